@@ -1,0 +1,75 @@
+"""How a judge answers: verdict probabilities, a frozen oracle, fresh draws."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jbt.types import Comparisons, Judge, Pool, ScalarLike
+
+
+def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
+    """Log-odds that the judge prefers the first shown, for every ordered pair [Eq. 1 with
+    the true coefficients, quality times the judge's discrimination]."""
+    d = pool.design
+    phi = judge.discrimination * d.of_items(pool.quality) + (d.covariates * judge.bias).sum(-1)
+    return phi[:, None] - phi[None, :] + judge.position
+
+
+def verdict_probability(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
+    """Probability that the judge prefers the first shown, for every ordered pair."""
+    return jax.nn.sigmoid(verdict_logits(pool, judge))
+
+
+def every_pair(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of different real items: the full design."""
+    m = pool.design.item_mask
+    n = pool.design.n_items
+    return (m[:, None] & m & ~jnp.eye(n, dtype=bool)).astype(pool.design.dtype)
+
+
+def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:
+    """A frozen oracle: one Bernoulli verdict of every ordered pair, to be asked for as often
+    as one likes. True where the first shown wins. The uniforms depend on the key alone, so
+    that judges and conditions are paired."""
+    p = verdict_probability(pool, judge)
+    return jax.random.uniform(key, p.shape, p.dtype) < p
+
+
+def frozen_argmax(
+    key: Key[Array, ""], pool: Pool, judge: Judge, *, pair_noise: ScalarLike = 0.0
+) -> Bool[Array, "N N"]:
+    """A frozen oracle that answers with its more probable verdict, as open-weight judges do.
+
+    `pair_noise` is the standard deviation, in logits, of a Gaussian preference that belongs
+    to the unordered pair (+e with i first, -e with j first): what the judge thinks of these
+    two answers beyond quality, covariates and position. An exact tie goes to the second.
+    """
+    z = verdict_logits(pool, judge)
+    e = jnp.triu(jax.random.normal(key, z.shape, z.dtype), 1)
+    return z + pair_noise * (e - e.T) > 0
+
+
+def reveal(oracle: Bool[Array, "N N"], shown: Float[Array, "N N"]) -> Comparisons:
+    """The counts after showing each ordered pair `shown` times to a frozen oracle."""
+    return Comparisons(shown, shown * oracle)
+
+
+def fresh_verdict(
+    key: Key[Array, ""],
+    probability: Float[Array, "N N"],
+    first: Int[Array, ""],
+    second: Int[Array, ""],
+) -> Bool[Array, ""]:
+    """A new draw at every query: True if the first shown wins."""
+    return jax.random.uniform(key, (), probability.dtype) < probability[first, second]
+
+
+def fresh_comparisons(
+    key: Key[Array, ""], probability: Float[Array, "N N"], shown: Float[Array, "N N"]
+) -> Comparisons:
+    """The counts after showing each ordered pair `shown` times, a new draw at every query:
+    wins are Binomial(shown, probability)."""
+    wins = jax.random.binomial(key, shown, probability, dtype=probability.dtype)
+    return Comparisons(shown, wins)

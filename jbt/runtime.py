@@ -1,0 +1,64 @@
+"""The only place that touches JAX's global state, and only when called.
+
+Importing jbt changes nothing; a program that wants both cores calls `start` first.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import jax
+import numpy as np
+
+Dtype = Literal["float32", "float64"]
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
+    """Prepare JAX for a sweep: one CPU device a core, and compiled programs kept on disk.
+
+    Call it before JAX's first computation; it has no effect on the number of devices after.
+
+    Args:
+      cpu_devices: host devices, default one per core this process may use.
+      cache: folder for compiled programs, default `$JBT_CACHE`; none if that is unset.
+    """
+    try:
+        jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
+    except RuntimeError:
+        pass  # JAX runs already: keep the devices it has
+    folder = cache or os.environ.get("JBT_CACHE")
+    if folder:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        # The default keeps only programs that took a second to compile.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+@contextmanager
+def precision(dtype: Dtype) -> Iterator[np.dtype]:
+    """A scope in which new arrays are float32 or float64, matrix products at full precision.
+
+    Build, trace and call inside it; both precisions live in one process.
+
+    Raises:
+      ValueError: another dtype.
+    """
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
+        yield np.dtype(dtype)
+
+
+def device_name() -> str:
+    """The devices in words: how many, which, on what machine."""
+    devices = jax.local_devices()
+    return f"{len(devices)} x {devices[0].device_kind} ({platform.machine()})"

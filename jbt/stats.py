@@ -1,0 +1,100 @@
+"""Intervals and crossings, with the pool as the unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RESAMPLES = 2000
+
+
+def bootstrap_means(
+    values: np.ndarray, *, seed: int, size: int | None = None, resamples: int = RESAMPLES
+) -> np.ndarray:
+    """Means over resampled pools.
+
+    All rows are resampled together, so differences between them stay paired.
+
+    Args:
+      values: [..., P] a number a pool; NaN (no result) is left out of its mean.
+      seed: of the resampling.
+      size: pools drawn, with replacement; default P (the bootstrap). Smaller sizes give the
+        sampling distribution of a smaller study.
+      resamples: R.
+
+    Returns:
+      [R, ...].
+
+    Raises:
+      ValueError: no pools.
+    """
+    n = values.shape[-1]
+    if n == 0:
+        raise ValueError("no pools to resample")
+    flat = values.reshape(-1, n)
+    known = np.isfinite(flat)
+    filled = np.where(known, flat, 0.0).T.astype(np.float64)
+    complete = bool(known.all())
+    counts_of = None if complete else known.T.astype(np.float64)
+    rng = np.random.default_rng([seed, n])
+    means = np.empty((resamples, flat.shape[0]))
+    step = max(1, 4_000_000 // n)
+    for begin in range(0, resamples, step):
+        rows = min(step, resamples - begin)
+        drawn = rng.integers(0, n, (rows, size or n))
+        weights = np.stack([np.bincount(d, minlength=n) for d in drawn]).astype(np.float64)
+        total = weights.sum(1, keepdims=True) if counts_of is None else weights @ counts_of
+        with np.errstate(invalid="ignore"):  # no known pool drawn: the mean is undefined, NaN
+            means[begin : begin + rows] = weights @ filled / total
+    return means.reshape(resamples, *values.shape[:-1])
+
+
+def mean_interval(
+    values: np.ndarray, *, seed: int, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    return np.nanmean(values, axis=-1), low, high
+
+
+def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where y first changes from positive to not positive, linearly interpolated.
+
+    Args:
+      x: [G] increasing.
+      y: [..., G].
+
+    Returns:
+      [...] crossing in units of x; +inf if y stays positive from some point on without ever
+      leaving it, -inf if it is never positive.
+    """
+    y = np.asarray(y, float)
+    falls = (y[..., :-1] > 0) & (y[..., 1:] <= 0)
+    i = falls.argmax(-1)
+    y0 = np.take_along_axis(y, i[..., None], -1)[..., 0]
+    y1 = np.take_along_axis(y, i[..., None] + 1, -1)[..., 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        at = x[i] + (x[i + 1] - x[i]) * y0 / (y0 - y1)
+    never = np.where((y > 0).any(-1), np.inf, -np.inf)
+    return np.where(falls.any(-1), at, never)
+
+
+def sign_changes(y: np.ndarray) -> np.ndarray:
+    """How often y changes between positive and not positive along the last axis."""
+    positive = np.asarray(y) > 0
+    return (positive[..., 1:] != positive[..., :-1]).sum(-1)
+
+
+def finite_or_nan(x: np.ndarray | float) -> np.ndarray:
+    """Infinity (no crossing on the grid) to NaN, which tables leave empty."""
+    return np.where(np.isfinite(x), x, np.nan)
+
+
+def crossing_interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """Percentile interval of resampled crossings. Resamples without a crossing count as
+    beyond the grid's end on their side; an end that lies there is NaN."""
+    tail = (1 - level) / 2
+    # Order statistics: interpolation between infinities is undefined.
+    low = np.quantile(samples, tail, method="lower")
+    high = np.quantile(samples, 1 - tail, method="higher")
+    return float(finite_or_nan(low)), float(finite_or_nan(high))

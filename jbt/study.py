@@ -1,0 +1,373 @@
+"""A sweep: settings from the command line, a run that survives being killed, saved results.
+
+A sweep is a `Sweep`: presets of one settings dataclass, the groups of conditions to simulate,
+and two functions of the saved results, `table` and `figure`. `main` does the rest. In
+`OUT/NAME/` it keeps
+
+    config.json      the configuration, written first
+    shards/*.npz     finished chunks of pools, each written whole or not at all
+    results.nc       every metric of every pool, once all chunks are there
+    table.csv, figure.png
+
+Given again, it continues from the shards, or reprints the table of a finished run. Another
+configuration in the same folder is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import jax
+import numpy as np
+
+from jbt import runtime
+from jbt.simulate import CPU_CHUNK, Experiment, simulate_chunks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+PRESETS = ("smoke", "paper", "full")
+VERSIONS = ("jbt", "jax")
+"""Packages whose version is part of a configuration: their numbers may differ."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Options every sweep has; a sweep's own fields are added by inheritance."""
+
+    preset: Literal["smoke", "paper", "full"] = "full"
+    """Defaults of every other field: smoke ends in seconds, paper has the paper's sizes, full
+    thousands of pools."""
+    pools: int = 4096
+    """Pools simulated at every condition (count)."""
+    seed: int = 0
+    """Root of every random draw."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of the simulation."""
+    out: Path = Path("results")
+    """Folder for the results; the sweep writes into a folder of its own name there."""
+    overwrite: bool = False
+    """Start afresh where another configuration (or this one) has left results."""
+    redraw: bool = False
+    """Redraw table and figure from the saved results, without running."""
+    chunk: int | None = None
+    """Pools computed and saved together (count); default by the size of the problem."""
+    devices: int | None = None
+    """Local devices to use (count; CPU cores count as devices); default all."""
+
+
+NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "chunk", "devices")
+"""Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Conditions that share shapes and rules, hence one compiled kernel."""
+
+    name: str
+    experiment: Experiment
+    conditions: Mapping[str, np.ndarray]
+    """Traced numbers of each condition, name -> [C]."""
+    labels: Mapping[str, Sequence[Any]]
+    """Coordinates of each condition in results.nc, name -> [C]."""
+    n_items: int
+    """Items of a pool, from which the default chunk is chosen."""
+    pools: int
+    """Pools to simulate: ids 0..pools-1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep(Generic[S]):
+    name: str
+    description: str
+    presets: Mapping[str, S]
+    """smoke, paper, full -> settings."""
+    groups: Callable[[S], list[Group]]
+    """The work. Raises `ValueError` for settings that make no sense, before anything runs."""
+    table: Callable[[xr.Dataset, S], pd.DataFrame]
+    figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Unit of each coordinate and metric, for results.nc."""
+    index: str | None = None
+    """Label that names the conditions one to one, used as their dimension in results.nc;
+    default "condition"."""
+
+
+def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
+    """The command line of a sweep; returns the exit code (0 done, 2 wrong input)."""
+    import tyro
+
+    argv = sys.argv[1:] if argv is None else list(argv)
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--preset", choices=PRESETS, default="full")
+    preset = early.parse_known_args(argv)[0].preset
+    defaults = sweep.presets[preset]
+    settings = tyro.cli(
+        type(defaults),
+        default=dataclasses.replace(defaults, preset=preset),
+        args=argv,
+        prog=f"python -m sweeps.{sweep.name}",
+        description=sweep.description,
+    )
+    try:
+        run(sweep, settings)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
+    """Run (or continue, or reprint) a sweep, print its table and return it.
+
+    Raises:
+      ValueError: wrong settings, another configuration in the folder, nothing to redraw.
+    """
+    if settings.pools < 1:
+        raise ValueError(f"--pools must be at least 1, got {settings.pools}")
+    for name in ("chunk", "devices"):
+        if (getattr(settings, name) or 1) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(settings, name)}")
+    groups = sweep.groups(settings)
+    folder = settings.out / sweep.name
+    results = folder / "results.nc"
+    if settings.redraw and not results.exists():
+        raise ValueError(f"nothing to redraw: {results} does not exist")
+    configuration = configuration_of(settings)
+    _claim(folder, configuration, overwrite=settings.overwrite and not settings.redraw)
+    if not results.exists():
+        runtime.start()
+        _simulate_missing(sweep, groups, settings, folder)
+        dataset = _collect(sweep, groups, settings, configuration, folder)
+        _write_whole(results, lambda path: dataset.to_netcdf(path, encoding=_compressed(dataset)))
+        for shard in _shards(folder):
+            shard.unlink()
+    return _report(sweep, settings, folder)
+
+
+def configuration_of(settings: Settings) -> dict[str, Any]:
+    """What decides the numbers: every field, the seed, the dtype, the versions."""
+    fields = {
+        f.name: getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+        if f.name not in NOT_CONFIGURATION
+    }
+    fields |= {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
+
+
+def _claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> None:
+    """Make the folder this configuration's, or refuse."""
+    file = folder / "config.json"
+    if file.exists() and not overwrite:
+        try:
+            there = json.loads(file.read_text())
+        except ValueError:
+            raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
+        differ = [
+            f"{k} ({there.get(k)} there, {configuration.get(k)} now)"
+            for k in sorted(there.keys() | configuration.keys())
+            if there.get(k) != configuration.get(k)
+        ]
+        if differ:
+            raise ValueError(
+                f"{folder} holds another configuration: {', '.join(differ)}; "
+                "choose another --out, or --overwrite"
+            )
+        return
+    try:
+        (folder / "shards").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+    for stale in [*_shards(folder), *(folder / n for n in ("results.nc", "table.csv", "figure.png"))]:
+        stale.unlink(missing_ok=True)
+    text = json.dumps(configuration, indent=2)
+    _write_whole(file, lambda path: path.write_text(text + "\n"))
+
+
+def _write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file so that it is there whole or not at all, even after SIGKILL."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as f:
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _shards(folder: Path) -> list[Path]:
+    return sorted((folder / "shards").glob("[!.]*.npz"))
+
+
+def _load_shard(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as shard:
+        return dict(shard)
+
+
+def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> None:
+    from tqdm import tqdm
+
+    total = sum(g.pools * _n_conditions(g) for g in groups)
+    with tqdm(total=total, unit="pool", unit_scale=True, desc=sweep.name, file=sys.stderr) as bar:
+        for group in groups:
+            done: set[int] = set()
+            for path in _shards(folder):
+                if path.name.startswith(f"{group.name}-"):
+                    done |= set(_load_shard(path)["ids"].tolist())
+            bar.update(len(done) * _n_conditions(group))
+            missing = np.array(sorted(set(range(group.pools)) - done), np.int64)
+            if not missing.size:
+                continue
+            chunks = simulate_chunks(
+                group.experiment,
+                group.conditions,
+                missing,
+                seed=settings.seed,
+                dtype=settings.dtype,
+                chunk=settings.chunk or _default_chunk(group),
+                devices=settings.devices,
+            )
+            begin = time.perf_counter()
+            for ids, out in chunks:
+                out = {"ids": ids, "seconds": np.array(time.perf_counter() - begin), **out}
+                path = folder / "shards" / f"{group.name}-{ids[0]:010d}.npz"
+                _write_whole(path, lambda p, out=out: _save_npz(p, out))
+                bar.update(len(ids) * _n_conditions(group))
+                begin = time.perf_counter()
+
+
+def _save_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with path.open("wb") as f:  # given a name, savez would append a suffix to it
+        np.savez(f, **arrays)  # type: ignore[arg-type]
+
+
+def _n_conditions(group: Group) -> int:
+    return len(next(iter(group.conditions.values())))
+
+
+def _default_chunk(group: Group) -> int | None:
+    if jax.default_backend() != "cpu":
+        return None
+    cost = max(1.0, group.n_items / 30) ** 3  # of a fit, against one of 30 items
+    return max(1, int(CPU_CHUNK / cost / _n_conditions(group)))
+
+
+def _collect(
+    sweep: Sweep[S],
+    groups: list[Group],
+    settings: S,
+    configuration: dict[str, Any],
+    folder: Path,
+) -> xr.Dataset:
+    """One Dataset [condition, pool] of all shards. Groups of fewer pools end in NaN (floats)
+    or -1 (integers)."""
+    import xarray as xr
+
+    n_pools = max(g.pools for g in groups)
+    metrics: dict[str, np.ndarray] = {}
+    labels: dict[str, list[Any]] = {}
+    seconds, at, total = 0.0, 0, sum(_n_conditions(g) for g in groups)
+    for group in groups:
+        end = at + _n_conditions(group)
+        for path in _shards(folder):
+            if not path.name.startswith(f"{group.name}-"):
+                continue
+            shard = _load_shard(path)
+            ids = shard.pop("ids")
+            seconds += float(shard.pop("seconds"))
+            for name, value in shard.items():
+                if name not in metrics:
+                    integer = np.issubdtype(value.dtype, np.integer)
+                    kind, empty = (np.int8, -1) if integer else (value.dtype, np.nan)
+                    metrics[name] = np.full((total, n_pools), empty, kind)
+                metrics[name][at:end, ids] = value.T
+        for name, values in group.labels.items():
+            labels.setdefault(name, []).extend(values)
+        at = end
+    dataset = xr.Dataset(
+        {name: (("condition", "pool"), value) for name, value in metrics.items()},
+        coords={name: ("condition", values) for name, values in labels.items()}
+        | {"pool": np.arange(n_pools)},
+        attrs={
+            "sweep": sweep.name,
+            "config": json.dumps(configuration),
+            "preset": settings.preset,
+            "seed": settings.seed,
+            "dtype": settings.dtype,
+            "device": runtime.device_name(),
+            "python": platform.python_version(),
+            "versions": json.dumps(
+                {p: importlib.metadata.version(p) for p in (*VERSIONS, "jaxlib", "numpy", "xarray")}
+            ),
+            "git_revision": _git_revision(),
+            "wall_seconds": round(seconds, 1),
+        },
+    )
+    for name, unit in sweep.units.items():
+        if name in dataset.variables:
+            dataset[name].attrs["units"] = unit
+    return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
+
+
+def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
+    return {str(name): {"zlib": True, "complevel": 1} for name in dataset.data_vars}
+
+
+def _git_revision() -> str:
+    here = Path(__file__).parent
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
+    """Table and figure from results.nc alone, unless they are there already."""
+    import pandas as pd
+    import xarray as xr
+
+    table_file, figure_file = folder / "table.csv", folder / "figure.png"
+    fresh = not settings.redraw and table_file.exists() and figure_file.exists()
+    with xr.open_dataset(folder / "results.nc") as dataset:
+        if not fresh:
+            table = sweep.table(dataset, settings)
+            _write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
+            figure = sweep.figure(dataset, table, settings)
+            _write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+        flagged = {
+            str(name): int((dataset[name] > 0).sum())
+            for name in dataset.data_vars
+            if str(name).startswith("status")
+        }
+    table = pd.read_csv(table_file)
+    shown = table.dropna(axis=1, how="all")
+    print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
+    for name, count in flagged.items():
+        if count:
+            print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
+    print(f"\nwritten: {table_file}, {figure_file}, {folder / 'results.nc'}")
+    return table

@@ -1,0 +1,183 @@
+"""Closed forms: what the prior chooses (Eq. 3), what the naive fit estimates (Prop. 1), and
+where correction stops paying when nothing but the covariate stands in the way.
+
+The crossing law. Compare two rankings of infinitely many items, judged without noise:
+
+    naive       by  theta + c x                     (Prop. 1 at kappa = 0)
+    bias-aware  by  theta + c x - c_hat x = theta - b x,   b = Cov(theta, x) / Var(x)
+
+where c_hat is Eq. 3 for phi = theta + c x, as lambda_b / (lambda N) -> 0: the prior books
+everything that moves with x as bias, the judge's c and the genuine b alike. Assume (theta, x)
+jointly Gaussian with correlation rho, k/N fixed, c > 0, and let r = c sd_x / sd_theta. Each
+score is then jointly Gaussian with theta, and the recall of the top k, which is
+P(theta > q | score > its own quantile), depends on the correlation alone and increases in it.
+So the benefit changes sign where the correlations are equal:
+
+    corr(theta, theta + c x) = (1 + r rho) / sqrt(1 + 2 r rho + r^2)
+    corr(theta, theta - b x) = sqrt(1 - rho^2)
+
+Squaring and collecting powers of rho leaves
+
+    2 r rho^3 + (2 r^2 + 1) rho^2 - r^2 = 0,
+
+which has one root in (0, 1): it is -r^2 at rho = 0, r^2 + 2 r + 1 > 0 at rho = 1, and
+increasing in between. Near r = 0 the root is about r; as r grows it tends to 1/sqrt(2).
+Neither k/N, nor sd, nor c enters but through r.
+
+A binary x (a median split of a Gaussian latent) is not jointly Gaussian with theta, and its
+limit depends on k/N: `limit_recall` and `crossing_limit` compute it by quadrature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jbt.pools import BINARY_RHO_MAX, CovariateKind, check_rho
+from jbt.types import ScalarLike, check_positive
+
+
+def map_bias(
+    phi: Float[Array, " N"],
+    covariates: Float[Array, "N D"],
+    lam: ScalarLike,
+    lam_b: ScalarLike,
+) -> Float[Array, " D"]:
+    """The bias coefficients the prior chooses, given apparent quality [Eq. 3, any D].
+
+        c_hat = (lam N S_xx + lam_b I)^-1 lam N S_xphi
+
+    with S the centred (co)variances, divisor N. Exact at every MAP of the unpaired design
+    with phi = theta_hat + x . c_hat, whatever comparisons were made: along the flat
+    directions theta + x delta, c - delta and theta + a the likelihood has no say.
+
+    Args:
+      phi: [N] apparent quality, logits (any constant may be added).
+      covariates: [N, D].
+      lam, lam_b: precision of quality and of the coefficients.
+
+    Returns:
+      [D] logits per unit of each covariate.
+    """
+    x = covariates - covariates.mean(0)
+    d = x.shape[1]
+    return jnp.linalg.solve(lam * x.T @ x + lam_b * jnp.eye(d, dtype=x.dtype), lam * x.T @ phi)
+
+
+def naive_estimand(
+    theta: Float[Array, " N"], covariates: Float[Array, "N D"], c: Float[Array, " D"]
+) -> Float[Array, " N"]:
+    """What the naive model estimates with ever more comparisons: theta + x . c, centred
+    [Prop. 1], logits.
+
+    Exact for the logistic judge at kappa* = 0, discrimination 1. With a position bias and
+    both orders judged equally often, the naive win rate of a pair is the mean of
+    sigmoid(d + kappa) and sigmoid(d - kappa), a flatter function of the difference d than
+    the logistic: the limit keeps the order of theta + x . c if every pair is judged equally
+    often, as each item's expected wins still increase with it, but shrinks the differences.
+    """
+    phi = theta + (covariates * c).sum(-1)
+    return phi - phi.mean()
+
+
+def crossing_law(r: float) -> float:
+    """The correlation of quality and covariate at which correction stops paying, in the
+    limit of this module's docstring: the root in (0, 1) of
+    2 r rho^3 + (2 r^2 + 1) rho^2 - r^2.
+
+    Args:
+      r: c* sd_x / sd_theta, the judge's bias in units of the quality spread; above 0.
+
+    Raises:
+      ValueError: r not finite or not above 0.
+    """
+    check_positive("r", r)
+    roots = np.roots([2 * r, 2 * r * r + 1, 0.0, -r * r])
+    real = roots[np.abs(roots.imag) < 1e-9].real
+    return float(real[(real > 0) & (real < 1)][0])
+
+
+def limit_recall(
+    slope: float, rho: float, top_fraction: float, covariate: CovariateKind = "continuous"
+) -> float:
+    """Top-k recall of ranking infinitely many items by theta + slope x, noise-free.
+
+    theta is standard normal; x has population correlation rho with it, and is standard
+    normal (continuous) or the indicator of a latent above its median (binary, sd 1/2).
+
+    Args:
+      slope: weight of x, in standard deviations of quality per unit of x.
+      rho: correlation of quality and x.
+      top_fraction: k/N, between 0 and 1.
+      covariate: "continuous" or "binary".
+
+    Raises:
+      ValueError: rho out of reach, top_fraction outside (0, 1).
+    """
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    check_rho(rho, covariate)
+    if not 0 < top_fraction < 1:
+        raise ValueError(f"top_fraction must lie between 0 and 1, got {top_fraction}")
+    top = norm.isf(top_fraction)
+    if covariate == "continuous":
+        sd = np.sqrt(1 + 2 * slope * rho + slope**2)
+        corr = (1 + slope * rho) / sd
+        rest = np.sqrt(max(1 - corr**2, 1e-300))
+        found = quad(lambda z: norm.pdf(z) * norm.sf((top - corr * z) / rest), top, np.inf)[0]
+        return found / top_fraction
+
+    latent = rho / BINARY_RHO_MAX
+    rest = np.sqrt(max(1 - latent**2, 1e-300))
+
+    def mass(above: Callable[[float], float], has_x: bool) -> float:
+        """P(theta > above(x) and x)."""
+        sign = 1 if has_x else -1
+        low = above(1.0 if has_x else 0.0)
+        return quad(lambda z: norm.pdf(z) * norm.cdf(sign * latent * z / rest), low, np.inf)[0]
+
+    def selected(cut: float, floor: float) -> float:
+        """P(score > cut and theta > floor)."""
+        return sum(mass(lambda x: max(cut - slope * x, floor), h) for h in (False, True))
+
+    reach = 10 + abs(slope)
+    cut = brentq(lambda t: selected(t, -np.inf) - top_fraction, -reach, reach, xtol=1e-12)
+    return selected(float(cut), top) / top_fraction
+
+
+def limit_benefit(
+    r: float, rho: float, top_fraction: float, covariate: CovariateKind = "continuous"
+) -> float:
+    """Top-k recall gained by the bias-aware model over the naive one in the noise-free limit
+    of this module's docstring; r = c* sd_x / sd_theta."""
+    sd_x = 1.0 if covariate == "continuous" else 0.5
+    aware = limit_recall(-rho / sd_x, rho, top_fraction, covariate)
+    return aware - limit_recall(r / sd_x, rho, top_fraction, covariate)
+
+
+def crossing_limit(
+    r: float, top_fraction: float, covariate: CovariateKind = "continuous"
+) -> float:
+    """Where the noise-free benefit changes sign: the crossing law for a continuous
+    covariate; for a binary one the root of `limit_benefit`, which depends on k/N.
+
+    Args:
+      r: c* sd_x / sd_theta with sd_x = 1 (continuous) or 1/2 (binary); above 0.
+      top_fraction: k/N.
+
+    Raises:
+      ValueError: r not above 0, top_fraction outside (0, 1).
+    """
+    from scipy.optimize import brentq
+
+    check_positive("r", r)
+    if covariate == "continuous":
+        return crossing_law(r)
+    # Just above 0 the benefit is positive, as the bias costs naive recall and nothing else.
+    low, high = 1e-6, BINARY_RHO_MAX - 1e-6
+    return float(brentq(lambda p: limit_benefit(r, p, top_fraction, covariate), low, high))

@@ -1,0 +1,289 @@
+"""Every container of jbt, with the shape and unit of each field where it is declared.
+
+Axis letters, used in every annotation of the package:
+
+    N  items of a pool, padding included
+    M  contents of a pool: what owns a quality (M = N unless renderings share one)
+    D  covariates of an item
+    P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa)
+
+Containers describe *one* pool; thousands of them are the same containers with leading
+axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. Shapes are therefore checked
+when a container is built by hand, and not when JAX rebuilds one from its leaves.
+
+Orientation, here and everywhere: index `[i, j]` means "i shown first, j second", and a
+win of `[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+T = TypeVar("T")
+
+ScalarLike = Float[Array, ""] | Float[np.ndarray, ""] | np.floating | float | int
+"""A number per pool: traced inside a kernel, a plain float outside."""
+
+
+def container(cls: type[T]) -> type[T]:
+    """A frozen dataclass registered as a pytree.
+
+    Unlike `jax.tree_util.register_dataclass` it rebuilds without calling `__init__`, so
+    that batched leaves (one more axis than declared) and the placeholders of JAX's
+    transformations pass, while the constructor keeps its checks. A field with
+    `metadata={"static": True}` belongs to the structure: changing it recompiles.
+    """
+    cls = dataclasses.dataclass(frozen=True)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    leaves = [f.name for f in fields if not f.metadata.get("static")]
+    static = [f.name for f in fields if f.metadata.get("static")]
+
+    def rebuild(aux: tuple[Any, ...], children: Any) -> T:
+        self = object.__new__(cls)
+        for name, value in zip(leaves, children, strict=True):
+            object.__setattr__(self, name, value)
+        for name, value in zip(static, aux, strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+    def flatten(self: T) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(self, n) for n in leaves], tuple(getattr(self, n) for n in static)
+
+    def flatten_with_keys(self: T) -> tuple[list[Any], tuple[Any, ...]]:
+        children = [(jax.tree_util.GetAttrKey(n), getattr(self, n)) for n in leaves]
+        return children, tuple(getattr(self, n) for n in static)
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, rebuild, flatten)
+    return cls
+
+
+class Status(IntEnum):
+    """How a fit ended. Nothing raises inside a batch: every result carries one of these."""
+
+    CONVERGED = 0
+    NOT_CONVERGED = 1
+    """The step limit came first."""
+    NOT_FINITE = 2
+    """An input or an iterate is NaN or infinite."""
+    DOES_NOT_EXIST = 3
+    """The prior-free optimum is at infinity (separated) or not unique (disconnected, flat)."""
+    COVARIATE_CONSTANT = 4
+    """Set at the border: a covariate does not vary within the pool, so its c stays at 0."""
+    NO_VERDICTS = 5
+    """Set at the border: the pool has no valid verdict, so the estimate is the prior's mean."""
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is finite and above 0; traced values pass."""
+    if not isinstance(value, jax.core.Tracer):
+        v = np.asarray(value)
+        if not (np.isfinite(v).all() and (v > 0).all()):
+            raise ValueError(f"{name} must be finite and above 0, got {value}")
+
+
+@container
+class Design:
+    """Who owns what: how items map to parameters."""
+
+    covariates: Float[Array, "N D"]
+    """Covariates of each item, in the units c is to be read in."""
+    content: Int[Array, " N"] | None
+    """Content of each item, in 0..M-1. None means that every item is its own content
+    (M = N, the unpaired design): the same numbers as `arange(N)` without a gather."""
+    item_mask: Bool[Array, " N"]
+    """False for padding. Padded items may hold anything finite."""
+    n_contents: int = dataclasses.field(metadata={"static": True})
+    """M."""
+
+    @classmethod
+    def build(
+        cls,
+        covariates: Any,
+        content: Any = None,
+        item_mask: Any = None,
+        n_contents: int | None = None,
+    ) -> Design:
+        """A design from arrays or lists, checked.
+
+        Args:
+          covariates: [N, D] finite numbers ([N] is read as D = 1; [N, 0] for none).
+          content: [N] integers in 0..M-1, or None for one content an item.
+          item_mask: [N] booleans, default all True.
+          n_contents: M, default `max(content) + 1`.
+
+        Raises:
+          ValueError: shapes that do not fit, fewer than two items, NaN, content out of range.
+        """
+        x = jnp.asarray(covariates)
+        x = x.astype(jnp.result_type(float)) if not jnp.issubdtype(x.dtype, jnp.floating) else x
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim != 2:
+            raise ValueError(f"covariates must be [N, D], got shape {x.shape}")
+        n = x.shape[0]
+        mask = jnp.ones(n, bool) if item_mask is None else jnp.asarray(item_mask, bool)
+        if mask.shape != (n,):
+            raise ValueError(f"item_mask must be [{n}], got shape {mask.shape}")
+        if int(mask.sum()) < 2:
+            raise ValueError(f"a pool needs at least 2 items, got {int(mask.sum())}")
+        if not bool(jnp.isfinite(x).all()):
+            raise ValueError("covariates must be finite")
+        if content is None:
+            if n_contents not in (None, n):
+                raise ValueError(f"without content every item is its own: n_contents must be {n}")
+            return cls(x, None, mask, n)
+        owner = np.asarray(content)
+        if owner.shape != (n,) or not np.issubdtype(owner.dtype, np.integer):
+            raise ValueError(f"content must be {n} integers, got {owner.dtype} {owner.shape}")
+        m = int(owner.max()) + 1 if n_contents is None else n_contents
+        if owner.min() < 0 or owner.max() >= m:
+            raise ValueError(f"content must lie in 0..{m - 1}, got {owner.min()}..{owner.max()}")
+        return cls(x, jnp.asarray(owner), mask, m)
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return self.covariates.shape[-2]
+
+    @property
+    def n_covariates(self) -> int:
+        """D."""
+        return self.covariates.shape[-1]
+
+    @property
+    def dtype(self) -> Any:
+        return self.covariates.dtype
+
+    def ownership(self) -> Float[Array, "N M"]:
+        """One-hot matrix of which content each item shows; rows of padding are zero."""
+        owner = jnp.arange(self.n_items) if self.content is None else self.content
+        return jax.nn.one_hot(owner, self.n_contents, dtype=self.dtype) * self.item_mask[:, None]
+
+    def content_mask(self) -> Bool[Array, " M"]:
+        """Which contents are shown by at least one real item."""
+        if self.content is None:
+            return self.item_mask
+        return jnp.zeros(self.n_contents, bool).at[self.content].max(self.item_mask)
+
+    def of_items(self, per_content: Float[Array, " M"]) -> Float[Array, " N"]:
+        """The value of each item's content."""
+        return per_content if self.content is None else per_content[self.content]
+
+
+@container
+class Pool:
+    """One prompt with its candidate answers, and the truth about them."""
+
+    quality: Float[Array, " M"]
+    """True quality theta*, in logits at discrimination 1."""
+    design: Design
+
+
+@container
+class Judge:
+    """A simulated judge, Eq. 1 with its true coefficients."""
+
+    bias: Float[Array, " D"]
+    """c*, logits per unit of each covariate."""
+    position: ScalarLike
+    """kappa*, logits in favour of the first shown."""
+    discrimination: ScalarLike = 1.0
+    """Factor on quality (not on the biases); below 1 the judge hears quality less well."""
+
+
+@container
+class Comparisons:
+    """Counts of verdicts: the sufficient statistics of the model."""
+
+    shown: Float[Array, "N N"]
+    """How often i was shown first against j. Zero on the diagonal and at padding."""
+    wins: Float[Array, "N N"]
+    """How often i then won; a tie is half a win. 0 <= wins <= shown."""
+
+    @classmethod
+    def build(cls, shown: Any, wins: Any, dtype: Any = None) -> Comparisons:
+        """Comparisons from arrays or lists, checked.
+
+        Raises:
+          ValueError: not square, diagonal not zero, negative or not finite, wins above shown.
+        """
+        s, w = np.asarray(shown), np.asarray(wins)
+        if s.ndim != 2 or s.shape[0] != s.shape[1] or s.shape != w.shape:
+            raise ValueError(f"shown and wins must be [N, N], got {s.shape} and {w.shape}")
+        if not (np.isfinite(s).all() and np.isfinite(w).all()):
+            raise ValueError("shown and wins must be finite")
+        if np.diagonal(s).any():
+            raise ValueError("an item cannot be compared with itself: shown[i, i] must be 0")
+        if (w < 0).any() or (w > s).any():
+            raise ValueError("wins must lie between 0 and shown")
+        dtype = dtype or jnp.result_type(float)
+        return cls(jnp.asarray(s, dtype), jnp.asarray(w, dtype))
+
+
+@container
+class Parameters:
+    """beta = (theta, c, kappa) of Eq. 1."""
+
+    theta: Float[Array, " M"]
+    """Quality of each content, logits."""
+    c: Float[Array, " D"]
+    """Bias coefficient of each covariate, logits per unit of the covariate."""
+    kappa: Float[Array, ""]
+    """Position term, logits in favour of the first shown."""
+
+    @classmethod
+    def zeros(cls, design: Design) -> Parameters:
+        d = design.dtype
+        return cls(jnp.zeros(design.n_contents, d), jnp.zeros(design.n_covariates, d), jnp.zeros((), d))
+
+    def flat(self) -> Float[Array, " P"]:
+        """theta, c, kappa one after the other."""
+        return jnp.concatenate([self.theta, self.c, self.kappa[None]])
+
+    @classmethod
+    def unflat(cls, beta: Float[Array, " P"], n_contents: int) -> Parameters:
+        return cls(beta[:n_contents], beta[n_contents:-1], beta[-1])
+
+
+@container
+class Prior:
+    """theta ~ N(0, 1/lam), c and kappa ~ N(0, 1/lam_b), independent (Eq. S1)."""
+
+    lam: ScalarLike = 1.0
+    """Precision of quality, 1/logit^2."""
+    lam_b: ScalarLike = 0.1
+    """Precision of c and kappa, 1/tau^2."""
+
+    def __post_init__(self) -> None:
+        check_positive("lam", self.lam)
+        check_positive("lam_b", self.lam_b)
+
+
+@container
+class Variant:
+    """Which coefficients a model frees; the others stay at zero. Traced, so that all
+    variants are one compiled kernel."""
+
+    c: Bool[Array, " D"]
+    kappa: Bool[Array, ""]
+
+
+@container
+class Fit:
+    """What a solver returns."""
+
+    parameters: Parameters
+    status: Int[Array, ""]
+    """A `Status`."""
+    steps: Int[Array, ""]
+    """Iterations used."""
+    grad_norm: Float[Array, ""]
+    """Euclidean norm of the objective's gradient over the free parameters, at the result."""
+    objective: Float[Array, ""]
+    """Penalised negative log-likelihood at the result, nats (MLE: without the penalty)."""

@@ -17,7 +17,7 @@ where the MAP's is too) and takes the worst-conditioned direction out of the ari
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def fit_map(
     variant: Variant,
     *,
     start: Parameters | None = None,
-    solver: Literal["newton", "lbfgs"] = "newton",
+    solver: str = "newton",
     max_steps: int | None = None,
     tolerance: float | None = None,
 ) -> Fit:
@@ -66,6 +66,9 @@ def fit_map(
     Returns:
       A `Fit`; theta of contents that are never shown is 0, the prior's mean. Status
       `CONVERGED`, `NOT_CONVERGED` or `NOT_FINITE`.
+
+    Raises:
+      ValueError: unknown solver.
     """
     start = Parameters.zeros(design) if start is None else start
     if solver == "lbfgs":
@@ -87,7 +90,7 @@ def fit_mle(
 ) -> Fit:
     """Maximum likelihood estimate, without a prior; mean theta of the shown contents is 0.
 
-    Arguments and result as `fit_map`. Status `DOES_NOT_EXIST` where the supremum is at
+    Arguments and result as `fit_map`, default step limit 512. Status `DOES_NOT_EXIST` where the supremum is at
     infinity (separated comparisons: for plain Bradley-Terry, a win graph that is not
     strongly connected, Ford 1957) or not at a single point (disconnected contents, or a
     covariate that every item's own quality can absorb, Prop. 2).
@@ -104,7 +107,8 @@ def fit_mle(
     scale = jnp.where(free & (scale > 0), scale, 1)
     # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
     ridge = RIDGE * scale
-    end = _newton(comparisons, design, 0 * ridge, variant, start, max_steps, None, ridge)
+    limit = 8 * MAX_STEPS if max_steps is None else max_steps
+    end = _newton(comparisons, design, 0 * ridge, variant, start, limit, None, ridge)
     fit = _result(end, end.done, comparisons, design, None, variant)
     information = model.score_and_information(fit.parameters, design, comparisons)[1]
     constant = jnp.sqrt(scale) * jnp.zeros_like(scale).at[: design.n_contents].set(
@@ -112,8 +116,10 @@ def fit_mle(
     )
     scaled = information / jnp.sqrt(scale[:, None] * scale)
     scaled = scaled + constant[:, None] * constant / (constant**2).sum()
-    pivots = jnp.diagonal(jnp.linalg.cholesky(_fix(scaled, free))) ** 2
-    unique = jnp.where(free, pivots, 1).min() > FLAT  # NaN, from a pivot below 0, is not
+    # Variances, not pivots: these cannot hide a flat direction that touches every parameter.
+    chol = jnp.linalg.cholesky(_fix(scaled, free))
+    variances = (jnp.linalg.inv(chol) ** 2).sum(0)
+    unique = variances.max() < 1 / FLAT  # NaN, from an indefinite matrix, is not
     finite_input = (
         jnp.isfinite(comparisons.shown).all()
         & jnp.isfinite(comparisons.wins).all()

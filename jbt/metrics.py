@@ -38,6 +38,30 @@ def _kth_largest(values: Float[Array, " M"], k: int | Int[Array, ""]) -> Float[A
     return jnp.sort(values, descending=True)[k - 1]
 
 
+def top_k_differ(
+    a: Float[Array, " M"],
+    b: Float[Array, " M"],
+    k: int,
+    mask: Bool[Array, " M"],
+    *,
+    tie: float = 1e-6,
+) -> Bool[Array, ""]:
+    """Whether two estimates disagree on the top k: no set of k contents is a top k of both,
+    contents within `tie` logits of an estimate's k-th place counting as tied with it."""
+
+    def sure_and_possible(x: Float[Array, " M"]) -> tuple[Bool[Array, " M"], Bool[Array, " M"]]:
+        x = jnp.where(mask, x, -jnp.inf)
+        cut = _kth_largest(x, k)
+        # Sure: fewer than k others could be ranked at or above it.
+        rivals = (x[None, :] >= x[:, None] - tie).sum(1) - 1
+        return mask & (rivals < k), mask & (x >= cut - tie)
+
+    (sure_a, may_a), (sure_b, may_b) = sure_and_possible(a), sure_and_possible(b)
+    needed, allowed = sure_a | sure_b, may_a & may_b
+    common = ~(needed & ~allowed).any() & (needed.sum() <= k) & (allowed.sum() >= k)
+    return ~common
+
+
 def pairwise_agreement(
     estimate: Float[Array, " M"],
     quality: Float[Array, " M"],

@@ -154,7 +154,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
         runtime.start()
         _simulate_missing(sweep, groups, settings, folder)
         dataset = _collect(sweep, groups, settings, configuration, folder)
-        _write_whole(results, lambda path: dataset.to_netcdf(path, encoding=_compressed(dataset)))
+        write_whole(results, lambda path: dataset.to_netcdf(path, encoding=_compressed(dataset)))
         for shard in _shards(folder):
             shard.unlink()
     return _report(sweep, settings, folder)
@@ -197,10 +197,10 @@ def _claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> N
     for stale in [*_shards(folder), *(folder / n for n in ("results.nc", "table.csv", "figure.png"))]:
         stale.unlink(missing_ok=True)
     text = json.dumps(configuration, indent=2)
-    _write_whole(file, lambda path: path.write_text(text + "\n"))
+    write_whole(file, lambda path: path.write_text(text + "\n"))
 
 
-def _write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file so that it is there whole or not at all, even after SIGKILL."""
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
@@ -225,7 +225,9 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
     from tqdm import tqdm
 
     total = sum(g.pools * _n_conditions(g) for g in groups)
-    with tqdm(total=total, unit="pool", unit_scale=True, desc=sweep.name, file=sys.stderr) as bar:
+    style = {"unit": "pool", "unit_scale": True, "desc": sweep.name, "file": sys.stderr}
+    pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
+    with tqdm(total=total, mininterval=pace, **style) as bar:
         for group in groups:
             done: set[int] = set()
             for path in _shards(folder):
@@ -248,7 +250,7 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
             for ids, out in chunks:
                 out = {"ids": ids, "seconds": np.array(time.perf_counter() - begin), **out}
                 path = folder / "shards" / f"{group.name}-{ids[0]:010d}.npz"
-                _write_whole(path, lambda p, out=out: _save_npz(p, out))
+                write_whole(path, lambda p, out=out: _save_npz(p, out))
                 bar.update(len(ids) * _n_conditions(group))
                 begin = time.perf_counter()
 
@@ -352,12 +354,13 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
 
     table_file, figure_file = folder / "table.csv", folder / "figure.png"
     fresh = not settings.redraw and table_file.exists() and figure_file.exists()
-    with xr.open_dataset(folder / "results.nc") as dataset:
+    with xr.open_dataset(folder / "results.nc") as opened:
+        dataset = opened.load()
         if not fresh:
             table = sweep.table(dataset, settings)
-            _write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
+            write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
             figure = sweep.figure(dataset, table, settings)
-            _write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+            write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars

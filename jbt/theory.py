@@ -30,6 +30,7 @@ limit depends on k/N: `limit_recall` and `crossing_limit` compute it by quadratu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -119,17 +120,21 @@ def limit_recall(
     """
     from scipy.integrate import quad
     from scipy.optimize import brentq
-    from scipy.stats import norm
+    from scipy.special import ndtr, ndtri
 
     check_rho(rho, covariate)
     if not 0 < top_fraction < 1:
         raise ValueError(f"top_fraction must lie between 0 and 1, got {top_fraction}")
-    top = norm.isf(top_fraction)
+    top = -ndtri(top_fraction)
+
+    def density(z: float) -> float:
+        return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
     if covariate == "continuous":
         sd = np.sqrt(1 + 2 * slope * rho + slope**2)
         corr = (1 + slope * rho) / sd
         rest = np.sqrt(max(1 - corr**2, 1e-300))
-        found = quad(lambda z: norm.pdf(z) * norm.sf((top - corr * z) / rest), top, np.inf)[0]
+        found = quad(lambda z: density(z) * ndtr((corr * z - top) / rest), top, np.inf)[0]
         return found / top_fraction
 
     latent = rho / BINARY_RHO_MAX
@@ -139,7 +144,7 @@ def limit_recall(
         """P(theta > above(x) and x)."""
         sign = 1 if has_x else -1
         low = above(1.0 if has_x else 0.0)
-        return quad(lambda z: norm.pdf(z) * norm.cdf(sign * latent * z / rest), low, np.inf)[0]
+        return quad(lambda z: density(z) * ndtr(sign * latent * z / rest), low, np.inf)[0]
 
     def selected(cut: float, floor: float) -> float:
         """P(score > cut and theta > floor)."""

@@ -1,0 +1,318 @@
+"""What moves the crossing: the paper's table, one factor at a time, with its own noise.
+
+Two things beside the paper's numbers: how much a study of 30 runs a point scatters (so that
+a reader sees whether the paper's number is within its own noise), and the collapse of the
+crossings of many (c*, sd) pairs onto the crossing law as pools grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jbt import pools, stats, study, theory
+from sweeps import crossing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FACTORS = ("bias", "n_items", "sd", "lam", "lam_b", "k")
+PAPER = {
+    ("baseline", None): 0.45,  # its figure; its table has 0.50 for the same scenario
+    **dict(zip([("bias", v) for v in (0.5, 1, 2, 3)], (0.22, 0.50, 0.55, 0.60), strict=True)),
+    **dict(zip([("n_items", v) for v in (15, 30, 60)], (0.22, 0.50, 0.52), strict=True)),
+    **dict(zip([("sd", v) for v in (0.6, 1.2, 2.5)], (0.50, 0.50, 0.42), strict=True)),
+    **dict(zip([("lam", v) for v in (0.2, 1, 5)], (0.50, 0.50, 0.46), strict=True)),
+    **dict(zip([("lam_b", v) for v in (0.01, 0.1, 1)], (0.45, 0.50, 0.51), strict=True)),
+    **dict(zip([("k", v) for v in (2, 5, 10)], (0.44, 0.50, 0.49), strict=True)),
+}
+COLLAPSE = "collapse"
+SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k", "pools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(study.Settings):
+    covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
+    """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
+    correlation with quality cannot exceed 0.798)."""
+    rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
+    """Population correlations, increasing; the binary covariate takes those up to 0.75."""
+    bias: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
+    """True biases c* (logits per unit); every other factor at its default meanwhile."""
+    n_items: tuple[int, ...] = (15, 30, 60)
+    """Pool sizes (count)."""
+    sd: tuple[float, ...] = (0.6, 1.2, 2.5)
+    """Standard deviations of quality (logits)."""
+    lam: tuple[float, ...] = (0.2, 1.0, 5.0)
+    """Prior precisions of quality (1/logit^2)."""
+    lam_b: tuple[float, ...] = (0.01, 0.1, 1.0)
+    """Prior precisions of c and kappa (1/logit^2)."""
+    k: tuple[int, ...] = (2, 5, 10)
+    """Sizes of the top set (count)."""
+    runs: int = 30
+    """Pools a point of the small studies that are resampled (count); the paper's is 30."""
+    replicates: int = 4000
+    """Small studies resampled (count)."""
+    same_pools: bool = True
+    """A small study uses the same pools at every correlation (as seeds 0..29 would); else
+    fresh ones at every point."""
+    collapse_bias: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """True biases of the collapse figure (logits per unit), crossed with its sd."""
+    collapse_sd: tuple[float, ...] = (0.6, 1.2, 2.5)
+    """Standard deviations of quality of the collapse figure (logits)."""
+    collapse_n_items: tuple[int, ...] = (30, 60, 120)
+    """Pool sizes of the collapse figure (count); a sixth of each is its top set."""
+    collapse_pools: tuple[int, ...] = (2048, 1024, 256)
+    """Pools at each of these sizes (count)."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=32,
+        rho=(0.0, 0.3, 0.6),
+        covariate=("continuous",),
+        n_items=(15, 30),
+        collapse_bias=(1.0,),
+        collapse_n_items=(30,),
+        collapse_pools=(32,),
+        replicates=200,
+    ),
+    "paper": Settings(pools=30, collapse_pools=(30, 30, 30)),
+    "full": Settings(),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One crossing to find: a row of the table."""
+
+    covariate: str
+    factor: str
+    value: float
+    """NaN for the baseline; r = c* sd_x / sd for the collapse."""
+    scenario: crossing.Settings
+
+
+def cells(s: Settings) -> list[Cell]:
+    """Every crossing of the table: baseline and factors for each covariate, then the collapse.
+
+    Raises:
+      ValueError: a scenario that makes no sense.
+    """
+    out = []
+    for covariate in s.covariate:
+        base = crossing.Settings(covariate=covariate, pools=s.pools)
+        out.append(Cell(covariate, "baseline", float("nan"), base))
+        for factor in FACTORS:
+            for value in getattr(s, factor):
+                out.append(Cell(covariate, factor, value, replace(base, **{factor: value})))
+    if len(s.collapse_pools) != len(s.collapse_n_items):
+        raise ValueError(
+            f"collapse_pools needs one number for each of the {len(s.collapse_n_items)} "
+            f"collapse_n_items, got {len(s.collapse_pools)}"
+        )
+    for n, n_pools in zip(s.collapse_n_items, s.collapse_pools, strict=True):
+        for bias in s.collapse_bias:
+            for sd in s.collapse_sd:
+                scenario = crossing.Settings(
+                    n_items=n, k=max(1, n // 6), bias=bias, sd=sd, pools=n_pools
+                )
+                name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
+                out.append(Cell("continuous", name, crossing.ratio(scenario), scenario))
+    for cell in out:
+        crossing.check_scenario(cell.scenario)
+        if cell.scenario.pools < 1:
+            raise ValueError("collapse_pools must be at least 1")
+    return out
+
+
+def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
+    reach = 1.0 if covariate == "continuous" else crossing.BINARY_GRID[-1]
+    rho = tuple(r for r in s.rho if r <= reach)
+    return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
+
+
+def groups(s: Settings) -> list[study.Group]:
+    if s.runs < 1 or s.replicates < 1:
+        raise ValueError("runs and replicates must be at least 1")
+    together: dict[tuple[str, int, int], dict[crossing.Settings, None]] = {}
+    for cell in cells(s):
+        c = cell.scenario
+        # The baseline is a value of every factor: simulated once.
+        together.setdefault((c.covariate, c.n_items, c.pools), {})[c] = None
+    out = []
+    for (covariate, n_items, n_pools), scenarios in together.items():
+        rho = rho_of(s, covariate)
+        parts = [crossing.conditions(c, rho) for c in scenarios]
+        labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
+        out.append(
+            study.Group(
+                f"{covariate}-{n_items}-{n_pools}",
+                crossing.full_matrix(n_items, covariate),
+                {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
+                {**labels, "n_pools": labels.pop("pools"), "rho": list(rho) * len(scenarios)},
+                n_items,
+                n_pools,
+            )
+        )
+    return out
+
+
+def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> tuple[np.ndarray, np.ndarray]:
+    """The scenario's correlations [G] and the benefit of each of its pools [G, P]."""
+    mine = ds["n_pools"].values == scenario.pools
+    for name in SCENARIO_LABELS[:-1]:
+        mine &= ds[name].values == getattr(scenario, name)
+    part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
+    benefit = part["bias_aware_recall"].values - part["naive_recall"].values
+    return part["rho"].values, benefit
+
+
+def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for cell in cells(s):
+        rho, values = benefit_of(ds, cell.scenario)
+        leading = [cell.covariate, cell.factor, cell.value]
+        at = stats.first_crossing(rho, np.nanmean(values, axis=-1))
+        means = stats.bootstrap_means(values, seed=s.seed)
+        interval = stats.crossing_interval(stats.first_crossing(rho, means))
+        estimate = [stats.finite_or_nan(at), *interval, values.shape[-1]]
+        limit = ["crossing_limit", crossing.crossing_limit(cell.scenario)]
+        if cell.factor.startswith(COLLAPSE):
+            rows += [leading + ["crossing", *estimate], leading + limit]
+            continue
+        paper = PAPER.get((cell.factor, None if np.isnan(cell.value) else cell.value))
+        small = small_studies(values, s)
+        found = stats.first_crossing(rho, small)
+        inside = found[np.isfinite(found)]
+        low, high = np.quantile(inside, [0.025, 0.975]) if inside.size else (np.nan, np.nan)
+        consistent = None if paper is None else "yes" if low <= paper <= high else "no"
+        rows += [
+            leading + ["crossing", *estimate, paper, low, high, consistent],
+            leading + limit,
+            leading + ["small_studies_without_crossing", 1 - inside.size / len(found)],
+            leading
+            + ["small_studies_with_several_changes", (stats.sign_changes(small) > 1).mean()],
+        ]
+    columns = [
+        *("covariate", "factor", "value", "quantity", "estimate", "ci_low", "ci_high", "n_pools"),
+        *("paper", "replicate_low", "replicate_high", "consistent"),
+    ]
+    width = len(columns)
+    return pd.DataFrame([r + [None] * (width - len(r)) for r in rows], columns=columns)
+
+
+def small_studies(values: np.ndarray, s: Settings) -> np.ndarray:
+    """Mean benefit [replicates, rho] of studies of `runs` pools a point."""
+    if s.same_pools:
+        return stats.bootstrap_means(values, seed=s.seed, size=s.runs, resamples=s.replicates)
+    points = [
+        stats.bootstrap_means(v, seed=s.seed + i, size=s.runs, resamples=s.replicates)
+        for i, v in enumerate(values)
+    ]
+    return np.stack(points, axis=-1)
+
+
+NAMES = {
+    "baseline": "baseline",
+    "bias": "c* = {:g}",
+    "n_items": "N = {:g}",
+    "sd": "sd = {:g}",
+    "lam": r"$\lambda$ = {:g}",
+    "lam_b": r"$\lambda_b$ = {:g}",
+    "k": "k = {:g}",
+}
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, (left, right) = plots.new_figure(2, height=6.4)
+    crossings = table[table.quantity == "crossing"]
+    is_collapse = crossings.factor.str.startswith(COLLAPSE)
+    draw_factors(left, crossings[~is_collapse], s)
+    draw_collapse(right, crossings[is_collapse])
+    return fig
+
+
+def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
+    from jbt import plots
+
+    keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
+    colours = dict(zip(("continuous", "binary"), plots.CYCLE, strict=False))
+    for j, kind in enumerate(s.covariate):
+        mine = rows[rows.covariate == kind]
+        y = [keys.index(key) for key in zip(mine.factor, mine.value.fillna(-1), strict=True)]
+        y = np.array(y) + (0.18 if j else -0.18)
+        error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
+        colour = colours[kind]
+        label = f"{kind}, studies of {s.runs} runs (95 %)"
+        low, high = mine.replicate_low, mine.replicate_high
+        ax.hlines(y, low, high, colors=colour, alpha=0.25, lw=6, label=label)
+        style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour}
+        label = f"{kind}, {s.pools:,} pools (95 %)"
+        ax.errorbar(mine.estimate, y, xerr=error, label=label, **style)
+    paper = rows.drop_duplicates(["factor", "value"])
+    y = [keys.index(key) for key in zip(paper.factor, paper.value.fillna(-1), strict=True)]
+    ax.plot(paper.paper, y, "x", color=plots.COLOURS["vermilion"], label="paper")
+    ax.set_yticks(range(len(keys)), [NAMES[f].format(v) for f, v in keys])
+    ax.invert_yaxis()
+    ax.set_xlabel("crossing: " + plots.RHO_LABEL)
+    ax.set_title("One factor at a time")
+    ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+    return ax
+
+
+def draw_collapse(ax: Axes, rows: pd.DataFrame) -> Axes:
+    from jbt import plots
+
+    r = np.geomspace(rows.value.min() / 1.5, rows.value.max() * 1.5, 200)
+    law = [theory.crossing_law(v) for v in r]
+    ax.plot(r, law, color="black", label=r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$")
+    ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
+    sizes = rows.factor.str.extract(r"n_items=(\d+)")[0].astype(int)
+    for colour, n in zip(plots.CYCLE, sorted(sizes.unique()), strict=False):
+        mine = rows[sizes == n]
+        error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
+        aside = 1 + 0.03 * (list(sizes.unique()).index(n) - 1)  # pools of one r, side by side
+        style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour, "label": f"N = {n}"}
+        ax.errorbar(mine.value * aside, mine.estimate, yerr=error, **style)
+    ax.set_xscale("log")
+    ticks = [0.2, 0.5, 1, 2, 4]
+    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")
+    ax.set_ylabel("crossing: " + plots.RHO_LABEL)
+    ax.set_title("Continuous covariate: crossings collapse onto the law")
+    ax.legend(fontsize=8)
+    return ax
+
+
+SWEEP = study.Sweep(
+    "crossing_factors",
+    "The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time.",
+    PRESETS,
+    groups,
+    table,
+    figure,
+    units={
+        **crossing.SWEEP.units,
+        "bias": "logits per unit of the covariate",
+        "sd": "logits",
+        "lam": "1/logit^2",
+        "lam_b": "1/logit^2",
+        "n_items": "count",
+        "k": "count",
+        "n_pools": "count",
+    },
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

@@ -1,0 +1,134 @@
+"""Random fitting problems of every kind, in NumPy, and a slow reference solver.
+
+All problems are padded to N = M = 8, D = 3, so that one compiled kernel serves them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from jbt.types import Comparisons, Design, Prior, Variant
+
+N = M = 8
+D = 3
+KINDS = ("plain", "separated", "disconnected", "repeats", "sparse", "one_order")
+
+
+@dataclass
+class Problem:
+    kind: str
+    n: int
+    m: int
+    d: int
+    content: np.ndarray
+    x: np.ndarray
+    shown: np.ndarray
+    wins: np.ndarray
+    lam: float
+    lam_b: float
+    free_kappa: bool
+
+    def design_matrix(self) -> np.ndarray:
+        """[pairs, m + d + 1], rows of the pairs shown, unpadded."""
+        i, j = np.nonzero(self.shown)
+        owner = np.eye(self.m)[self.content[: self.n]]
+        z = [owner[i] - owner[j], (self.x[i] - self.x[j])[:, : self.d], np.ones((len(i), 1))]
+        return np.concatenate(z, 1)
+
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        at = np.nonzero(self.shown)
+        return self.shown[at], self.wins[at]
+
+    def free(self) -> np.ndarray:
+        return np.r_[np.ones(self.m + self.d, bool), self.free_kappa]
+
+    def precision(self) -> np.ndarray:
+        return np.r_[np.full(self.m, self.lam), np.full(self.d + 1, self.lam_b)]
+
+
+def random_problem(seed: int, *, shared: bool, lam_range: tuple[float, float] = (-3, 3)) -> Problem:
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % len(KINDS)]
+    n = int(rng.integers(4, N + 1))
+    if shared:
+        m = int(rng.integers(2, n + 1))
+        content = rng.permutation(np.r_[np.arange(m), rng.integers(0, m, n - m)])
+    else:
+        m, content = n, np.arange(n)
+    d = int(rng.integers(0, D + 1))
+    x = np.zeros((N, D))
+    x[:n, :d] = rng.standard_normal((n, d)) * rng.choice([0.3, 1, 3])
+    theta = rng.standard_normal(m) * rng.choice([0.5, 1.5, 4])
+    phi = theta[content] + x[:n].sum(1)
+    kappa = rng.normal()
+    shown = np.zeros((N, N))
+    shown[:n, :n] = 1 - np.eye(n)
+    if kind == "repeats":
+        shown *= rng.integers(0, 12, (N, N))
+    if kind == "sparse":
+        shown *= rng.random((N, N)) < 0.3
+    if kind == "one_order":
+        shown = np.triu(shown)
+    if kind == "disconnected":
+        side = np.arange(N) < n // 2
+        shown *= side[:, None] == side
+    p = expit(phi[:, None] - phi + kappa)
+    wins = np.zeros((N, N))
+    wins[:n, :n] = rng.binomial(shown[:n, :n].astype(int), p)
+    ties = rng.random((N, N)) < 0.1
+    wins = np.where(ties, shown / 2, wins)
+    if kind == "separated":  # item 0 always wins
+        wins[0], wins[:, 0] = shown[0], 0
+    lam, lam_b = 10 ** rng.uniform(*lam_range, 2)
+    full_content = np.r_[content, np.zeros(N - n, int)]
+    return Problem(kind, n, m, d, full_content, x, shown, wins, lam, lam_b, bool(rng.integers(2)))
+
+
+def as_batch(problems: list[Problem], *, shared: bool, dtype: str):
+    """(comparisons, design, prior, variant) with a leading axis."""
+    each = []
+    for q in problems:
+        mask = jnp.arange(N) < q.n
+        content = jnp.asarray(q.content) if shared else None
+        design = Design(jnp.asarray(q.x, dtype), content, mask, M)
+        comparisons = Comparisons(jnp.asarray(q.shown, dtype), jnp.asarray(q.wins, dtype))
+        prior = Prior(jnp.asarray(q.lam, dtype), jnp.asarray(q.lam_b, dtype))
+        variant = Variant(jnp.arange(D) < q.d, jnp.asarray(q.free_kappa))
+        each.append((comparisons, design, prior, variant))
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+def reference(q: Problem, *, penalised: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The optimum [m + d + 1] by SciPy on the explicit design matrix, polished by plain
+    Newton steps, and the Hessian there."""
+    z, (shown, wins), free = q.design_matrix()[:, q.free()], q.counts(), q.free()
+    precision = q.precision()[free] * penalised
+
+    def objective(b):
+        logit = z @ b
+        return -(wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum() + (
+            precision * b * b
+        ).sum() / 2
+
+    def gradient(b):
+        return -z.T @ (wins - shown * expit(z @ b)) + precision * b
+
+    def hessian(b):
+        p = expit(z @ b)
+        return (z.T * (shown * p * (1 - p))) @ z + np.diag(precision)
+
+    b = minimize(objective, np.zeros(z.shape[1]), jac=gradient, method="BFGS").x
+    solve = np.linalg.solve if penalised else lambda h, g: np.linalg.lstsq(h, g, rcond=1e-10)[0]
+    for _ in range(60):
+        step = solve(hessian(b), gradient(b))
+        size = np.abs(z @ step).max(initial=0)
+        b = b - step / (1 + max(size - 1, 0))
+    full = np.zeros(len(free))
+    full[free] = b
+    return full, hessian(b)

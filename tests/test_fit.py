@@ -1,0 +1,262 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import problems
+import pytest
+from scipy.optimize import linprog
+
+from jbt import model, runtime, theory
+from jbt.fit import fit_map, fit_mle
+from jbt.types import Comparisons, Design, Parameters, Prior, Status, Variant
+
+SEEDS = range(240)
+
+
+def fit_batch(shared: bool, dtype: str, seeds=SEEDS):
+    qs = [problems.random_problem(s, shared=shared) for s in seeds]
+    with runtime.precision(dtype):
+        comparisons, design, prior, variant = problems.as_batch(qs, shared=shared, dtype=dtype)
+        fit = jax.jit(jax.vmap(fit_map))(comparisons, design, prior, variant)
+        return qs, jax.device_get(fit)
+
+
+def flat(q, fit, i):
+    p = fit.parameters
+    return np.r_[p.theta[i, : q.m], p.c[i, : q.d], p.kappa[i]]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["unpaired", "shared"])
+def float64_fits(request):
+    return (request.param, *fit_batch(request.param, "float64"))
+
+
+def test_map_equals_scipy(float64_fits):
+    _, qs, fit = float64_fits
+    assert (fit.status == Status.CONVERGED).all()
+    assert {q.kind for q in qs} == set(problems.KINDS)
+    for i, q in enumerate(qs):
+        expected, _ = problems.reference(q)
+        np.testing.assert_allclose(flat(q, fit, i), expected, atol=1e-8, err_msg=f"{i} {q.kind}")
+        # Padding and fixed parameters stay at zero.
+        assert not fit.parameters.theta[i, q.m :].any()
+        assert not fit.parameters.c[i, q.d :].any()
+
+
+def test_equation_3_holds_at_every_unpaired_map(float64_fits):
+    shared, qs, fit = float64_fits
+    if shared:
+        pytest.skip("Eq. 3 is about the unpaired design")
+    for i, q in enumerate(qs):
+        c = fit.parameters.c[i, : q.d]
+        x = q.x[: q.n, : q.d]
+        phi = fit.parameters.theta[i, : q.n] + x @ c
+        with runtime.precision("float64"):
+            expected = theory.map_bias(jnp.asarray(phi), jnp.asarray(x), q.lam, q.lam_b)
+        np.testing.assert_allclose(c, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_float32_is_close_to_float64(shared):
+    qs, single = fit_batch(shared, "float32")
+    assert (single.status == Status.CONVERGED).all()
+    assert single.parameters.theta.dtype == np.float32
+    worst = 0.0
+    for i, q in enumerate(qs):
+        expected, hessian = problems.reference(q)
+        error = np.abs(flat(q, single, i) - expected)
+        if min(q.lam, q.lam_b) >= 0.1:
+            worst = max(worst, error.max())
+        else:
+            sd = np.zeros_like(expected)
+            sd[q.free()] = np.sqrt(np.diagonal(np.linalg.inv(hessian)))
+            assert (error <= 0.01 * sd).all(), (i, q.kind, (error / sd).max())
+    assert worst < 1e-4
+
+
+def test_grad_norm_and_objective_are_those_of_the_result(float64_fits):
+    shared, qs, fit = float64_fits
+    assert fit.grad_norm.max() < 1e-6
+    for i, q in enumerate(qs[:40]):
+        z, (shown, wins) = q.design_matrix(), q.counts()
+        b = flat(q, fit, i)
+        logit = z @ b
+        value = (shown * np.logaddexp(0, logit) - wins * logit).sum()
+        value += (q.precision() * b * b).sum() / 2
+        assert fit.objective[i] == pytest.approx(value, rel=1e-12)
+
+
+def small_problem():
+    q = problems.random_problem(6, shared=False)
+    comparisons, design, _, variant = jax.tree.map(
+        lambda v: v[0], problems.as_batch([q], shared=False, dtype="float64")
+    )
+    return comparisons, design, Prior(1.0, 0.1), variant
+
+
+def test_lbfgs_agrees_with_newton(x64):
+    args = small_problem()
+    newton, lbfgs = fit_map(*args), fit_map(*args, solver="lbfgs")
+    assert lbfgs.status == Status.CONVERGED
+    np.testing.assert_allclose(lbfgs.parameters.flat(), newton.parameters.flat(), atol=1e-7)
+    with pytest.raises(ValueError, match="newton, lbfgs"):
+        fit_map(*args, solver="sgd")
+
+
+def test_warm_start_reaches_the_same_optimum_in_fewer_steps(x64):
+    args = small_problem()
+    cold = fit_map(*args)
+    warm = fit_map(*args, start=cold.parameters)
+    assert warm.steps < cold.steps
+    np.testing.assert_allclose(warm.parameters.flat(), cold.parameters.flat(), atol=1e-10)
+
+
+def test_wild_starts_are_brought_back_by_the_safeguard(x64):
+    comparisons, design, prior, variant = small_problem()
+    cold = fit_map(comparisons, design, prior, variant)
+    for seed in range(5):
+        theta = 40 * jax.random.normal(jax.random.key(seed), (problems.M,))
+        start = Parameters(theta * design.item_mask, jnp.zeros(problems.D), jnp.array(0.0))
+        # Far out each step is worth a few logits, hence more of them than usual.
+        fit = fit_map(comparisons, design, prior, variant, start=start, max_steps=1000)
+        assert fit.status == Status.CONVERGED
+        np.testing.assert_allclose(fit.parameters.flat(), cold.parameters.flat(), atol=1e-9)
+
+
+def test_step_limit_and_bad_numbers_are_statuses(x64):
+    comparisons, design, prior, variant = small_problem()
+    assert fit_map(comparisons, design, prior, variant, max_steps=1).status == Status.NOT_CONVERGED
+    poisoned = Comparisons(comparisons.shown, comparisons.wins.at[0, 1].set(jnp.nan))
+    assert fit_map(poisoned, design, prior, variant).status == Status.NOT_FINITE
+    assert fit_mle(poisoned, design, variant).status == Status.NOT_FINITE
+
+
+def test_no_verdicts_give_the_prior_mean(x64):
+    comparisons, design, prior, variant = small_problem()
+    empty = Comparisons(0 * comparisons.shown, 0 * comparisons.wins)
+    fit = fit_map(empty, design, prior, variant)
+    assert fit.status == Status.CONVERGED
+    assert not fit.parameters.flat().any()
+    assert fit_mle(empty, design, variant).status == Status.DOES_NOT_EXIST
+
+
+def mle_is_unique(q: problems.Problem) -> bool:
+    """By linear programming: no direction but the constant leaves every verdict as likely or
+    likelier (Albert & Anderson 1984)."""
+    z, (shown, wins), free = q.design_matrix()[:, q.free()], q.counts(), q.free()
+    if len(z) == 0 or np.linalg.matrix_rank(z) < free.sum() - 1:
+        return False
+    rows, fixed = [], []
+    for row, s, w in zip(z, shown, wins, strict=True):
+        if 0 < w < s:
+            fixed.append(row)
+        else:
+            rows.append(row if w == s else -row)
+    if not rows:
+        return True
+    a = np.array(rows)
+    bounds = [(-1, 1)] * z.shape[1]
+    equal = {"A_eq": np.array(fixed), "b_eq": np.zeros(len(fixed))} if fixed else {}
+    best = linprog(-a.sum(0), A_ub=-a, b_ub=np.zeros(len(a)), bounds=bounds, **equal)
+    return -best.fun < 1e-7
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_mle_exists_where_linear_programming_says_so(x64, shared):
+    qs = [problems.random_problem(s, shared=shared) for s in range(400, 700)]
+    if not shared:  # with a free quality an item, c is never identified
+        for q in qs[::2]:
+            q.d = 0
+    comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
+    fit = jax.device_get(jax.jit(jax.vmap(fit_mle))(comparisons, design, variant))
+    expected = np.array([mle_is_unique(q) for q in qs])
+    assert 20 < expected.sum() < len(qs) - 20
+    np.testing.assert_array_equal(fit.status == Status.CONVERGED, expected)
+    np.testing.assert_array_equal(fit.status == Status.DOES_NOT_EXIST, ~expected)
+    for i in np.flatnonzero(expected)[:60]:
+        q = qs[i]
+        b, _ = problems.reference(q, penalised=False)
+        b[: q.m] -= b[: q.m].mean()
+        np.testing.assert_allclose(flat(q, fit, i), b, atol=1e-6)
+        assert abs(fit.parameters.theta[i, : q.m].mean()) < 1e-12
+
+
+def test_mle_of_a_strongly_connected_win_graph_survives_lopsided_counts(x64):
+    design = Design.build(np.zeros((3, 0)))
+    big = 1e6
+    shown = np.array([[0, big, 1], [0, 0, big], [1, 0, 0]])
+    wins = np.array([[0, big - 1, 1], [0, 0, big - 1], [0, 0, 0]])
+    naive = model.variant("naive", design)
+    fit = fit_mle(Comparisons.build(shown, wins), design, naive)
+    assert fit.status == Status.CONVERGED
+    assert fit.grad_norm < 1e-6
+    wins[0, 1] = big  # item 0 now never loses
+    assert fit_mle(Comparisons.build(shown, wins), design, naive).status == Status.DOES_NOT_EXIST
+
+
+def test_mle_refuses_float32():
+    design = Design.build(np.zeros((3, 0), np.float32))
+    zero = jnp.zeros((3, 3))
+    with pytest.raises(ValueError, match="float64"):
+        fit_mle(Comparisons(zero, zero), design, Variant(jnp.zeros(0, bool), jnp.array(False)))
+
+
+def test_invariances(x64):
+    comparisons, design, prior, variant = small_problem()
+    variant = Variant(variant.c, jnp.array(True))
+    fit = fit_map(comparisons, design, prior, variant)
+    p = fit.parameters
+
+    order = np.random.default_rng(0).permutation(problems.N)
+    relabelled = fit_map(
+        Comparisons(comparisons.shown[order][:, order], comparisons.wins[order][:, order]),
+        Design(design.covariates[order], None, design.item_mask[order], problems.M),
+        prior,
+        variant,
+    ).parameters
+    np.testing.assert_allclose(relabelled.theta, p.theta[order], atol=1e-10)
+    np.testing.assert_allclose(relabelled.c, p.c, atol=1e-10)
+
+    swapped = fit_map(
+        Comparisons(comparisons.shown.T, (comparisons.shown - comparisons.wins).T),
+        design,
+        prior,
+        variant,
+    ).parameters
+    np.testing.assert_allclose(swapped.theta, p.theta, atol=1e-10)
+    np.testing.assert_allclose(swapped.kappa, -p.kappa, atol=1e-10)
+    assert abs(p.kappa) > 0.1
+
+
+def test_padding_changes_nothing(x64):
+    q = problems.random_problem(12, shared=True)
+    assert q.n < problems.N
+    comparisons, design, prior, variant = jax.tree.map(
+        lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
+    )
+    padded = fit_map(comparisons, design, prior, variant)
+    n = q.n
+    bare = fit_map(
+        Comparisons.build(q.shown[:n, :n], q.wins[:n, :n]),
+        Design.build(q.x[:n], q.content[:n]),
+        prior,
+        variant,
+    )
+    np.testing.assert_allclose(padded.parameters.theta[: q.m], bare.parameters.theta, atol=1e-12)
+    np.testing.assert_allclose(padded.parameters.c, bare.parameters.c, atol=1e-12)
+    junk = Design(
+        jnp.where(design.item_mask[:, None], design.covariates, 1e3),
+        design.content,
+        design.item_mask,
+        problems.M,
+    )
+    again = fit_map(comparisons, junk, prior, variant)
+    np.testing.assert_allclose(again.parameters.flat(), padded.parameters.flat(), atol=1e-9)
+
+
+def test_content_none_is_content_arange(x64):
+    comparisons, design, prior, variant = small_problem()
+    explicit = Design(design.covariates, jnp.arange(problems.N), design.item_mask, problems.M)
+    a = fit_map(comparisons, design, prior, variant)
+    b = fit_map(comparisons, explicit, prior, variant)
+    np.testing.assert_allclose(a.parameters.flat(), b.parameters.flat(), atol=1e-12)
+    assert a.status == b.status == Status.CONVERGED

@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
 import jax
 import numpy as np
-
-Dtype = Literal["float32", "float64"]
 
 
 def available_cores() -> int:
@@ -29,13 +26,15 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
     Call it before JAX's first computation; it has no effect on the number of devices after.
 
     Args:
-      cpu_devices: host devices, default one per core this process may use.
+      cpu_devices: host devices, default one per core this process may use, unless an earlier
+        call or XLA_FLAGS has chosen.
       cache: folder for compiled programs, default `$JBT_CACHE`; none if that is unset.
     """
-    try:
-        jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
-    except RuntimeError:
-        pass  # JAX runs already: keep the devices it has
+    chosen = jax.config.jax_num_cpu_devices > 0 or "device_count" in os.environ.get("XLA_FLAGS", "")
+    if cpu_devices is not None or not chosen:
+        # RuntimeError: JAX runs already, and keeps the devices it has.
+        with suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
     folder = cache or os.environ.get("JBT_CACHE")
     if folder:
         jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -44,7 +43,7 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
 
 
 @contextmanager
-def precision(dtype: Dtype) -> Iterator[np.dtype]:
+def precision(dtype: str) -> Iterator[np.dtype]:
     """A scope in which new arrays are float32 or float64, matrix products at full precision.
 
     Build, trace and call inside it; both precisions live in one process.

@@ -51,7 +51,7 @@ def simulate_chunks(
     pool_ids: Sequence[int] | np.ndarray,
     *,
     seed: int = 0,
-    dtype: runtime.Dtype = "float32",
+    dtype: str = "float32",
     chunk: int | None = None,
     devices: int | None = None,
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
@@ -82,12 +82,9 @@ def simulate_chunks(
     if len(set(lengths.values())) != 1:
         raise ValueError(f"conditions must have one length, got {lengths}")
     n_conditions = next(iter(lengths.values()))
+    check_chunking(chunk, devices)
     local = jax.local_devices()
-    n_devices = len(local) if devices is None else devices
-    if not 1 <= n_devices <= len(local):
-        raise ValueError(f"devices must lie in 1..{len(local)}, got {devices}")
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
+    n_devices = devices or len(local)
     on_cpu = local[0].platform == "cpu"
     size = chunk or max(1, (CPU_CHUNK if on_cpu else GPU_CHUNK) // n_conditions)
     # The inner batch does not depend on the chunk size, hence neither do the numbers.
@@ -104,6 +101,15 @@ def simulate_chunks(
         with runtime.precision(dtype):
             out = call(root, padded, traced)
         yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+
+
+def check_chunking(chunk: int | None, devices: int | None) -> None:
+    """Raise `ValueError` for a chunk or a number of devices that cannot be had; None passes."""
+    n_local = jax.local_device_count()
+    if devices is not None and not 1 <= devices <= n_local:
+        raise ValueError(f"devices must lie in 1..{n_local}, got {devices}")
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"chunk must be at least 1, got {chunk}")
 
 
 def simulate(

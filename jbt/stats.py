@@ -85,9 +85,9 @@ def sign_changes(y: np.ndarray) -> np.ndarray:
     return (positive[..., 1:] != positive[..., :-1]).sum(-1)
 
 
-def finite_or_nan(x: np.ndarray | float) -> np.ndarray:
+def finite_or_nan(x: float | np.ndarray) -> float:
     """Infinity (no crossing on the grid) to NaN, which tables leave empty."""
-    return np.where(np.isfinite(x), x, np.nan)
+    return float(x) if np.isfinite(x) else float("nan")
 
 
 def crossing_interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
@@ -97,4 +97,4 @@ def crossing_interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, 
     # Order statistics: interpolation between infinities is undefined.
     low = np.quantile(samples, tail, method="lower")
     high = np.quantile(samples, 1 - tail, method="higher")
-    return float(finite_or_nan(low)), float(finite_or_nan(high))
+    return finite_or_nan(low), finite_or_nan(high)

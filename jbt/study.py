@@ -21,6 +21,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ import jax
 import numpy as np
 
 from jbt import runtime
-from jbt.simulate import CPU_CHUNK, Experiment, simulate_chunks
+from jbt.simulate import CPU_CHUNK, Experiment, check_chunking, simulate_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,9 +141,8 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     """
     if settings.pools < 1:
         raise ValueError(f"--pools must be at least 1, got {settings.pools}")
-    for name in ("chunk", "devices"):
-        if (getattr(settings, name) or 1) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(settings, name)}")
+    runtime.start()
+    check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     folder = settings.out / sweep.name
     results = folder / "results.nc"
@@ -151,12 +151,11 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     configuration = configuration_of(settings)
     _claim(folder, configuration, overwrite=settings.overwrite and not settings.redraw)
     if not results.exists():
-        runtime.start()
+        (folder / "shards").mkdir(exist_ok=True)
         _simulate_missing(sweep, groups, settings, folder)
         dataset = _collect(sweep, groups, settings, configuration, folder)
         write_whole(results, lambda path: dataset.to_netcdf(path, encoding=_compressed(dataset)))
-        for shard in _shards(folder):
-            shard.unlink()
+    shutil.rmtree(folder / "shards", ignore_errors=True)  # gone already, but for a kill here
     return _report(sweep, settings, folder)
 
 
@@ -189,13 +188,17 @@ def _claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> N
                 f"{folder} holds another configuration: {', '.join(differ)}; "
                 "choose another --out, or --overwrite"
             )
+        for torn in folder.glob("**/.*"):  # a write that was killed
+            torn.unlink()
         return
     try:
-        (folder / "shards").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-    for stale in [*_shards(folder), *(folder / n for n in ("results.nc", "table.csv", "figure.png"))]:
-        stale.unlink(missing_ok=True)
+    written = ("results.nc", "table.csv", "figure.png")
+    shutil.rmtree(folder / "shards", ignore_errors=True)
+    for name in written:
+        (folder / name).unlink(missing_ok=True)
     text = json.dumps(configuration, indent=2)
     write_whole(file, lambda path: path.write_text(text + "\n"))
 
@@ -345,6 +348,31 @@ def _git_revision() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return described.stdout.strip()
+
+
+def tidy_table(
+    leading: Sequence[str], rows: Sequence[Sequence[Any]], *, replicates: bool = False
+) -> pd.DataFrame:
+    """A table in the form every sweep shares.
+
+    Args:
+      leading: columns that say which setting.
+      rows: values of the leading columns, then quantity, estimate, ci_low, ci_high, n_pools,
+        paper, and with `replicates` replicate_low, replicate_high, consistent. A row may end
+        early; what is missing or None is left empty.
+    """
+    import pandas as pd
+
+    columns = [*leading, "quantity", *NUMBERS]
+    if replicates:
+        columns += ["replicate_low", "replicate_high", "consistent"]
+    full = [[*row, *[None] * (len(columns) - len(row))] for row in rows]
+    table = pd.DataFrame(full, columns=columns)
+    numeric = [c for c in columns if c in NUMBERS or c.startswith("replicate")]
+    return table.astype(dict.fromkeys(numeric, float))
+
+
+NUMBERS = ("estimate", "ci_low", "ci_high", "n_pools", "paper")
 
 
 def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:

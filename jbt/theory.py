@@ -30,6 +30,7 @@ limit depends on k/N: `limit_recall` and `crossing_limit` compute it by quadratu
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -169,7 +170,8 @@ def crossing_limit(
     r: float, top_fraction: float, covariate: CovariateKind = "continuous"
 ) -> float:
     """Where the noise-free benefit changes sign: the crossing law for a continuous
-    covariate; for a binary one the root of `limit_benefit`, which depends on k/N.
+    covariate; for a binary one the first root of `limit_benefit`, which depends on k/N (NaN
+    if there is none).
 
     Args:
       r: c* sd_x / sd_theta with sd_x = 1 (continuous) or 1/2 (binary); above 0.
@@ -183,6 +185,14 @@ def crossing_limit(
     check_positive("r", r)
     if covariate == "continuous":
         return crossing_law(r)
-    # Just above 0 the benefit is positive, as the bias costs naive recall and nothing else.
-    low, high = 1e-6, BINARY_RHO_MAX - 1e-6
-    return float(brentq(lambda p: limit_benefit(r, p, top_fraction, covariate), low, high))
+
+    def benefit(rho: float) -> float:
+        return limit_benefit(r, rho, top_fraction, covariate)
+
+    # The first root: at the largest rho x is a function of theta and the benefit can return
+    # to 0. Near 0 it is positive, as the bias costs naive recall and nothing else does.
+    grid = np.linspace(1e-6, BINARY_RHO_MAX - 1e-6, 81)
+    for low, high in itertools.pairwise(grid):
+        if benefit(high) <= 0:
+            return float(brentq(benefit, low, high))
+    return float("nan")

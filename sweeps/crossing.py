@@ -155,8 +155,6 @@ def crossing_limit(s: Settings) -> float:
 
 
 def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    import pandas as pd
-
     rho = ds["rho"].values
     quantities = {
         "naive_recall": ds["naive_recall"].values,
@@ -167,16 +165,15 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
     rows = []
     for name, values in quantities.items():
         for p, *interval in zip(rho, *stats.mean_interval(values, seed=s.seed), strict=True):
-            rows.append([s.covariate, p, name, *interval, s.pools, None])
+            rows.append([s.covariate, p, name, *interval, s.pools])
     means = stats.bootstrap_means(quantities["benefit"], seed=s.seed)
     at = stats.first_crossing(rho, np.nanmean(quantities["benefit"], axis=-1))
     interval = stats.crossing_interval(stats.first_crossing(rho, means))
     rows.append(
         [s.covariate, None, "crossing", stats.finite_or_nan(at), *interval, s.pools, PAPER_CROSSING]
     )
-    rows.append([s.covariate, None, "crossing_limit", crossing_limit(s), None, None, None, None])
-    columns = ["covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper"]
-    return pd.DataFrame(rows, columns=columns)
+    rows.append([s.covariate, None, "crossing_limit", crossing_limit(s)])
+    return study.tidy_table(("covariate", "rho"), rows)
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
@@ -197,7 +194,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     label = f"crossing {cross.estimate:.3f} [{cross.ci_low:.3f}, {cross.ci_high:.3f}]"
     vermilion = plots.COLOURS["vermilion"]
     plots.crossing_mark(
-        ax, cross.estimate, cross.ci_low, cross.ci_high, colour=vermilion, label=label
+        ax, *map(float, cross[["estimate", "ci_low", "ci_high"]]), colour=vermilion, label=label
     )
     if s.covariate == "continuous":
         name = "paper's figure, near 0.45"

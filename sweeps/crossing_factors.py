@@ -32,7 +32,7 @@ PAPER = {
     **dict(zip([("k", v) for v in (2, 5, 10)], (0.44, 0.50, 0.49), strict=True)),
 }
 COLLAPSE = "collapse"
-SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k", "pools")
+SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +150,13 @@ def groups(s: Settings) -> list[study.Group]:
         rho = rho_of(s, covariate)
         parts = [crossing.conditions(c, rho) for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
+        labels |= {"n_pools": [n_pools] * len(rho) * len(scenarios)}
         out.append(
             study.Group(
                 f"{covariate}-{n_items}-{n_pools}",
                 crossing.full_matrix(n_items, covariate),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
-                {**labels, "n_pools": labels.pop("pools"), "rho": list(rho) * len(scenarios)},
+                {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,
                 n_pools,
             )
@@ -166,7 +167,7 @@ def groups(s: Settings) -> list[study.Group]:
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> tuple[np.ndarray, np.ndarray]:
     """The scenario's correlations [G] and the benefit of each of its pools [G, P]."""
     mine = ds["n_pools"].values == scenario.pools
-    for name in SCENARIO_LABELS[:-1]:
+    for name in SCENARIO_LABELS:
         mine &= ds[name].values == getattr(scenario, name)
     part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
     benefit = part["bias_aware_recall"].values - part["naive_recall"].values
@@ -174,8 +175,6 @@ def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> tuple[np.ndarray,
 
 
 def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    import pandas as pd
-
     rows = []
     for cell in cells(s):
         rho, values = benefit_of(ds, cell.scenario)
@@ -201,12 +200,7 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
             leading
             + ["small_studies_with_several_changes", (stats.sign_changes(small) > 1).mean()],
         ]
-    columns = [
-        *("covariate", "factor", "value", "quantity", "estimate", "ci_low", "ci_high", "n_pools"),
-        *("paper", "replicate_low", "replicate_high", "consistent"),
-    ]
-    width = len(columns)
-    return pd.DataFrame([r + [None] * (width - len(r)) for r in rows], columns=columns)
+    return study.tidy_table(("covariate", "factor", "value"), rows, replicates=True)
 
 
 def small_studies(values: np.ndarray, s: Settings) -> np.ndarray:

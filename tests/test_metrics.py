@@ -1,0 +1,79 @@
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from jbt import metrics
+
+
+def recall_by_enumeration(estimate, quality, k):
+    """The paper's definition, averaged over every way of breaking the estimate's ties."""
+    cut = np.sort(quality)[::-1][k - 1]
+    found = []
+    for order in itertools.permutations(range(len(estimate))):
+        if all(estimate[a] >= estimate[b] for a, b in itertools.pairwise(order)):
+            found.append(np.mean([quality[i] >= cut for i in order[:k]]))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_recall_equals_enumeration(k):
+    rng = np.random.default_rng(k)
+    for _ in range(30):
+        estimate, quality = rng.integers(0, 4, (2, 5)).astype(float)
+        ours = metrics.top_k_recall(jnp.asarray(estimate), jnp.asarray(quality), k)
+        assert float(ours) == pytest.approx(recall_by_enumeration(estimate, quality, k), abs=1e-6)
+
+
+def test_recall_of_the_paper_s_kind():
+    quality = jnp.array([6.0, 6, 6, 4, 2])  # three equally good, k = 2: any two of them will do
+    assert metrics.top_k_recall(jnp.array([0.0, 2, 1, 0, 0]), quality, 2) == 1
+    assert metrics.top_k_recall(jnp.array([0.0, 2, 0, 1, 0]), quality, 2) == 0.5
+    everything_tied = metrics.top_k_recall(jnp.zeros(5), quality, 2)
+    assert everything_tied == pytest.approx(0.6)
+
+
+def test_masks_k_traced_and_nan():
+    estimate, quality = jnp.array([1.0, 2, 3, 9]), jnp.array([3.0, 2, 1, 9])
+    mask = jnp.array([True, True, True, False])
+    traced = jax.jit(lambda k: metrics.top_k_recall(estimate, quality, k, mask))
+    assert traced(1) == 0
+    assert traced(2) == 0.5
+    assert jnp.isnan(metrics.top_k_recall(estimate.at[0].set(jnp.nan), quality, 1, mask))
+    assert metrics.pairwise_agreement(estimate, quality, mask) == 0
+
+
+def test_agreement_is_kendall_without_ties():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 12))
+    ours = metrics.pairwise_agreement(jnp.asarray(a), jnp.asarray(b))
+    assert float(ours) == pytest.approx((kendalltau(a, b).statistic + 1) / 2, abs=1e-6)
+
+
+def test_agreement_leaves_out_true_ties_and_halves_estimated_ones():
+    quality = jnp.array([1.0, 1, 0])
+    assert metrics.pairwise_agreement(jnp.array([5.0, -5, 0]), quality) == 0.5
+    assert metrics.pairwise_agreement(jnp.zeros(3), quality) == 0.5
+    assert metrics.pairwise_agreement(jnp.array([2.0, 1, 0]), quality) == 1
+    assert jnp.isnan(metrics.pairwise_agreement(jnp.arange(3.0), jnp.zeros(3)))
+    assert jnp.isnan(metrics.pairwise_agreement(jnp.array([jnp.nan, 1, 0]), quality))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "differ"),
+    [
+        ([3, 2, 1, 0], [2, 3, 0, 1], False),  # same two, other order
+        ([3, 2, 1, 0], [3, 1, 2, 0], True),
+        ([3, 2, 2, 0], [3, 0, 1, 0], False),  # a is indifferent, b is not
+        ([1, 1, 1, 1], [0, 1, 2, 3], False),
+        ([3, 2, 1, 1], [1, 1, 2, 3], True),
+    ],
+)
+def test_top_k_differ(a, b, differ):
+    a, b = jnp.array(a, float), jnp.array(b, float)
+    mask = jnp.ones(4, bool)
+    assert bool(metrics.top_k_differ(a, b, 2, mask)) is differ
+    assert bool(metrics.top_k_differ(b, a, 2, mask)) is differ

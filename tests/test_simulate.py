@@ -1,0 +1,126 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt import judges, metrics, pools, simulate
+from jbt.estimators import ESTIMATORS
+from jbt.simulate import stream
+from jbt.types import Judge, Prior, Status
+from sweeps import crossing, crossing_factors
+
+N = 8
+CONDITIONS = {"rho": np.array([0.0, 0.4, 0.8]), "k": np.array([2, 2, 3])}
+
+
+def experiment(key, condition):
+    pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    comparisons = judges.reveal(oracle, judges.every_pair(pool))
+    fit = ESTIMATORS["bias_aware"](comparisons, pool.design, Prior())
+    recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, condition["k"])
+    return {"theta": fit.parameters.theta, "recall": recall, "status": fit.status}
+
+
+IDS = np.array([5, 3, 200, 0, 77, 8, 9, 10, 11, 12, 13])
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Each pool by itself: no chunk, no batch, no device but the first."""
+    out = []
+    for i in IDS:
+        key = jax.random.fold_in(jax.random.key(1), i)
+        rows = []
+        for rho, k in zip(*CONDITIONS.values(), strict=True):
+            condition = {"rho": jnp.float32(rho), "k": jnp.int32(k)}
+            rows.append(jax.jit(experiment)(key, condition))
+        out.append(jax.tree.map(lambda *v: np.stack(v), *rows))
+    return jax.tree.map(lambda *v: np.stack(v), *out)
+
+
+def test_batch_equals_loop(reference):
+    out = simulate.simulate(experiment, CONDITIONS, IDS, seed=1)
+    assert out["theta"].shape == (len(IDS), 3, N)
+    assert (out["status"] == Status.CONVERGED).all()
+    np.testing.assert_allclose(out["theta"], reference["theta"], atol=2e-5)
+    np.testing.assert_array_equal(out["recall"], reference["recall"])
+
+
+def test_chunk_order_and_devices_do_not_matter():
+    ids = np.arange(1003)
+    base = simulate.simulate(experiment, CONDITIONS, ids, chunk=64, devices=2)
+    for chunk, devices in [(1, 1), (7, 1), (1000, 1), (64, 1), (1000, 8)]:
+        keep = ids if chunk > 7 else ids[:40]
+        other = simulate.simulate(experiment, CONDITIONS, keep, chunk=chunk, devices=devices)
+        # The inner batch is the same, so are the bits.
+        for name, value in other.items():
+            np.testing.assert_array_equal(value, base[name][keep])
+    order = np.random.default_rng(0).permutation(ids)
+    shuffled = simulate.simulate(experiment, CONDITIONS, order, chunk=64, devices=2)
+    np.testing.assert_array_equal(shuffled["theta"], base["theta"][order])
+
+
+def test_conditions_share_their_pools():
+    same = {"rho": np.array([0.4, 0.4]), "k": np.array([2, 2])}
+    theta = simulate.simulate(experiment, same, range(5))["theta"]
+    np.testing.assert_array_equal(theta[:, 0], theta[:, 1])
+
+
+def test_float64_in_the_same_process():
+    single = simulate.simulate(experiment, CONDITIONS, range(3))
+    double = simulate.simulate(experiment, CONDITIONS, range(3), dtype="float64")
+    assert single["theta"].dtype == np.float32
+    assert double["theta"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("sweep", "expected_kernels"), [(crossing.SWEEP, 1), (crossing_factors.SWEEP, 2)]
+)
+def test_one_trace_a_static_shape(sweep, expected_kernels):
+    """A whole grid of settings and several chunks run on one compilation of each shape."""
+    groups = sweep.groups(sweep.presets["smoke"])
+    assert len(groups) == expected_kernels
+    for group in groups:
+        traces = []
+
+        def counting(key, condition, group=group, traces=traces):
+            traces.append(1)  # runs when traced only
+            return group.experiment(key, condition)
+
+        assert len(next(iter(group.conditions.values()))) >= 3
+        chunks = list(simulate.simulate_chunks(counting, group.conditions, range(800), chunk=8))
+        assert len(chunks) > 1
+        assert len(traces) == 1
+
+
+def test_bad_input():
+    def run(**change):
+        arguments = {"conditions": CONDITIONS, "pool_ids": [0], **change}
+        list(simulate.simulate_chunks(experiment, **arguments))
+
+    with pytest.raises(ValueError, match="one length"):
+        run(conditions={"rho": np.zeros(2), "k": np.ones(3)})
+    with pytest.raises(ValueError, match="chunk"):
+        run(chunk=0)
+    with pytest.raises(ValueError, match="devices"):
+        run(devices=99)
+    with pytest.raises(ValueError, match="pool ids"):
+        run(pool_ids=[-1])
+    with pytest.raises(ValueError, match="float16"):
+        run(dtype="float16")
+
+
+def test_a_pool_that_fails_is_flagged_and_alone():
+    def sometimes_nan(key, condition):
+        pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+        shown = judges.every_pair(pool)
+        wins = jnp.where(pool.quality[0] > 0, jnp.nan, 0.5) * shown
+        fit = ESTIMATORS["naive"](judges.Comparisons(shown, wins), pool.design, Prior())
+        return {"status": fit.status, "theta": fit.parameters.theta}
+
+    out = simulate.simulate(sometimes_nan, {"rho": np.zeros(1)}, range(50))
+    failed = out["status"][:, 0] == Status.NOT_FINITE
+    assert 10 < failed.sum() < 40
+    assert (out["status"][~failed] == Status.CONVERGED).all()
+    assert np.isfinite(out["theta"][~failed]).all()

@@ -1,0 +1,180 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from jbt import simulate, study
+from sweeps import crossing
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["--n-items", "8", "--k", "2", "--rho", "0.0", "0.7", "--pools", "48", "--seed", "3"]
+
+
+def command(out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "sweeps.crossing", "--out", str(out), *options]
+
+
+def same_results(a: Path, b: Path) -> None:
+    left, right = xr.load_dataset(a / "results.nc"), xr.load_dataset(b / "results.nc")
+    xr.testing.assert_equal(left, right)
+    assert (a / "table.csv").read_bytes() == (b / "table.csv").read_bytes()
+
+
+def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
+    options = ["--n-items", "8", "--k", "2", "--rho", "0.0", "0.7", "--pools", "6000", "--chunk", "16"]
+    environment = {**os.environ, "JBT_CACHE": str(tmp_path / "cache")}
+    broken, whole = tmp_path / "broken" / "crossing", tmp_path / "whole" / "crossing"
+    running = subprocess.Popen(
+        command(tmp_path / "broken", *options), cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while len(list(broken.glob("shards/*.npz"))) < 4 and time.monotonic() < deadline:
+        assert running.poll() is None, "ended before it could be killed"
+        time.sleep(0.005)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+    survivors = len(list(broken.glob("shards/*.npz")))
+    assert survivors >= 4
+    assert not (broken / "results.nc").exists()
+    for out in (tmp_path / "broken", tmp_path / "whole"):
+        subprocess.run(
+            command(out, *options), cwd=ROOT, env=environment, check=True, capture_output=True
+        )
+    same_results(broken, whole)
+    files = {p.name for p in broken.iterdir()}
+    assert files == {"config.json", "results.nc", "table.csv", "figure.png"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(out)]) == 0
+    return out
+
+
+def test_files_and_provenance(finished):
+    folder = finished / "crossing"
+    names = {p.name for p in folder.iterdir()}
+    assert names == {"config.json", "results.nc", "table.csv", "figure.png"}
+    ds = xr.load_dataset(folder / "results.nc")
+    assert ds["naive_recall"].dims == ("rho", "pool")
+    assert ds.sizes == {"rho": 2, "pool": 48}
+    assert ds["rho"].attrs["units"]
+    assert ds["naive_recall"].attrs["units"]
+    config = json.loads(ds.attrs["config"])
+    assert config["seed"] == 3
+    assert config["n_items"] == 8
+    for name in ("versions", "dtype", "device", "git_revision", "wall_seconds", "preset", "python"):
+        assert str(ds.attrs[name])
+    table = pd.read_csv(folder / "table.csv")
+    assert list(table.columns) == [
+        *("covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper")
+    ]
+    counts = table.groupby("quantity").size().to_dict()
+    assert counts == {
+        **dict.fromkeys(("naive_recall", "bias_aware_recall", "benefit", "realised_corr"), 2),
+        **dict.fromkeys(("crossing", "crossing_limit"), 1),
+    }
+    benefit = table[table.quantity == "benefit"]
+    expected = (ds["bias_aware_recall"] - ds["naive_recall"]).mean("pool")
+    np.testing.assert_allclose(benefit.estimate, expected, rtol=1e-4)
+    assert (benefit.ci_low <= benefit.estimate).all()
+
+
+def test_again_reprints_without_running(finished, capsys, monkeypatch):
+    monkeypatch.setattr(study, "simulate_chunks", None)
+    before = (finished / "crossing" / "results.nc").stat().st_mtime_ns
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
+    assert "crossing_limit" in capsys.readouterr().out
+    assert (finished / "crossing" / "results.nc").stat().st_mtime_ns == before
+
+
+def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
+    monkeypatch.setattr(study, "simulate_chunks", None)
+    folder = finished / "crossing"
+    table = (folder / "table.csv").read_bytes()
+    (folder / "table.csv").unlink()
+    (folder / "figure.png").unlink()
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--redraw"]) == 0
+    assert (folder / "table.csv").read_bytes() == table
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_another_configuration_is_refused_by_name(finished, capsys):
+    changed = [*SMALL, "--out", str(finished), "--bias", "2", "--dtype", "float64"]
+    assert study.main(crossing.SWEEP, changed) == 2
+    message = capsys.readouterr().err
+    assert "bias (1.0 there, 2.0 now)" in message
+    assert "dtype" in message
+    assert "n_items" not in message
+    assert len(message.splitlines()) == 1
+
+
+def test_continuing_with_another_chunk_and_overwriting(tmp_path):
+    small = [*SMALL, "--out", str(tmp_path)]
+    settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
+    group = crossing.groups(settings)[0]
+    folder = tmp_path / "crossing"
+    study._claim(folder, study.configuration_of(settings), overwrite=False)
+    (folder / "shards").mkdir()
+    # What an earlier, interrupted run left: some pools, and a write cut short.
+    ids = np.array([7, 8, 9, 30])
+    out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
+    shard = {"ids": ids, "seconds": np.array(1.0), **out}
+    study._save_npz(folder / "shards" / "crossing-0000000007.npz", shard)
+    (folder / "shards" / ".123.crossing-0000000010.npz").write_bytes(b"PK")
+    assert study.main(crossing.SWEEP, small) == 0
+    reference = tmp_path / "reference"
+    assert study.main(crossing.SWEEP, [*small, "--out", str(reference)]) == 0
+    same_results(folder, reference / "crossing")
+    assert study.main(crossing.SWEEP, [*small, "--seed", "4"]) == 2
+    assert study.main(crossing.SWEEP, [*small, "--seed", "4", "--overwrite"]) == 0
+    assert json.loads((folder / "config.json").read_text())["seed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rho", "0.96"], "rho must lie within"),
+        (["--covariate", "binary", "--rho", "0.8"], "0.798"),
+        (["--rho", "0.5", "0.1"], "increase"),
+        (["--lam", "0"], "lam must be finite and above 0"),
+        (["--lam-b", "-1"], "lam_b"),
+        (["--sd", "nan"], "sd must"),
+        (["--k", "30"], "k must lie in 1..29, got 30"),
+        (["--k", "0"], "k must lie"),
+        (["--n-items", "1"], "n_items must be at least 2"),
+        (["--pools", "0"], "pools must be at least 1"),
+        (["--bias", "inf"], "bias must be finite"),
+        (["--redraw"], "nothing to redraw"),
+        (["--chunk", "0"], "chunk must be at least 1"),
+        (["--devices", "99"], "devices must lie in"),
+    ],
+)
+def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, options, message):
+    out = tmp_path / "none"
+    assert study.main(crossing.SWEEP, ["--out", str(out), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(file)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+    folder = tmp_path / "crossing"
+    folder.mkdir()
+    (folder / "config.json").write_text("{")
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert "not readable" in capsys.readouterr().err

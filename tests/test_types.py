@@ -1,0 +1,75 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt.types import Comparisons, Design, Parameters, Prior
+
+
+def test_containers_are_pytrees_and_batch():
+    designs = [Design.build(np.full((3, 1), float(i))) for i in range(4)]
+    batch = jax.tree.map(lambda *v: jnp.stack(v), *designs)
+    assert batch.covariates.shape == (4, 3, 1)
+    assert batch.n_contents == 3
+    sums = jax.vmap(lambda d: d.covariates.sum())(batch)
+    np.testing.assert_array_equal(sums, [0, 3, 6, 9])
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(batch)]
+    assert names == [".covariates", ".item_mask"]
+
+
+def test_shapes_are_checked_when_built_by_hand():
+    with pytest.raises(TypeError):
+        Comparisons(jnp.zeros((3, 3)), jnp.zeros((2, 2)))
+
+
+def test_flat_and_back():
+    p = Parameters(jnp.arange(3.0), jnp.array([7.0]), jnp.array(9.0))
+    q = Parameters.unflat(p.flat(), 3)
+    assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), p, q))
+
+
+def test_design_knows_its_contents():
+    d = Design.build(np.zeros((4, 1)), [2, 0, 2, 1], [True, True, True, False], 4)
+    np.testing.assert_array_equal(d.content_mask(), [True, False, True, False])
+    np.testing.assert_array_equal(d.of_items(jnp.array([10.0, 11, 12, 13])), [12, 10, 12, 11])
+    np.testing.assert_array_equal(d.ownership().sum(0), [1, 0, 2, 0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[1.0]],), "at least 2 items, got 1"),
+        (([[1.0], [np.nan]],), "must be finite"),
+        (([[[1.0]], [[2.0]]],), r"must be \[N, D\]"),
+        (([1.0, 2.0], [0, 1, 2]), "2 integers"),
+        (([1.0, 2.0], [0, 5], None, 3), r"0\.\.2"),
+        (([1.0, 2.0], None, [True]), "item_mask"),
+        (([1.0, 2.0], None, None, 5), "n_contents must be 2"),
+    ],
+)
+def test_bad_designs(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Design.build(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("shown", "wins", "message"),
+    [
+        ([[0, 1], [1, 0]], [[0, 2], [0, 0]], "between 0 and shown"),
+        ([[0, -1], [1, 0]], [[0, -1], [0, 0]], "between 0 and shown"),
+        ([[1, 1], [1, 0]], [[0, 0], [0, 0]], "with itself"),
+        ([[0, 1, 1], [1, 0, 1]], [[0, 1, 1], [1, 0, 1]], r"\[N, N\]"),
+        ([[0, np.nan], [1, 0]], [[0, 0], [0, 0]], "finite"),
+    ],
+)
+def test_bad_comparisons(shown, wins, message):
+    with pytest.raises(ValueError, match=message):
+        Comparisons.build(shown, wins)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_priors(value):
+    with pytest.raises(ValueError, match="lam must be finite and above 0"):
+        Prior(lam=value)
+    with pytest.raises(ValueError, match="lam_b"):
+        Prior(lam_b=value)

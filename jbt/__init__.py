@@ -7,4 +7,14 @@ Importing jbt changes no global setting and loads jax, numpy and jaxtyping alone
 from jbt import estimators, fit, judges, metrics, model, pools, simulate, theory, types
 
 __version__ = "0.1.0"
-__all__ = ["estimators", "fit", "judges", "metrics", "model", "pools", "simulate", "theory", "types"]
+__all__ = [
+    "estimators",
+    "fit",
+    "judges",
+    "metrics",
+    "model",
+    "pools",
+    "simulate",
+    "theory",
+    "types",
+]

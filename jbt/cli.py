@@ -110,7 +110,7 @@ def fit(argv: list[str]) -> int:
         _check_k(batch, options.k)
         records = _fit_all(batch, options)
     if options.json is not None:
-        _write_json(options, records)
+        _write_json(options.json, options, records)
     _print_summary(batch, options, records)
     return 0
 
@@ -191,16 +191,16 @@ def _status(pool: PoolTable, naive: int, aware: int) -> str:
     return Status.CONVERGED.name.lower()
 
 
-def _write_json(options: FitOptions, records: list[dict[str, Any]]) -> None:
+def _write_json(path: Path, options: FitOptions, records: list[dict[str, Any]]) -> None:
     settings = asdict(options)
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     content = {"settings": {**settings, "dtype": "float64", "jbt": __version__}, "pools": records}
     try:
         study.write_whole(
-            options.json, lambda p: p.write_text(json.dumps(content, indent=1, allow_nan=False))
+            path, lambda p: p.write_text(json.dumps(content, indent=1, allow_nan=False))
         )
     except OSError as error:
-        raise ValueError(f"cannot write {options.json}: {error.strerror}") from None
+        raise ValueError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _print_summary(batch: Batch, options: FitOptions, records: list[dict[str, Any]]) -> None:
@@ -243,7 +243,9 @@ def _print_judge(batch: Batch, k: int, judge: str | None, rows: list[dict[str, A
     parts.append(f"kappa {_spread([r['kappa'] for r in usable])}")
     disagree = sum(r["top_k_differs"] for r in usable)
     parts.append(f"top-{k} differs from naive in {disagree}/{len(usable)}")
-    statuses = {s: sum(r["status"] == s for r in rows) for s in dict.fromkeys(r["status"] for r in rows)}
+    statuses = {
+        s: sum(r["status"] == s for r in rows) for s in dict.fromkeys(r["status"] for r in rows)
+    }
     parts.append(", ".join(f"{s} {n}" for s, n in statuses.items()))
     errors = sum(r["n_errors"] for r in rows)
     if errors:

@@ -90,10 +90,10 @@ def fit_mle(
 ) -> Fit:
     """Maximum likelihood estimate, without a prior; mean theta of the shown contents is 0.
 
-    Arguments and result as `fit_map`, default step limit 512. Status `DOES_NOT_EXIST` where the supremum is at
-    infinity (separated comparisons: for plain Bradley-Terry, a win graph that is not
-    strongly connected, Ford 1957) or not at a single point (disconnected contents, or a
-    covariate that every item's own quality can absorb, Prop. 2).
+    Arguments and result as `fit_map`; default step limit 512. Status `DOES_NOT_EXIST` where the
+    supremum is at infinity (separated comparisons: for plain Bradley-Terry, a win graph that
+    is not strongly connected, Ford 1957) or not at a single point (disconnected contents, or
+    a covariate that every item's own quality can absorb, Prop. 2).
 
     Raises:
       ValueError: float32, which cannot tell a far optimum from one at infinity.
@@ -103,7 +103,7 @@ def fit_mle(
     start = Parameters.zeros(design) if start is None else start
     free = model.free_mask(variant, design)
     at_even_odds = model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
-    scale = jnp.diagonal(at_even_odds)
+    scale = jnp.diag(at_even_odds)
     scale = jnp.where(free & (scale > 0), scale, 1)
     # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
     ridge = RIDGE * scale
@@ -204,7 +204,7 @@ def _gradient_and_hessian(
     hessian = information + jnp.diag(precision + ridge)
     m = design.n_contents
     contents = design.content_mask()
-    scale = jnp.where(free, jnp.diagonal(hessian), 0)[:m].max() / contents.sum()
+    scale = jnp.where(free, jnp.diag(hessian), 0)[:m].max() / contents.sum()
     gauge = scale * (contents[:, None] & contents)
     return gradient, _fix(hessian.at[:m, :m].add(gauge), free)
 
@@ -259,7 +259,7 @@ def _lbfgs(
 
     run = jaxopt.LBFGS(objective, maxiter=max_steps or 500, tol=tol).run(start.flat())
     end = _State(
-        jnp.where(free, run.params, 0),
+        run.params * free,
         run.state.error,
         run.state.error,
         jnp.array(False),

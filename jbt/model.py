@@ -74,9 +74,7 @@ def prior_precision(design: Design, prior: Prior) -> Float[Array, " P"]:
     return jnp.concatenate([lam, lam_b])
 
 
-def score(
-    parameters: Parameters, design: Design, comparisons: Comparisons
-) -> Float[Array, " P"]:
+def score(parameters: Parameters, design: Design, comparisons: Comparisons) -> Float[Array, " P"]:
     """Gradient of the log-likelihood in (theta, c, kappa)."""
     p = jax.nn.sigmoid(logits(parameters, design))
     r = comparisons.wins - comparisons.shown * p

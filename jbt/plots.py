@@ -24,7 +24,9 @@ CYCLE = [COLOURS[c] for c in ("blue", "orange", "green", "vermilion", "purple", 
 RHO_LABEL = r"corr(quality, covariate), $\rho$"
 
 
-def new_figure(n_columns: int = 1, *, width: float = 6.4, height: float = 4.4) -> tuple[Figure, Any]:
+def new_figure(
+    n_columns: int = 1, *, width: float = 6.4, height: float = 4.4
+) -> tuple[Figure, Any]:
     """A figure without global state (no pyplot), and its Axes, [n_columns] if above one."""
     figure = Figure(figsize=(width * n_columns, height), layout="constrained")
     return figure, figure.subplots(1, n_columns)
@@ -45,6 +47,13 @@ def crossing_mark(ax: Axes, at: float, low: float, high: float, *, colour: str, 
         left = at - low if np.isfinite(low) else np.nan
         right = high - at if np.isfinite(high) else np.nan
         ax.errorbar(
-            [at], [0], xerr=[[left], [right]], fmt="o", color=colour, capsize=4, zorder=5, label=label
+            [at],
+            [0],
+            xerr=[[left], [right]],
+            fmt="o",
+            color=colour,
+            capsize=4,
+            zorder=5,
+            label=label,
         )
     return ax

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
 from jbt.types import Design, Pool, ScalarLike, check_positive
@@ -25,15 +26,13 @@ def check_rho(rho: Any, covariate: str) -> None:
     """Raise `ValueError` unless every correlation can be reached; traced values pass."""
     if covariate not in ("continuous", "binary"):
         raise ValueError(f"unknown covariate {covariate!r}: one of continuous, binary")
-    if isinstance(rho, jax.core.Tracer):
+    if isinstance(rho, Tracer):
         return
     limit = RHO_MAX if covariate == "continuous" else BINARY_RHO_MAX
     bad = [float(r) for r in np.ravel(rho) if not abs(float(r)) <= limit]
     if bad:
-        why = ", the most a median split can have with a Gaussian quality"
-        raise ValueError(
-            f"rho must lie within +-{limit:.3f}{why if covariate == 'binary' else ''}, got {bad[0]:g}"
-        )
+        why = ", the most a median split can have with a Gaussian quality" * (covariate == "binary")
+        raise ValueError(f"rho must lie within +-{limit:.3f}{why}, got {bad[0]:g}")
 
 
 def gaussian(

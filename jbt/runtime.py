@@ -30,7 +30,9 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
         call or XLA_FLAGS has chosen.
       cache: folder for compiled programs, default `$JBT_CACHE`; none if that is unset.
     """
-    chosen = jax.config.jax_num_cpu_devices > 0 or "device_count" in os.environ.get("XLA_FLAGS", "")
+    chosen = jax.config.values["jax_num_cpu_devices"] > 0 or "device_count" in os.environ.get(
+        "XLA_FLAGS", ""
+    )
     if cpu_devices is not None or not chosen:
         # RuntimeError: JAX runs already, and keeps the devices it has.
         with suppress(RuntimeError):

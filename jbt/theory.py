@@ -120,7 +120,7 @@ def limit_recall(
       ValueError: rho out of reach, top_fraction outside (0, 1).
     """
     from scipy.integrate import quad
-    from scipy.optimize import brentq
+    from scipy.optimize import root_scalar
     from scipy.special import ndtr, ndtri
 
     check_rho(rho, covariate)
@@ -152,8 +152,12 @@ def limit_recall(
         return sum(mass(lambda x: max(cut - slope * x, floor), h) for h in (False, True))
 
     reach = 10 + abs(slope)
-    cut = brentq(lambda t: selected(t, -np.inf) - top_fraction, -reach, reach, xtol=1e-12)
-    return selected(float(cut), top) / top_fraction
+
+    def excess(cut: float) -> float:
+        return selected(cut, -np.inf) - top_fraction
+
+    cut = root_scalar(excess, bracket=(-reach, reach), xtol=1e-12).root
+    return selected(cut, top) / top_fraction
 
 
 def limit_benefit(
@@ -166,9 +170,7 @@ def limit_benefit(
     return aware - limit_recall(r / sd_x, rho, top_fraction, covariate)
 
 
-def crossing_limit(
-    r: float, top_fraction: float, covariate: CovariateKind = "continuous"
-) -> float:
+def crossing_limit(r: float, top_fraction: float, covariate: CovariateKind = "continuous") -> float:
     """Where the noise-free benefit changes sign: the crossing law for a continuous
     covariate; for a binary one the first root of `limit_benefit`, which depends on k/N (NaN
     if there is none).
@@ -180,7 +182,7 @@ def crossing_limit(
     Raises:
       ValueError: r not above 0, top_fraction outside (0, 1).
     """
-    from scipy.optimize import brentq
+    from scipy.optimize import root_scalar
 
     check_positive("r", r)
     if covariate == "continuous":
@@ -194,5 +196,5 @@ def crossing_limit(
     grid = np.linspace(1e-6, BINARY_RHO_MAX - 1e-6, 81)
     for low, high in itertools.pairwise(grid):
         if benefit(high) <= 0:
-            return float(brentq(benefit, low, high))
+            return root_scalar(benefit, bracket=(low, high)).root
     return float("nan")

@@ -19,19 +19,21 @@ from __future__ import annotations
 
 import dataclasses
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 T = TypeVar("T")
 
-ScalarLike = Float[Array, ""] | Float[np.ndarray, ""] | np.floating | float | int
+ScalarLike = Float[Array, ""] | float | int
 """A number per pool: traced inside a kernel, a plain float outside."""
 
 
+@dataclass_transform(frozen_default=True)
 def container(cls: type[T]) -> type[T]:
     """A frozen dataclass registered as a pytree.
 
@@ -82,7 +84,7 @@ class Status(IntEnum):
 
 def check_positive(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is finite and above 0; traced values pass."""
-    if not isinstance(value, jax.core.Tracer):
+    if not isinstance(value, Tracer):
         v = np.asarray(value)
         if not (np.isfinite(v).all() and (v > 0).all()):
             raise ValueError(f"{name} must be finite and above 0, got {value}")
@@ -240,7 +242,9 @@ class Parameters:
     @classmethod
     def zeros(cls, design: Design) -> Parameters:
         d = design.dtype
-        return cls(jnp.zeros(design.n_contents, d), jnp.zeros(design.n_covariates, d), jnp.zeros((), d))
+        return cls(
+            jnp.zeros(design.n_contents, d), jnp.zeros(design.n_covariates, d), jnp.zeros((), d)
+        )
 
     def flat(self) -> Float[Array, " P"]:
         """theta, c, kappa one after the other."""

@@ -122,7 +122,9 @@ def read_items(path: Path, covariates: Sequence[str]) -> pd.DataFrame:
         table[name] = value.astype(float)
     sizes = table.groupby("pool", sort=False).size()
     if (sizes < 2).any():
-        raise VerdictError(f"{path}: pool {sizes.index[sizes < 2][0]!r} has 1 item, needs 2 or more")
+        raise VerdictError(
+            f"{path}: pool {sizes.index[sizes < 2][0]!r} has 1 item, needs 2 or more"
+        )
     return table
 
 
@@ -265,7 +267,8 @@ def _batch(
     shared = "content" in items and bool(items.duplicated(["pool", "content"]).any())
     m = int(items.groupby("pool")["content"].nunique().max()) if shared else n
     by_pool = {
-        (judge, pool): rows for (judge, pool), rows in verdicts.groupby(["judge", "pool"], sort=False)
+        (judge, pool): rows
+        for (judge, pool), rows in verdicts.groupby(["judge", "pool"], sort=False)
     }
     none = verdicts.iloc[:0]
     tables, designs, comparisons = [], [], []
@@ -326,6 +329,4 @@ def _identified(design: Design, shown: np.ndarray) -> bool:
     z = np.asarray(design_matrix(design))[shown > 0]
     m, d = design.n_contents, design.n_covariates
     others = np.delete(z, np.s_[m : m + d], axis=1)
-    return len(z) > 0 and bool(
-        np.linalg.matrix_rank(z) - np.linalg.matrix_rank(others) == d
-    )
+    return len(z) > 0 and bool(np.linalg.matrix_rank(z) - np.linalg.matrix_rank(others) == d)

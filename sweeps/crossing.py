@@ -6,10 +6,10 @@ near 0.45) with as many pools as it takes to place the crossing.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -81,7 +81,7 @@ def grid(s: Settings) -> tuple[float, ...]:
     """
     rho = s.rho or (CONTINUOUS_GRID if s.covariate == "continuous" else BINARY_GRID)
     pools.check_rho(rho, s.covariate)
-    if any(b <= a for a, b in zip(rho, rho[1:], strict=False)):
+    if any(b <= a for a, b in itertools.pairwise(rho)):
         raise ValueError(f"rho must increase, got {' '.join(map(str, rho))}")
     return rho
 

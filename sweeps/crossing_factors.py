@@ -91,7 +91,7 @@ PRESETS = {
 class Cell:
     """One crossing to find: a row of the table."""
 
-    covariate: str
+    covariate: pools.CovariateKind
     factor: str
     value: float
     """NaN for the baseline; r = c* sd_x / sd for the collapse."""
@@ -140,7 +140,7 @@ def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
 def groups(s: Settings) -> list[study.Group]:
     if s.runs < 1 or s.replicates < 1:
         raise ValueError("runs and replicates must be at least 1")
-    together: dict[tuple[str, int, int], dict[crossing.Settings, None]] = {}
+    together: dict[tuple[pools.CovariateKind, int, int], dict[crossing.Settings, None]] = {}
     for cell in cells(s):
         c = cell.scenario
         # The baseline is a value of every factor: simulated once.
@@ -185,7 +185,7 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
         estimate = [stats.finite_or_nan(at), *interval, values.shape[-1]]
         limit = ["crossing_limit", crossing.crossing_limit(cell.scenario)]
         if cell.factor.startswith(COLLAPSE):
-            rows += [leading + ["crossing", *estimate], leading + limit]
+            rows += [[*leading, "crossing", *estimate], [*leading, *limit]]
             continue
         paper = PAPER.get((cell.factor, None if np.isnan(cell.value) else cell.value))
         small = small_studies(values, s)
@@ -194,11 +194,14 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
         low, high = np.quantile(inside, [0.025, 0.975]) if inside.size else (np.nan, np.nan)
         consistent = None if paper is None else "yes" if low <= paper <= high else "no"
         rows += [
-            leading + ["crossing", *estimate, paper, low, high, consistent],
-            leading + limit,
-            leading + ["small_studies_without_crossing", 1 - inside.size / len(found)],
-            leading
-            + ["small_studies_with_several_changes", (stats.sign_changes(small) > 1).mean()],
+            [*leading, "crossing", *estimate, paper, low, high, consistent],
+            [*leading, *limit],
+            [*leading, "small_studies_without_crossing", 1 - inside.size / len(found)],
+            [
+                *leading,
+                "small_studies_with_several_changes",
+                (stats.sign_changes(small) > 1).mean(),
+            ],
         ]
     return study.tidy_table(("covariate", "factor", "value"), rows, replicates=True)
 
@@ -231,8 +234,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, (left, right) = plots.new_figure(2, height=6.4)
     crossings = table[table.quantity == "crossing"]
     is_collapse = crossings.factor.str.startswith(COLLAPSE)
-    draw_factors(left, crossings[~is_collapse], s)
-    draw_collapse(right, crossings[is_collapse])
+    draw_factors(left, crossings.loc[~is_collapse], s)
+    draw_collapse(right, crossings.loc[is_collapse])
     return fig
 
 

@@ -112,9 +112,10 @@ def reference(q: Problem, *, penalised: bool = True) -> tuple[np.ndarray, np.nda
 
     def objective(b):
         logit = z @ b
-        return -(wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum() + (
-            precision * b * b
-        ).sum() / 2
+        return (
+            -(wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
+            + (precision * b * b).sum() / 2
+        )
 
     def gradient(b):
         return -z.T @ (wins - shown * expit(z @ b)) + precision * b

@@ -74,7 +74,7 @@ def test_float32_is_close_to_float64(shared):
 
 
 def test_grad_norm_and_objective_are_those_of_the_result(float64_fits):
-    shared, qs, fit = float64_fits
+    _, qs, fit = float64_fits
     assert fit.grad_norm.max() < 1e-6
     for i, q in enumerate(qs[:40]):
         z, (shown, wins) = q.design_matrix(), q.counts()

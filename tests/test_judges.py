@@ -45,7 +45,9 @@ def test_draws_have_the_judge_s_frequencies(pool):
     p = np.asarray(judges.verdict_probability(pool, JUDGE))
     frozen = jax.vmap(lambda k: judges.frozen_draw(k, pool, JUDGE))(keys)
     assert within(np.asarray(frozen).mean(0), p)
-    fresh = jax.vmap(lambda k: judges.fresh_verdict(k, jnp.asarray(p), jnp.array(2), jnp.array(1)))(keys)
+    fresh = jax.vmap(lambda k: judges.fresh_verdict(k, jnp.asarray(p), jnp.array(2), jnp.array(1)))(
+        keys
+    )
     assert within(np.asarray(fresh).mean(), p[2, 1])
 
 

@@ -17,7 +17,8 @@ def draw(covariate, rho, n=30, sd=1.2):
 
 
 @pytest.mark.parametrize(
-    ("covariate", "rho"), [("continuous", 0.0), ("continuous", -0.95), ("binary", 0.79), ("binary", 0.3)]
+    ("covariate", "rho"),
+    [("continuous", 0.0), ("continuous", -0.95), ("binary", 0.79), ("binary", 0.3)],
 )
 def test_moments(covariate, rho):
     quality, x, realised = (np.asarray(v, float) for v in draw(covariate, rho))
@@ -28,7 +29,13 @@ def test_moments(covariate, rho):
     tolerance = 4 / np.sqrt(n) + (1 / 30 if covariate == "binary" else 0)
     assert abs(np.corrcoef(quality.ravel(), x.ravel())[0, 1] - rho) < tolerance
     assert realised.shape == (POOLS, 1)
-    assert abs(realised.mean() - np.mean([np.corrcoef(q, v[:, 0])[0, 1] for q, v in zip(quality, x, strict=True)])) < 1e-5
+    assert (
+        abs(
+            realised.mean()
+            - np.mean([np.corrcoef(q, v[:, 0])[0, 1] for q, v in zip(quality, x, strict=True)])
+        )
+        < 1e-5
+    )
     if covariate == "binary":
         assert set(np.unique(x)) == {0.0, 1.0}
         assert (x.sum((1, 2)) == 15).all()

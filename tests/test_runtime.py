@@ -37,7 +37,7 @@ import jax, sys
 before = dict(jax.config.values)
 import jbt
 assert dict(jax.config.values) == before
-heavy = {"scipy.stats", "scipy.optimize", "xarray", "pandas", "tyro", "matplotlib", "jaxopt", "optax"}
+heavy = {"scipy.stats", "scipy.optimize", "xarray", "pandas", "tyro", "matplotlib", "jaxopt"}
 loaded = heavy & set(sys.modules)
 assert not loaded, loaded
 """

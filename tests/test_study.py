@@ -29,7 +29,19 @@ def same_results(a: Path, b: Path) -> None:
 
 
 def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
-    options = ["--n-items", "8", "--k", "2", "--rho", "0.0", "0.7", "--pools", "6000", "--chunk", "16"]
+    options = [
+        "--n-items",
+        "8",
+        "--k",
+        "2",
+        "--rho",
+        "0.0",
+        "0.7",
+        "--pools",
+        "6000",
+        "--chunk",
+        "16",
+    ]
     environment = {**os.environ, "JBT_CACHE": str(tmp_path / "cache")}
     broken, whole = tmp_path / "broken" / "crossing", tmp_path / "whole" / "crossing"
     running = subprocess.Popen(

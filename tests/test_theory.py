@@ -59,7 +59,9 @@ def test_crossing_law_equates_the_two_correlations(r):
     naive = (1 + r * rho) / np.sqrt(1 + 2 * r * rho + r * r)
     assert naive == pytest.approx(np.sqrt(1 - rho**2), abs=1e-12)
     assert abs(theory.limit_benefit(r, rho, 1 / 6)) < 1e-8
-    assert theory.limit_benefit(r, rho * 0.9, 1 / 6) > 0 > theory.limit_benefit(r, rho * 1.05, 1 / 6)
+    assert (
+        theory.limit_benefit(r, rho * 0.9, 1 / 6) > 0 > theory.limit_benefit(r, rho * 1.05, 1 / 6)
+    )
 
 
 def test_crossing_law_limits():

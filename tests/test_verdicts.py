@@ -90,7 +90,9 @@ def test_shared_content_identifies_c_and_separate_content_does_not(tables):
     shared = load(*tables(verdict, items), ["words"])
     assert shared.pools[0].identified
     assert shared.design.n_contents == 2
-    own = load(*tables(verdict, items.replace(",A,", ",A1,", 1).replace(",B,", ",B1,", 1)), ["words"])
+    own = load(
+        *tables(verdict, items.replace(",A,", ",A1,", 1).replace(",B,", ",B1,", 1)), ["words"]
+    )
     assert not own.pools[0].identified
     assert own.design.content is None
     # One order of one rendering pair alone confounds c with kappa.
@@ -105,7 +107,11 @@ BAD = {
     "unknown item": (VERDICTS.replace("p,b,x,y", "p,b,x,w"), ITEMS, "line 6: item 'w' of pool 'p'"),
     "unknown pool": (VERDICTS.replace("r,a,s", "R,a,s"), ITEMS, "line 9: item 's' of pool 'R'"),
     "first is second": (VERDICTS.replace("q,a,u,v", "q,a,u,u"), ITEMS, "line 7: first and second"),
-    "bad winner": (VERDICTS.replace("y,first", "y,FIRST"), ITEMS, "line 2: winner is 'FIRST', allowed"),
+    "bad winner": (
+        VERDICTS.replace("y,first", "y,FIRST"),
+        ITEMS,
+        "line 2: winner is 'FIRST', allowed",
+    ),
     "negative count": (VERDICTS.replace("tie,2", "tie,-2"), ITEMS, "line 3: count is '-2'"),
     "text count": (VERDICTS.replace("tie,2", "tie,two"), ITEMS, "line 3: count is 'two'"),
     "empty pool": (VERDICTS.replace("q,a,u,v", ",a,u,v"), ITEMS, "line 7: pool is empty"),

@@ -1,0 +1,1 @@
+"""Speed against what a user would pick instead. Run one with `python -m benchmarks.NAME`."""

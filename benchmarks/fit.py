@@ -1,0 +1,280 @@
+"""Milliseconds a fit: jbt's Newton kernel against what a user would pick instead.
+
+    python -m benchmarks.fit
+
+The default scenario (30 items, one covariate, every ordered pair judged once, rho = 0.3), one
+core. Beside each time stands how far the optimum was reached: the gradient norm of the
+method's own objective, median and largest over its pools, always computed in float64. The
+largest of a plain MLE can be of pools that have none (an item that won or lost everything).
+"""
+
+from __future__ import annotations
+
+from benchmarks import timing
+
+if __name__ == "__main__":
+    timing.use_one_core()
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from jbt import estimators, fit, judges, model, pools, runtime, simulate
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior
+
+N = 30
+LAM, LAM_B = 1.0, 0.1
+PRIOR = Prior(LAM, LAM_B)
+BATCHES = (1, 256, 4096)
+ONE_BY_ONE = 100
+"""Pools given to the methods that take one at a time."""
+
+
+def draw(count: int, dtype: str) -> tuple[Comparisons, Design]:
+    """Pools of the default scenario, [count]."""
+
+    def one(key: Any) -> tuple[Comparisons, Design]:
+        pool = pools.gaussian(simulate.stream(key, "pool"), N, rho=jnp.asarray(0.3))
+        judge = Judge(jnp.ones(1), 0.0)
+        oracle = judges.frozen_draw(simulate.stream(key, "verdicts"), pool, judge)
+        return judges.reveal(oracle, judges.every_pair(pool)), pool.design
+
+    with runtime.precision("float32"):  # the same verdicts in both precisions
+        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(count))
+        drawn = jax.device_get(jax.jit(jax.vmap(one))(keys))
+
+    def cast(v: np.ndarray) -> jax.Array:
+        return jnp.asarray(v, dtype if v.dtype == np.float32 else v.dtype)
+
+    return jax.tree.map(cast, drawn)
+
+
+def in_batches(f: Callable[..., Any]) -> Callable[..., Any]:
+    """As `jbt.simulate` runs a chunk on one CPU device."""
+
+    def run(*arguments: Any) -> Any:
+        count = jax.tree.leaves(arguments)[0].shape[0]
+        size = min(count, simulate.CPU_BATCH) if jax.default_backend() == "cpu" else count
+        return jax.lax.map(lambda a: f(*a), arguments, batch_size=size)
+
+    return run
+
+
+def gradient_norm(
+    beta: np.ndarray, shown: np.ndarray, wins: np.ndarray, x: np.ndarray, lam: float, lam_b: float
+) -> float:
+    """Of the penalised negative log-likelihood; a naive beta has its c and kappa fixed at 0."""
+    phi = beta[:N] + x[:, 0] * beta[N]
+    r = wins - shown * expit(phi[:, None] - phi + beta[N + 1])
+    g = r.sum(1) - r.sum(0)
+    full = np.r_[g - lam * beta[:N], x[:, 0] @ g - lam_b * beta[N], r.sum() - lam_b * beta[N + 1]]
+    naive = beta[N] == 0 and beta[N + 1] == 0
+    return float(np.linalg.norm(full[:N] if naive else full))
+
+
+def norms(
+    betas: Any, data: tuple[Comparisons, Design], lam: float = LAM, lam_b: float = LAM_B
+) -> str:
+    """Median and largest gradient norm over the pools."""
+    comparisons, design = jax.device_get(data)
+    each = [
+        gradient_norm(np.asarray(b, float), s, w, x, lam, lam_b)
+        for b, s, w, x in zip(
+            betas, comparisons.shown, comparisons.wins, design.covariates, strict=False
+        )
+    ]
+    return f"{np.median(each):8.1e} {max(each):8.1e}"
+
+
+def row(name: str, batch: int, seconds: float, scipy: float, norm: str, rest: str = "-") -> str:
+    return f"{name:34s} {batch:6d} {seconds * 1e3:10.4f} {scipy / seconds:8.1f}  {norm}  {rest}"
+
+
+def scipy_lbfgs(problem: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
+    shown, wins, x = problem
+    precision = np.r_[np.full(N, LAM), LAM_B, LAM_B]
+
+    def objective(b: np.ndarray) -> tuple[float, np.ndarray]:
+        phi = b[:N] + x[:, 0] * b[N]
+        z = phi[:, None] - phi + b[N + 1]
+        r = wins - shown * expit(z)
+        g = r.sum(1) - r.sum(0)
+        value = (shown * np.logaddexp(0, z) - wins * z).sum() + (precision * b * b).sum() / 2
+        return value, precision * b - np.r_[g, x[:, 0] @ g, r.sum()]
+
+    return minimize(objective, np.zeros(N + 2), jac=True, method="L-BFGS-B").x
+
+
+def optax_lbfgs(comparisons: Comparisons, design: Design) -> jax.Array:
+    """optax.lbfgs with its default line search, to the gradient norm of SciPy's default."""
+    solver = optax.lbfgs()
+
+    def objective(beta: jax.Array) -> jax.Array:
+        p = Parameters.unflat(beta, N)
+        return -model.log_likelihood(p, design, comparisons) - model.log_prior(p, PRIOR)
+
+    value_and_grad = optax.value_and_grad_from_state(objective)
+
+    def step(carry: Any) -> Any:
+        beta, state, _, count = carry
+        value, gradient = value_and_grad(beta, state=state)
+        updates, state = solver.update(
+            gradient, state, beta, value=value, grad=gradient, value_fn=objective
+        )
+        beta = optax.apply_updates(beta, updates)
+        return beta, state, jnp.linalg.norm(gradient), count + 1
+
+    start = Parameters.zeros(design).flat()
+    first = (start, solver.init(start), jnp.asarray(jnp.inf, start.dtype), 0)
+    return jax.lax.while_loop(lambda c: (c[2] > 1e-2) & (c[3] < 200), step, first)[0]
+
+
+def compare() -> None:
+    packages = ("jax", "jaxlib", "numpy", "scipy", "jaxopt", "optax", "choix", "evalica")
+    print(timing.header("MAP of one pool: 30 items, D = 1, 870 verdicts", packages))
+    small = draw(ONE_BY_ONE, "float32")
+    arrays = (small[0].shown, small[0].wins, small[1].covariates)
+    one_by_one = list(zip(*(np.asarray(v, float) for v in arrays), strict=True))
+    scipy_seconds, scipy_betas = timing.time_each(scipy_lbfgs, one_by_one)
+    print(
+        f"\n{'method':34s} {'batch':>6s} {'ms/pool':>10s} {'x SciPy':>8s}  "
+        "|gradient| median, largest; compile"
+    )
+    norm = norms(scipy_betas, small)
+    print(row("SciPy L-BFGS-B, float64", 1, scipy_seconds, scipy_seconds, norm))
+
+    def newton(c: Comparisons, d: Design) -> tuple[jax.Array, jax.Array]:
+        result = estimators.bias_aware(c, d, PRIOR)
+        return result.parameters.flat(), result.status
+
+    def jaxopt_lbfgs(c: Comparisons, d: Design) -> tuple[jax.Array, jax.Array]:
+        result = fit.fit_map(c, d, PRIOR, model.variant("bias_aware", d), solver="lbfgs")
+        return result.parameters.flat(), result.status
+
+    def optax_fit(c: Comparisons, d: Design) -> tuple[jax.Array, jax.Array]:
+        return optax_lbfgs(c, d), jnp.array(0)
+
+    cases = [
+        ("jbt Newton", newton, ("float32", "float64"), BATCHES),
+        ("jaxopt L-BFGS, vmapped", jaxopt_lbfgs, ("float32", "float64"), (256,)),
+        ("optax L-BFGS, vmapped", optax_fit, ("float32", "float64"), (256,)),
+    ]
+    for name, f, dtypes, batches in cases:
+        for dtype in dtypes:
+            for batch in batches:
+                with runtime.precision(dtype):
+                    data = draw(batch, dtype)
+                    compiling, seconds, (betas, status) = timing.compile_and_time(
+                        in_batches(f), *data, repeats=20 if batch == 1 else 3
+                    )
+                failed = int((np.asarray(status) != 0).sum())
+                rest = f"{compiling:.1f} s" + (
+                    f", {failed} of {batch} not converged" * bool(failed)
+                )
+                norm = norms(betas, data)
+                label = f"{name}, {dtype}"
+                print(row(label, batch, seconds / batch, scipy_seconds, norm, rest), flush=True)
+    compare_peers(one_by_one, small, scipy_seconds)
+
+
+def compare_peers(
+    problems: list[Any], data: tuple[Comparisons, Design], scipy_seconds: float
+) -> None:
+    """Libraries of plain Bradley-Terry; they have no covariate and no position."""
+    import choix
+    import evalica
+
+    def lists(problem: Any) -> tuple[list[tuple[int, int]], Any]:
+        shown, wins, _ = problem
+        first, second = np.nonzero(shown)
+        won = wins[first, second] > 0
+        pairs = [(a, b) if w else (b, a) for a, b, w in zip(first, second, won, strict=True)]
+        winners = [evalica.Winner.X if w else evalica.Winner.Y for w in won]
+        return [(int(a), int(b)) for a, b in pairs], (first.tolist(), second.tolist(), winners)
+
+    listed = [lists(p) for p in problems]
+
+    def pad(theta: np.ndarray) -> np.ndarray:
+        return np.r_[theta - theta.mean(), 0.0, 0.0]
+
+    # choix penalises alpha * sum(theta^2), hence lam / 2.
+    seconds, betas = timing.time_each(
+        lambda p: pad(choix.opt_pairwise(N, p[0], alpha=LAM / 2)), listed[:10]
+    )
+    print(row("choix opt_pairwise (naive)", 1, seconds, scipy_seconds, norms(betas, data)))
+
+    def fit_evalica(p: Any) -> np.ndarray:
+        scores = evalica.bradley_terry(*p[1]).scores.sort_index().to_numpy()
+        return pad(np.log(scores))
+
+    seconds, betas = timing.time_each(fit_evalica, listed)
+    norm = norms(betas, data, lam=0.0)
+    print(row("evalica bradley_terry (naive MLE)", 1, seconds, scipy_seconds, norm))
+
+
+def breakdown(batch: int = 4096) -> None:
+    """Where a Newton step's time goes, and how far the machine's limits are."""
+    with runtime.precision("float32"):
+        comparisons, design = draw(batch, "float32")
+        parameters = jax.vmap(Parameters.zeros)(design)
+
+        def steps(count: int) -> float:
+            def f(c: Comparisons, d: Design) -> Any:
+                v = model.variant("bias_aware", d)
+                r = fit.fit_map(c, d, PRIOR, v, max_steps=count, tolerance=0.0)
+                return r.parameters, r.status
+
+            return timing.compile_and_time(in_batches(f), comparisons, design)[1] / batch
+
+        def information(p: Parameters, c: Comparisons, d: Design) -> Any:
+            return model.score_and_information(p, d, c)[1]
+
+        h = jax.jit(in_batches(information))(parameters, comparisons, design)
+        h = h + jnp.eye(h.shape[-1])
+        _, copy, _ = timing.compile_and_time(in_batches(lambda a: a + 1), h)
+        _, factor, chol = timing.compile_and_time(
+            in_batches(lambda a: jax.lax.linalg.cholesky(a, symmetrize_input=False)), h
+        )
+
+        def solve(a: jax.Array) -> jax.Array:
+            y = jax.lax.linalg.triangular_solve(a, a[:, :1], left_side=True, lower=True)
+            return jax.lax.linalg.triangular_solve(
+                a, y, left_side=True, lower=True, transpose_a=True
+            )
+
+        _, solving, _ = timing.compile_and_time(in_batches(solve), chol)
+        whole = steps(8) - steps(4)
+        _, _, counts = timing.compile_and_time(
+            in_batches(lambda c, d: estimators.bias_aware(c, d, PRIOR).steps), comparisons, design
+        )
+    step = whole / 4
+    print(f"\nOne Newton step, float32, batch {batch}: {step * 1e6:.2f} us, of which")
+    parts = [
+        ("Cholesky (LAPACK, one matrix after the other)", (factor - copy) / batch),
+        ("two triangular solves", (solving - copy / 32) / batch),
+    ]
+    for name, seconds in parts:
+        print(f"  {name:48s} {seconds * 1e6:6.2f} us  {seconds / step:5.0%}")
+    rest = step - sum(s for _, s in parts)
+    name = "the rest: probabilities, sums, the Hessian"
+    print(f"  {name:48s} {rest * 1e6:6.2f} us  {rest / step:5.0%}")
+    print(f"Steps a pool: mean {counts.mean():.2f}, most {int(counts.max())}")
+    # Operation count of a step at N = 30: factorisation P^3/3, solves 2 P^2, about 20 operations
+    # on each of the N^2 pairs; unfused traffic about 27 kB.
+    flops = 32**3 / 3 + 2 * 32**2 + 20 * N * N
+    print(
+        f"Rate: {1e-6 / step:.3f} M steps/s on one core, {flops / step * 1e-9:.1f} GFLOP/s, "
+        f"{27e3 / step * 1e-9:.1f} GB/s of unfused traffic; an H200's bandwidth would allow "
+        f"{4.8e12 / 27e3 * 1e-6:.0f} M steps/s"
+    )
+
+
+if __name__ == "__main__":
+    compare()
+    breakdown()

@@ -1,0 +1,66 @@
+"""What every benchmark shares: a header that says where, and a timer that says how long."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+
+def use_one_core() -> None:
+    """Keep this process on one core, so that every rate is a rate per core. Before JAX starts."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def header(title: str, packages: tuple[str, ...]) -> str:
+    """Hardware and versions, one line each."""
+    device = jax.devices()[0]
+    cpu = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            s.split(":")[1] for s in info.read_text().splitlines() if s.startswith("model name")
+        ]
+        cpu = f"{names[0].strip()} ({cpu})" if names else cpu
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
+    return "\n".join(
+        [
+            title,
+            f"cpu: {cpu}, {cores} core used; device: {device.platform} {device.device_kind}",
+            f"python {platform.python_version()}, {versions}",
+        ]
+    )
+
+
+def compile_and_time(
+    f: Callable[..., Any], *arguments: Any, repeats: int = 5
+) -> tuple[float, float, Any]:
+    """Seconds to compile, seconds of the fastest of some runs after a warm-up, the result."""
+    begin = time.perf_counter()
+    compiled = jax.jit(f).lower(*arguments).compile()
+    compile_seconds = time.perf_counter() - begin
+    result = jax.block_until_ready(compiled(*arguments))
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(compiled(*arguments))
+        best = min(best, time.perf_counter() - begin)
+    return compile_seconds, best, result
+
+
+def time_each(f: Callable[[Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
+    """Seconds an input of a plain Python function, one after the other, and its results."""
+    f(inputs[0])
+    begin = time.perf_counter()
+    results = [f(x) for x in inputs]
+    return (time.perf_counter() - begin) / len(inputs), results

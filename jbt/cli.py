@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import tyro
 
-from jbt import __version__, estimators, metrics, model, runtime, study, verdicts
+from jbt import __version__, estimators, metrics, model, runtime, store, study, verdicts
 from jbt.types import Fit, Prior, Status, check_positive
 from jbt.verdicts import Batch, PoolTable, Transform
 
@@ -196,7 +196,7 @@ def _write_json(path: Path, options: FitOptions, records: list[dict[str, Any]]) 
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     content = {"settings": {**settings, "dtype": "float64", "jbt": __version__}, "pools": records}
     try:
-        study.write_whole(
+        store.write_whole(
             path, lambda p: p.write_text(json.dumps(content, indent=1, allow_nan=False))
         )
     except OSError as error:

@@ -19,9 +19,7 @@ import argparse
 import dataclasses
 import importlib.metadata
 import json
-import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -32,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import jax
 import numpy as np
 
-from jbt import runtime
+from jbt import runtime, store
 from jbt.simulate import CPU_CHUNK, Experiment, check_chunking, simulate_chunks
 
 if TYPE_CHECKING:
@@ -149,13 +147,15 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     if settings.redraw and not results.exists():
         raise ValueError(f"nothing to redraw: {results} does not exist")
     configuration = configuration_of(settings)
-    _claim(folder, configuration, overwrite=settings.overwrite and not settings.redraw)
+    store.claim(folder, configuration, overwrite=settings.overwrite and not settings.redraw)
     if not results.exists():
-        (folder / "shards").mkdir(exist_ok=True)
         _simulate_missing(sweep, groups, settings, folder)
         dataset = _collect(sweep, groups, settings, configuration, folder)
-        write_whole(results, lambda path: dataset.to_netcdf(path, encoding=_compressed(dataset)))
-    shutil.rmtree(folder / "shards", ignore_errors=True)  # gone already, but for a kill here
+        store.write_whole(
+            results,
+            lambda path: dataset.to_netcdf(path, engine="h5netcdf", encoding=_compressed(dataset)),
+        )
+    store.discard_shards(folder)  # gone already, unless a run was killed right here
     return _report(sweep, settings, folder)
 
 
@@ -170,60 +170,6 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
-def _claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> None:
-    """Make the folder this configuration's, or refuse."""
-    file = folder / "config.json"
-    if file.exists() and not overwrite:
-        try:
-            there = json.loads(file.read_text())
-        except ValueError:
-            raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
-        differ = [
-            f"{k} ({there.get(k)} there, {configuration.get(k)} now)"
-            for k in sorted(there.keys() | configuration.keys())
-            if there.get(k) != configuration.get(k)
-        ]
-        if differ:
-            raise ValueError(
-                f"{folder} holds another configuration: {', '.join(differ)}; "
-                "choose another --out, or --overwrite"
-            )
-        for torn in folder.glob("**/.*"):  # a write that was killed
-            torn.unlink()
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-    written = ("results.nc", "table.csv", "figure.png")
-    shutil.rmtree(folder / "shards", ignore_errors=True)
-    for name in written:
-        (folder / name).unlink(missing_ok=True)
-    text = json.dumps(configuration, indent=2)
-    write_whole(file, lambda path: path.write_text(text + "\n"))
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file so that it is there whole or not at all, even after SIGKILL."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as f:
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _shards(folder: Path) -> list[Path]:
-    return sorted((folder / "shards").glob("[!.]*.npz"))
-
-
-def _load_shard(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path) as shard:
-        return dict(shard)
-
-
 def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> None:
     from tqdm import tqdm
 
@@ -233,9 +179,8 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
     with tqdm(total=total, mininterval=pace, **style) as bar:
         for group in groups:
             done: set[int] = set()
-            for path in _shards(folder):
-                if path.name.startswith(f"{group.name}-"):
-                    done |= set(_load_shard(path)["ids"].tolist())
+            for ids, _ in store.shards(folder, group.name):
+                done |= set(ids.tolist())
             bar.update(len(done) * _n_conditions(group))
             missing = np.array(sorted(set(range(group.pools)) - done), np.int64)
             if not missing.size:
@@ -251,16 +196,10 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
             )
             begin = time.perf_counter()
             for ids, out in chunks:
-                out = {"ids": ids, "seconds": np.array(time.perf_counter() - begin), **out}
-                path = folder / "shards" / f"{group.name}-{ids[0]:010d}.npz"
-                write_whole(path, lambda p, out=out: _save_npz(p, out))
+                seconds = np.array(time.perf_counter() - begin)
+                store.save_shard(folder, group.name, ids, {"seconds": seconds, **out})
                 bar.update(len(ids) * _n_conditions(group))
                 begin = time.perf_counter()
-
-
-def _save_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with path.open("wb") as f:  # given a name, savez would append a suffix to it
-        np.savez(f, **arrays)  # type: ignore[arg-type]
 
 
 def _n_conditions(group: Group) -> int:
@@ -291,11 +230,7 @@ def _collect(
     seconds, at, total = 0.0, 0, sum(_n_conditions(g) for g in groups)
     for group in groups:
         end = at + _n_conditions(group)
-        for path in _shards(folder):
-            if not path.name.startswith(f"{group.name}-"):
-                continue
-            shard = _load_shard(path)
-            ids = shard.pop("ids")
+        for ids, shard in store.shards(folder, group.name):
             seconds += float(shard.pop("seconds"))
             for name, value in shard.items():
                 if name not in metrics:
@@ -382,13 +317,15 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
 
     table_file, figure_file = folder / "table.csv", folder / "figure.png"
     fresh = not settings.redraw and table_file.exists() and figure_file.exists()
-    with xr.open_dataset(folder / "results.nc") as opened:
+    with xr.open_dataset(folder / "results.nc", engine="h5netcdf") as opened:
         dataset = opened.load()
         if not fresh:
             table = sweep.table(dataset, settings)
-            write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
+            store.write_whole(
+                table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g")
+            )
             figure = sweep.figure(dataset, table, settings)
-            write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+            store.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars

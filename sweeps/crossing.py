@@ -154,6 +154,13 @@ def crossing_limit(s: Settings) -> float:
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
 
+def paper_crossing(s: Settings) -> float | None:
+    """The paper's crossing, where the scenario is its own (it does not name its covariate)."""
+    default = Settings()
+    same = all(getattr(s, f) == getattr(default, f) for f in (*SCENARIO, "n_items"))
+    return PAPER_CROSSING if same else None
+
+
 def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
     rho = ds["rho"].values
     quantities = {
@@ -170,7 +177,15 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
     at = stats.first_crossing(rho, np.nanmean(quantities["benefit"], axis=-1))
     interval = stats.crossing_interval(stats.first_crossing(rho, means))
     rows.append(
-        [s.covariate, None, "crossing", stats.finite_or_nan(at), *interval, s.pools, PAPER_CROSSING]
+        [
+            s.covariate,
+            None,
+            "crossing",
+            stats.finite_or_nan(at),
+            *interval,
+            s.pools,
+            paper_crossing(s),
+        ]
     )
     rows.append([s.covariate, None, "crossing_limit", crossing_limit(s)])
     return study.tidy_table(("covariate", "rho"), rows)
@@ -196,11 +211,9 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     plots.crossing_mark(
         ax, *map(float, cross[["estimate", "ci_low", "ci_high"]]), colour=vermilion, label=label
     )
-    if s.covariate == "continuous":
-        name = "paper's figure, near 0.45"
-    else:
-        name = "paper's figure, near 0.45 (kind of covariate not stated)"
-    ax.axvline(PAPER_CROSSING, color=plots.COLOURS["orange"], linestyle=":", label=name)
+    if (paper := paper_crossing(s)) is not None:
+        name = f"paper's figure, near {paper}"
+        ax.axvline(paper, color=plots.COLOURS["orange"], linestyle=":", label=name)
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"benefit: top-{s.k} recall, bias-aware minus naive")
     ax.set_title(f"{s.covariate} covariate, c* = {s.bias:g}, sd = {s.sd:g}")

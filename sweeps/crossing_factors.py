@@ -287,7 +287,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame) -> Axes:
     ax.minorticks_off()
     ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")
     ax.set_ylabel("crossing: " + plots.RHO_LABEL)
-    ax.set_title("Continuous covariate: crossings collapse onto the law")
+    ax.set_title("Continuous covariate: crossings approach the law as N grows")
     ax.legend(fontsize=8)
     return ax
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from jbt import simulate, study
+from jbt import simulate, store, study
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -135,13 +135,11 @@ def test_continuing_with_another_chunk_and_overwriting(tmp_path):
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
     group = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
-    study._claim(folder, study.configuration_of(settings), overwrite=False)
-    (folder / "shards").mkdir()
+    store.claim(folder, study.configuration_of(settings), overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
     out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
-    shard = {"ids": ids, "seconds": np.array(1.0), **out}
-    study._save_npz(folder / "shards" / "crossing-0000000007.npz", shard)
+    store.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".123.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
     reference = tmp_path / "reference"

@@ -1,0 +1,90 @@
+"""A run's folder: claimed by one configuration, written file by file, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DIGITS = "[0-9]" * 10
+"""Of the first pool id of a shard, in its name."""
+
+WRITTEN = ("results.nc", "table.csv", "figure.png")
+
+
+def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> None:
+    """Make the folder this configuration's; with `overwrite`, empty it first.
+
+    Raises:
+      ValueError: it holds another configuration (naming the fields that differ), its
+        configuration cannot be read, or it cannot be written to.
+    """
+    file = folder / "config.json"
+    if file.exists() and not overwrite:
+        try:
+            there = json.loads(file.read_text())
+        except ValueError:
+            raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
+        differ = [
+            f"{k} ({there.get(k)} there, {configuration.get(k)} now)"
+            for k in sorted(there.keys() | configuration.keys())
+            if there.get(k) != configuration.get(k)
+        ]
+        if differ:
+            raise ValueError(
+                f"{folder} holds another configuration: {', '.join(differ)}; "
+                "choose another --out, or --overwrite"
+            )
+        for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
+            torn.unlink()
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+    discard_shards(folder)
+    for name in WRITTEN:
+        (folder / name).unlink(missing_ok=True)
+    text = json.dumps(configuration, indent=2)
+    write_whole(file, lambda path: path.write_text(text + "\n"))
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file so that it is there whole or not at all, even after SIGKILL."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as f:
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...]."""
+    (folder / "shards").mkdir(exist_ok=True)
+
+    def write(path: Path) -> None:
+        with path.open("wb") as f:  # given a name, savez would append a suffix to it
+            np.savez(f, ids=ids, **arrays)  # type: ignore[arg-type]
+
+    write_whole(folder / "shards" / f"{group}-{ids[0]:010d}.npz", write)
+
+
+def shards(folder: Path, group: str) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """(ids, arrays) of every chunk kept for a group."""
+    for path in sorted((folder / "shards").glob(f"{group}-{DIGITS}.npz")):
+        with np.load(path) as shard:
+            arrays = dict(shard)
+        yield arrays.pop("ids"), arrays
+
+
+def discard_shards(folder: Path) -> None:
+    """Remove the chunks, if any are left."""
+    shutil.rmtree(folder / "shards", ignore_errors=True)

@@ -1,0 +1,35 @@
+"""What the documents show runs."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_example_in_the_readme():
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    promised = [float(v) for v in re.findall(r"about ([\d., ]+)", example)[0].split(", ")]
+    names: dict = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["recall"].shape == (2000, 3)
+    assert names["recall"].mean(0) == pytest.approx(promised, abs=0.01)
+
+
+def test_ci_runs_the_readme_s_test_command():
+    pattern = re.search(r"grep -E \"(.*?)\" README.md", (ROOT / ".ci" / "run").read_text())
+    assert pattern
+    found = [line for line in README.splitlines() if re.search(pattern[1], line)]
+    assert len(found) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
+def test_notebooks_run_and_carry_no_output(path):
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()

@@ -14,11 +14,10 @@ import jax
 
 
 def use_one_core() -> None:
-    """Keep this process on one core, so that every rate is a rate per core. Before JAX starts."""
+    """Keep this process on one core, so that every rate is a rate per core; to be called before
+    any library has started its threads."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def header(title: str, packages: tuple[str, ...]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 2
 
 
-def _guarded(command: Any, argv: list[str]) -> int:
+def _guarded(command: Callable[[list[str]], int], argv: list[str]) -> int:
     try:
         return command(argv)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -116,16 +120,15 @@ def fit(argv: list[str]) -> int:
 
 
 def _check_k(batch: Batch, k: int) -> None:
-    sizes = np.asarray([d.sum() for d in _content_masks(batch)])
-    smallest = int(sizes.argmin())
+    sizes = np.asarray(jax.vmap(lambda d: d.content_mask())(batch.design)).sum(1)
+    several = np.flatnonzero(sizes > 1)  # a pool of one content has nothing to rank
+    if not len(several):
+        raise ValueError("every pool has only one content: there is nothing to rank")
+    smallest = several[sizes[several].argmin()]
     if not 1 <= k < sizes[smallest]:
         pool = batch.pools[smallest]
         what = f"pool {pool.pool!r} has {sizes[smallest]} contents"
         raise ValueError(f"k must lie in 1..{sizes[smallest] - 1} ({what}), got {k}")
-
-
-def _content_masks(batch: Batch) -> np.ndarray:
-    return np.asarray(jax.vmap(lambda d: d.content_mask())(batch.design))
 
 
 def _fit_all(batch: Batch, options: FitOptions) -> list[dict[str, Any]]:
@@ -151,6 +154,7 @@ def _fit_all(batch: Batch, options: FitOptions) -> list[dict[str, Any]]:
     records = []
     for i, pool in enumerate(batch.pools):
         n = len(pool.items)
+        finite = bool(np.isfinite(theta[i]).all() and np.isfinite(theta_naive[i]).all())
         records.append(
             {
                 "pool": pool.pool,
@@ -163,10 +167,11 @@ def _fit_all(batch: Batch, options: FitOptions) -> list[dict[str, Any]]:
                 "kappa": _defined(aware.parameters.kappa[i]),
                 "status": _status(pool, int(naive.status[i]), int(aware.status[i])),
                 "grad_norm": _defined(aware.grad_norm[i]),
-                "prior_selected": bool(batch.covariates) and not pool.identified,
+                "prior_selected": list(pool.prior_selected),
+                "constant_covariates": list(pool.constant_covariates),
                 "n_verdicts": pool.n_verdicts,
                 "n_errors": pool.n_errors,
-                "top_k_differs": bool(differ[i]),
+                "top_k_differs": bool(differ[i]) if finite and pool.n_verdicts else None,
             }
         )
     return records
@@ -186,21 +191,19 @@ def _status(pool: PoolTable, naive: int, aware: int) -> str:
         return Status(worst).name.lower()
     if pool.n_verdicts == 0:
         return Status.NO_VERDICTS.name.lower()
-    if pool.constant_covariate:
+    if any(pool.constant_covariates):
         return Status.COVARIATE_CONSTANT.name.lower()
     return Status.CONVERGED.name.lower()
 
 
 def _write_json(path: Path, options: FitOptions, records: list[dict[str, Any]]) -> None:
+    for table in (options.verdicts, options.items):
+        if table is not None and path.exists() and path.samefile(table):
+            raise ValueError(f"--json would overwrite {table}")
     settings = asdict(options)
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     content = {"settings": {**settings, "dtype": "float64", "jbt": __version__}, "pools": records}
-    try:
-        store.write_whole(
-            path, lambda p: p.write_text(json.dumps(content, indent=1, allow_nan=False))
-        )
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from None
+    store.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def _print_summary(batch: Batch, options: FitOptions, records: list[dict[str, Any]]) -> None:
@@ -222,8 +225,8 @@ def _print_summary(batch: Batch, options: FitOptions, records: list[dict[str, An
         print("No covariate was asked for: bias-aware here means position only.")
     if any(r["prior_selected"] for r in records):
         print(
-            "prior-selected: these comparisons cannot tell quality from the covariate's effect; "
-            "the prior chose how theta + c x is split. Only phi and kappa are measured."
+            "prior-selected: the comparisons made are silent about this number, and the prior "
+            "chose it. phi = theta + c x and kappa are measured where they are not marked too."
         )
     if any(p.repeated for p in batch.pools):
         print(
@@ -235,48 +238,56 @@ def _print_summary(batch: Batch, options: FitOptions, records: list[dict[str, An
 
 def _print_judge(batch: Batch, k: int, judge: str | None, rows: list[dict[str, Any]]) -> None:
     usable = [r for r in rows if r["status"] in ("converged", "covariate_constant")]
-    clean = [r for r in rows if r["status"] == "converged"]
     parts = []
     for d, name in enumerate(batch.covariates):
-        note = " (prior-selected)" if any(r["prior_selected"] for r in rows) else ""
-        parts.append(f"c[{name}] {_spread([r['c'][d] for r in clean])}{note}")
-    parts.append(f"kappa {_spread([r['kappa'] for r in usable])}")
-    disagree = sum(r["top_k_differs"] for r in usable)
-    parts.append(f"top-{k} differs from naive in {disagree}/{len(usable)}")
-    statuses = {
-        s: sum(r["status"] == s for r in rows) for s in dict.fromkeys(r["status"] for r in rows)
-    }
-    parts.append(", ".join(f"{s} {n}" for s, n in statuses.items()))
+        varying = [r for r in usable if not r["constant_covariates"][d]]
+        parts.append(f"c[{name}] {_spread([r['c'][d] for r in varying])}{_note('c', varying)}")
+    parts.append(f"kappa {_spread([r['kappa'] for r in usable])}{_note('kappa', usable)}")
+    ranked = [r["top_k_differs"] for r in usable if r["top_k_differs"] is not None]
+    parts.append(f"top-{k} differs from naive in {sum(ranked)}/{len(ranked)}")
+    statuses = dict.fromkeys(r["status"] for r in rows)
+    parts.append(", ".join(f"{s} {sum(r['status'] == s for r in rows)}" for s in statuses))
     errors = sum(r["n_errors"] for r in rows)
     if errors:
         parts.append(f"{errors} error verdicts dropped")
     print(f"{judge or 'all verdicts'}: " + "; ".join(parts))
 
 
+def _note(name: str, rows: list[dict[str, Any]]) -> str:
+    chosen = sum(name in r["prior_selected"] for r in rows)
+    if not chosen:
+        return ""
+    return (
+        " (prior-selected)" if chosen == len(rows) else f" (prior-selected in {chosen}/{len(rows)})"
+    )
+
+
 def _spread(values: list[float]) -> str:
     if not values:
         return "undefined"
-    sd = f" (sd {np.std(values, ddof=1):.2f})" if len(values) > 1 else ""
+    sd = f" (sd {np.std(values, ddof=1):.2g})" if len(values) > 1 else ""
     return f"{_signed(float(np.mean(values)))}{sd}"
 
 
 def _signed(x: float) -> str:
-    """Two decimals with a sign, but no minus zero."""
-    return f"{round(x, 2) + 0.0:+.2f}"
+    """Three digits with a sign; rounding errors around zero are zero."""
+    return "+0" if abs(x) < 1e-9 else f"{x:+.3g}"
 
 
 def _print_ranking(batch: Batch, r: dict[str, Any]) -> None:
     name = r["pool"] if r["judge"] is None else f"{r['pool']} / {r['judge']}"
-    if None in r["theta"]:
+    if r["status"] not in ("converged", "covariate_constant"):
         print(f"{name}: {r['status']}")
         return
     order = sorted(range(len(r["items"])), key=lambda i: -r["theta"][i])
     ranking = " > ".join(f"{r['items'][i]} {_signed(r['theta'][i])}" for i in order)
-    note = " (prior-selected)" if r["prior_selected"] else ""
-    c = "".join(
-        f", c[{n}] {_signed(v)}{note}" for n, v in zip(batch.covariates, r["c"], strict=True)
-    )
-    print(f"{name}: theta{note} {ranking}{c}, kappa {_signed(r['kappa'])}, {r['status']}")
+    parts = [f"theta{_note('theta', [r])} {ranking}"]
+    for covariate, c in zip(batch.covariates, r["c"], strict=True):
+        parts.append(f"c[{covariate}] {_signed(c)}{_note('c', [r])}")
+    parts.append(f"kappa {_signed(r['kappa'])}{_note('kappa', [r])}")
+    if "phi" in r["prior_selected"]:
+        parts.append("phi (prior-selected)")
+    print(f"{name}: " + ", ".join([*parts, r["status"]]))
 
 
 if __name__ == "__main__":

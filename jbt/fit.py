@@ -68,8 +68,10 @@ def fit_map(
       `CONVERGED`, `NOT_CONVERGED` or `NOT_FINITE`.
 
     Raises:
-      ValueError: unknown solver.
+      ValueError: unknown solver; comparisons that do not fit the design.
     """
+    _check(comparisons, design)
+    design = _centred(design)
     start = Parameters.zeros(design) if start is None else start
     if solver == "lbfgs":
         return _lbfgs(comparisons, design, prior, variant, start, max_steps, tolerance)
@@ -93,13 +95,17 @@ def fit_mle(
     Arguments and result as `fit_map`; default step limit 512. Status `DOES_NOT_EXIST` where the
     supremum is at infinity (separated comparisons: for plain Bradley-Terry, a win graph that
     is not strongly connected, Ford 1957) or not at a single point (disconnected contents, or
-    a covariate that every item's own quality can absorb, Prop. 2).
+    a covariate that every item's own quality can absorb, Prop. 2), or where in float64 it
+    cannot be told from such a case: less than `FLAT` of the information is left. Counts are
+    taken to be of order 1 or more.
 
     Raises:
       ValueError: float32, which cannot tell a far optimum from one at infinity.
     """
     if design.dtype != jnp.float64:
         raise ValueError("fit_mle needs float64: see jbt.runtime.precision")
+    _check(comparisons, design)
+    design = _centred(design)
     start = Parameters.zeros(design) if start is None else start
     free = model.free_mask(variant, design)
     at_even_odds = model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
@@ -120,13 +126,27 @@ def fit_mle(
     chol = jnp.linalg.cholesky(_fix(scaled, free))
     variances = (jnp.linalg.inv(chol) ** 2).sum(0)
     unique = variances.max() < 1 / FLAT  # NaN, from an indefinite matrix, is not
-    finite_input = (
-        jnp.isfinite(comparisons.shown).all()
-        & jnp.isfinite(comparisons.wins).all()
-        & jnp.isfinite(design.covariates).all()
-    )
-    status = jnp.where(finite_input & ~unique, Status.DOES_NOT_EXIST, fit.status)
+    finite = fit.status != Status.NOT_FINITE
+    status = jnp.where(finite & ~unique, Status.DOES_NOT_EXIST, fit.status)
     return dataclasses.replace(fit, status=status)
+
+
+def _check(comparisons: Comparisons, design: Design) -> None:
+    n, shape = design.n_items, comparisons.shown.shape
+    if shape != (n, n) or comparisons.wins.shape != shape:
+        raise ValueError(f"shown and wins must be [{n}, {n}] for this design, got {shape}")
+    if comparisons.shown.dtype != design.dtype:
+        found = f"{comparisons.shown.dtype} comparisons, {design.dtype} design"
+        raise ValueError(f"comparisons and design must have one precision, got {found}")
+
+
+def _centred(design: Design) -> Design:
+    """The design with each covariate's mean over the pool's items taken off. Only differences
+    of apparent quality are compared, so nothing else changes but the rounding."""
+    items = design.item_mask[:, None]
+    mean = jnp.where(items, design.covariates, 0).sum(0) / items.sum()
+    x = jnp.where(items, design.covariates - mean, 0)
+    return dataclasses.replace(design, covariates=x)
 
 
 class _State(NamedTuple):
@@ -231,7 +251,9 @@ def _result(
         objective = objective - model.log_prior(parameters, prior)
     gradient = jnp.where(model.free_mask(variant, design), gradient, 0)
     grad_norm = jnp.sqrt((gradient**2).sum())
-    finite = jnp.isfinite(grad_norm) & jnp.isfinite(end.decrement)
+    finite = jnp.isfinite(grad_norm) & ~jnp.isnan(end.decrement)
+    if prior is not None:  # a traced precision could not be refused, but has no mode
+        finite &= jnp.asarray(prior.lam > 0) & jnp.asarray(prior.lam_b > 0)
     status = jnp.where(converged, Status.CONVERGED, Status.NOT_CONVERGED)
     status = jnp.where(finite, status, Status.NOT_FINITE)
     return Fit(parameters, status, end.steps, grad_norm, objective)
@@ -257,7 +279,9 @@ def _lbfgs(
         likelihood = model.log_likelihood(parameters, design, comparisons)
         return -likelihood - model.log_prior(parameters, prior)
 
-    run = jaxopt.LBFGS(objective, maxiter=max_steps or 500, tol=tol).run(start.flat())
+    run = jaxopt.LBFGS(objective, maxiter=500 if max_steps is None else max_steps, tol=tol).run(
+        start.flat()
+    )
     end = _State(
         run.params * free,
         run.state.error,

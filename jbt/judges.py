@@ -11,8 +11,14 @@ from jbt.types import Comparisons, Judge, Pool, ScalarLike
 
 def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
     """Log-odds that the judge prefers the first shown, for every ordered pair [Eq. 1 with
-    the true coefficients, quality times the judge's discrimination]."""
+    the true coefficients, quality times the judge's discrimination].
+
+    Raises:
+      ValueError: not one bias for each covariate.
+    """
     d = pool.design
+    if judge.bias.shape != (d.n_covariates,):
+        raise ValueError(f"bias must be [{d.n_covariates}], got shape {judge.bias.shape}")
     phi = judge.discrimination * d.of_items(pool.quality) + (d.covariates * judge.bias).sum(-1)
     return phi[:, None] - phi[None, :] + judge.position
 

@@ -6,6 +6,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
+def _tie(estimate: Float[Array, " M"]) -> float:
+    """Estimates closer than this, in logits, are tied: what a solver leaves of two contents
+    with the same record differs by rounding, which must not decide who is in the top k."""
+    return 1e-5 if estimate.dtype == jnp.float32 else 1e-9
+
+
 def top_k_recall(
     estimate: Float[Array, " M"],
     quality: Float[Array, " M"],
@@ -15,20 +21,28 @@ def top_k_recall(
     """Share of the k contents ranked highest by the estimate whose true quality is at least
     the k-th largest true quality (the paper's tie-robust recall, Section 5).
 
-    Contents tied in the *estimate* at its k-th place share the places left equally: the mean
-    over all ways of breaking the tie, so that the order of the items cannot matter.
+    Contents tied in the *estimate* with its k-th place (to within 1e-5 logits in float32, 1e-9
+    in float64) share the places left equally: the mean over all ways of breaking the tie, so
+    that the order of the items cannot matter.
 
     Args:
       estimate, quality: [M].
       k: 1..M-1, may be traced.
       mask: [M] real contents, default all. NaN in the estimate gives NaN.
+
+    Raises:
+      ValueError: k out of range, where it is not traced.
     """
+    if isinstance(k, int) and not 1 <= k < quality.shape[0]:
+        raise ValueError(f"k must lie in 1..{quality.shape[0] - 1}, got {k}")
     mask = jnp.ones(quality.shape, bool) if mask is None else mask
+    tie = _tie(estimate)
     estimate = jnp.where(mask, estimate, -jnp.inf)
     quality = jnp.where(mask, quality, -jnp.inf)
     good = mask & (quality >= _kth_largest(quality, k))
     cut = _kth_largest(estimate, k)
-    above, tied = estimate > cut, estimate == cut
+    above = estimate > cut + tie
+    tied = (estimate >= cut - tie) & ~above
     places = k - above.sum()
     hits = (good & above).sum() + places * (good & tied).sum() / tied.sum()
     return jnp.where(jnp.isnan(estimate).any(), jnp.nan, hits / k).astype(estimate.dtype)
@@ -43,11 +57,10 @@ def top_k_differ(
     b: Float[Array, " M"],
     k: int,
     mask: Bool[Array, " M"],
-    *,
-    tie: float = 1e-6,
 ) -> Bool[Array, ""]:
-    """Whether two estimates disagree on the top k: no set of k contents is a top k of both,
-    contents within `tie` logits of an estimate's k-th place counting as tied with it."""
+    """Whether two estimates [M] disagree on the top k: no set of k contents is a top k of both,
+    ties counted as in `top_k_recall`."""
+    tie = _tie(a)
 
     def sure_and_possible(x: Float[Array, " M"]) -> tuple[Bool[Array, " M"], Bool[Array, " M"]]:
         x = jnp.where(mask, x, -jnp.inf)
@@ -68,13 +81,15 @@ def pairwise_agreement(
     mask: Bool[Array, " M"] | None = None,
 ) -> Float[Array, ""]:
     """Share of the pairs of contents with different true quality that the estimate orders
-    as the truth does; a tie in the estimate is half. NaN if no pair differs.
+    as the truth does; a tie in the estimate, as in `top_k_recall`, is half.
+    NaN if no pair differs.
 
     (tau + 1) / 2 with Kendall's tau where there are no ties.
     """
     mask = jnp.ones(quality.shape, bool) if mask is None else mask
     better = (quality[:, None] > quality) & mask[:, None] & mask
     difference = estimate[:, None] - estimate
-    credit = jnp.where(difference > 0, 1.0, jnp.where(difference == 0, 0.5, 0.0))
+    tie = _tie(estimate)
+    credit = jnp.where(difference > tie, 1.0, jnp.where(difference >= -tie, 0.5, 0.0))
     credit = jnp.where(jnp.isnan(difference), jnp.nan, credit).astype(estimate.dtype)
     return jnp.where(better, credit, 0).sum() / better.sum()

@@ -19,7 +19,8 @@ RHO_MAX = 0.95
 """Largest |rho| of a continuous covariate."""
 
 BINARY_RHO_MAX = math.sqrt(2 / math.pi)
-"""Largest |rho| of a median split: corr(z, 1{z > median}) = sqrt(2/pi) = 0.798 for Gaussian z."""
+"""Largest |rho| of a median split: corr(z, 1{z > median}) = sqrt(2/pi) = 0.7979 for Gaussian z.
+Asked for as 0.798."""
 
 
 def check_rho(rho: Any, covariate: str) -> None:
@@ -28,7 +29,7 @@ def check_rho(rho: Any, covariate: str) -> None:
         raise ValueError(f"unknown covariate {covariate!r}: one of continuous, binary")
     if isinstance(rho, Tracer):
         return
-    limit = RHO_MAX if covariate == "continuous" else BINARY_RHO_MAX
+    limit = RHO_MAX if covariate == "continuous" else round(BINARY_RHO_MAX, 3)
     bad = [float(r) for r in np.ravel(rho) if not abs(float(r)) <= limit]
     if bad:
         why = ", the most a median split can have with a Gaussian quality" * (covariate == "binary")
@@ -62,7 +63,8 @@ def gaussian(
       item_mask: [N], False for padding; default no padding.
 
     Raises:
-      ValueError: fewer than two items, rho out of reach, sd not above 0 (where not traced).
+      ValueError: fewer than two items, rho out of reach, sd not above 0. A traced rho or sd
+        cannot raise: a correlation that does not exist gives NaN covariates.
     """
     if n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {n_items}")
@@ -77,8 +79,8 @@ def gaussian(
     e = jax.random.normal(key_e, (n_items, rho.shape[0]), dtype)
     if covariate == "binary":
         rho = rho / BINARY_RHO_MAX
-    # At rho = limit / limit rounding can exceed 1 by an ulp.
-    latent = rho * z[:, None] + jnp.sqrt(jnp.maximum(1 - rho**2, 0)) * e
+        rho = jnp.where(jnp.abs(rho) < 1.001, rho.clip(-1, 1), jnp.nan)  # 0.798 / 0.7979 is 1
+    latent = rho * z[:, None] + jnp.sqrt(1 - rho**2) * e
     x = latent if covariate == "continuous" else _median_split(latent, mask)
     x = jnp.where(mask[:, None], x, 0)
     quality = jnp.where(mask, jnp.asarray(sd, dtype) * z, 0)

@@ -66,18 +66,23 @@ def simulate_chunks(
       pool_ids: which pools, integers >= 0, in any order.
       seed: root of every draw.
       dtype: "float32" or "float64", for building, tracing and running.
-      chunk: pools a call, default about 16,384 (CPU) or 131,072 (GPU) problems.
+      chunk: pools a call, rounded up to fill every device's batches; default about 16,384 (CPU)
+        or 131,072 (GPU) problems.
       devices: how many local devices to spread a chunk over, default all.
 
     Yields:
       (ids [n], name -> array [n, C, ...]) a chunk.
 
     Raises:
-      ValueError: conditions of different length, chunk or devices below 1, negative ids.
+      ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1,
+        chunk or devices that cannot be had.
     """
     ids = np.asarray(pool_ids, np.int64)
-    if ids.size and (ids.min() < 0 or ids.max() >= 2**32):
+    if not ids.size:
+        raise ValueError("no pool ids")
+    if ids.min() < 0 or ids.max() >= 2**32:
         raise ValueError("pool ids must lie in 0..2^32-1")
+    check_seed(seed)
     lengths = {name: len(np.atleast_1d(v)) for name, v in conditions.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"conditions must have one length, got {lengths}")
@@ -89,7 +94,8 @@ def simulate_chunks(
     size = chunk or max(1, (CPU_CHUNK if on_cpu else GPU_CHUNK) // n_conditions)
     # The inner batch does not depend on the chunk size, hence neither do the numbers.
     batch = max(1, CPU_BATCH // n_conditions) if on_cpu else -(-size // n_devices)
-    size = -(-size // (n_devices * batch)) * n_devices * batch
+    unit = n_devices * batch
+    size = -(-min(size, len(ids)) // unit) * unit
 
     with runtime.precision(dtype) as precision:
         traced = {k: _condition(v, precision) for k, v in conditions.items()}
@@ -101,6 +107,12 @@ def simulate_chunks(
         with runtime.precision(dtype):
             out = call(root, padded, traced)
         yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+
+
+def check_seed(seed: int) -> None:
+    """Raise `ValueError` unless 0 <= seed < 2^32, where no two seeds are the same key."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must lie in 0..2^32-1, got {seed}")
 
 
 def check_chunking(chunk: int | None, devices: int | None) -> None:

@@ -65,8 +65,8 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
       y: [..., G].
 
     Returns:
-      [...] crossing in units of x; +inf if y stays positive from some point on without ever
-      leaving it, -inf if it is never positive.
+      [...] crossing in units of x; without one, +inf if y is positive anywhere (it stays so),
+      -inf if it never is. NaN counts as not positive.
     """
     y = np.asarray(y, float)
     falls = (y[..., :-1] > 0) & (y[..., 1:] <= 0)
@@ -90,11 +90,17 @@ def finite_or_nan(x: float | np.ndarray) -> float:
     return float(x) if np.isfinite(x) else float("nan")
 
 
+def percentiles(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The central `level` of some samples, which may be infinite: order statistics, as
+    interpolation between infinities is undefined."""
+    tail = (1 - level) / 2
+    low = np.quantile(samples, tail, method="lower")
+    high = np.quantile(samples, 1 - tail, method="higher")
+    return float(low), float(high)
+
+
 def crossing_interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """Percentile interval of resampled crossings. Resamples without a crossing count as
     beyond the grid's end on their side; an end that lies there is NaN."""
-    tail = (1 - level) / 2
-    # Order statistics: interpolation between infinities is undefined.
-    low = np.quantile(samples, tail, method="lower")
-    high = np.quantile(samples, 1 - tail, method="higher")
+    low, high = percentiles(samples, level)
     return finite_or_nan(low), finite_or_nan(high)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,43 @@ DIGITS = "[0-9]" * 10
 WRITTEN = ("results.nc", "table.csv", "figure.png")
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder, made if need be; a lock dies with its process.
+
+    Raises:
+      ValueError: another run is in it, or it cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"another run is writing to {folder}") from None
+        yield
+
+
 def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> None:
     """Make the folder this configuration's; with `overwrite`, empty it first.
 
     Raises:
-      ValueError: it holds another configuration (naming the fields that differ), its
-        configuration cannot be read, or it cannot be written to.
+      ValueError: it holds another configuration (naming the fields that differ), results
+        without one, or one that cannot be read; or it cannot be written to.
     """
     file = folder / "config.json"
+    found = [name for name in (*WRITTEN, "shards") if (folder / name).exists()]
+    if found and not file.exists() and not overwrite:
+        raise ValueError(
+            f"{folder} holds {found[0]} but no config.json; choose another --out, or --overwrite"
+        )
     if file.exists() and not overwrite:
         try:
-            there = json.loads(file.read_text())
-        except ValueError:
+            there = dict(json.loads(file.read_text()))
+        except (ValueError, TypeError):
             raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
         differ = [
             f"{k} ({there.get(k)} there, {configuration.get(k)} now)"
@@ -43,15 +70,15 @@ def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> No
         for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
             torn.unlink()
         return
+    text = json.dumps(configuration, indent=2)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        discard_shards(folder)
+        for name in WRITTEN:
+            (folder / name).unlink(missing_ok=True)
+        write_whole(file, lambda path: path.write_text(text + "\n"))
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-    discard_shards(folder)
-    for name in WRITTEN:
-        (folder / name).unlink(missing_ok=True)
-    text = json.dumps(configuration, indent=2)
-    write_whole(file, lambda path: path.write_text(text + "\n"))
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
@@ -64,6 +91,22 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text to a file of the user's choice, whole or not at all; through links, and straight
+    into what is no regular file (a terminal, a pipe).
+
+    Raises:
+      ValueError: it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text)
+        else:
+            write_whole(path.resolve(), lambda p: p.write_text(text))
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}") from None
 
 
 def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:

@@ -19,6 +19,7 @@ import argparse
 import dataclasses
 import importlib.metadata
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -26,12 +27,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from zipfile import BadZipFile
 
 import jax
 import numpy as np
 
 from jbt import runtime, store
-from jbt.simulate import CPU_CHUNK, Experiment, check_chunking, simulate_chunks
+from jbt.simulate import CPU_CHUNK, Experiment, check_chunking, check_seed, simulate_chunks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,22 +55,26 @@ class Settings:
     pools: int = 4096
     """Pools simulated at every condition (count)."""
     seed: int = 0
-    """Root of every random draw."""
+    """Root of every random draw, from 0 to 2^32 - 1."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the simulation."""
     out: Path = Path("results")
     """Folder for the results; the sweep writes into a folder of its own name there."""
     overwrite: bool = False
-    """Start afresh where another configuration (or this one) has left results."""
+    """Start afresh where another configuration (or this one) has left results, finished or
+    not."""
     redraw: bool = False
-    """Redraw table and figure from the saved results, without running."""
+    """Make table and figure again from the saved results and their settings, without running."""
+    json: Path | None = None
+    """Also write the table to this file as JSON, a list of rows; undefined is null."""
     chunk: int | None = None
-    """Pools computed and saved together (count); default by the size of the problem."""
+    """Pools computed and saved together (count), rounded up to fill every device's batches;
+    default by the size of the problem."""
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
 
 
-NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "chunk", "devices")
+NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "json", "chunk", "devices")
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
 
 S = TypeVar("S", bound=Settings)
@@ -92,14 +98,20 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep(Generic[S]):
+    """An experiment: its settings, its work, and what is made of the results."""
+
     name: str
+    """Also the name of its module in `sweeps` and of its folder."""
     description: str
+    """One sentence for `--help`."""
     presets: Mapping[str, S]
     """smoke, paper, full -> settings."""
     groups: Callable[[S], list[Group]]
     """The work. Raises `ValueError` for settings that make no sense, before anything runs."""
     table: Callable[[xr.Dataset, S], pd.DataFrame]
+    """Results, settings -> a table made by `tidy_table`."""
     figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
+    """Results, table, settings -> the figure."""
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Unit of each coordinate and metric, for results.nc."""
     index: str | None = None
@@ -125,9 +137,14 @@ def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
     )
     try:
         run(sweep, settings)
-    except ValueError as error:
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError, BadZipFile) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command continues", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -138,16 +155,23 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
       ValueError: wrong settings, another configuration in the folder, nothing to redraw.
     """
     if settings.pools < 1:
-        raise ValueError(f"--pools must be at least 1, got {settings.pools}")
+        raise ValueError(f"pools must be at least 1, got {settings.pools}")
+    check_seed(settings.seed)
+    folder = settings.out / sweep.name
+    results = folder / "results.nc"
+    if settings.redraw:
+        return _report(sweep, _saved_settings(results, settings), folder)
     runtime.start()
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
-    folder = settings.out / sweep.name
-    results = folder / "results.nc"
-    if settings.redraw and not results.exists():
-        raise ValueError(f"nothing to redraw: {results} does not exist")
+    with store.locked(folder):
+        return _run_locked(sweep, groups, settings, folder)
+
+
+def _run_locked(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> pd.DataFrame:
     configuration = configuration_of(settings)
-    store.claim(folder, configuration, overwrite=settings.overwrite and not settings.redraw)
+    results = folder / "results.nc"
+    store.claim(folder, configuration, overwrite=settings.overwrite)
     if not results.exists():
         _simulate_missing(sweep, groups, settings, folder)
         dataset = _collect(sweep, groups, settings, configuration, folder)
@@ -157,6 +181,22 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
         )
     store.discard_shards(folder)  # gone already, unless a run was killed right here
     return _report(sweep, settings, folder)
+
+
+def _saved_settings(results: Path, asked: S) -> S:
+    """The settings that results.nc was made with; output options as asked."""
+    import xarray as xr
+
+    if not results.exists():
+        raise ValueError(f"nothing to redraw: {results} does not exist")
+    try:
+        with xr.open_dataset(results, engine="h5netcdf") as dataset:
+            saved = json.loads(dataset.attrs["config"])
+    except (OSError, KeyError, ValueError):
+        raise ValueError(f"{results} cannot be read as results of this sweep") from None
+    names = {f.name for f in dataclasses.fields(asked)}
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k in names}
+    return dataclasses.replace(asked, **tuples)
 
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
@@ -230,14 +270,22 @@ def _collect(
     seconds, at, total = 0.0, 0, sum(_n_conditions(g) for g in groups)
     for group in groups:
         end = at + _n_conditions(group)
+        present = 0
         for ids, shard in store.shards(folder, group.name):
+            present += len(ids)
             seconds += float(shard.pop("seconds"))
             for name, value in shard.items():
+                if value.ndim != 2:
+                    raise ValueError(f"metric {name} must be one number a pool and condition")
                 if name not in metrics:
-                    integer = np.issubdtype(value.dtype, np.integer)
-                    kind, empty = (np.int8, -1) if integer else (value.dtype, np.nan)
+                    floating = np.issubdtype(value.dtype, np.floating)
+                    kind, empty = (value.dtype, np.nan) if floating else (np.int32, -1)
                     metrics[name] = np.full((total, n_pools), empty, kind)
                 metrics[name][at:end, ids] = value.T
+        if present != group.pools:
+            raise ValueError(
+                f"{folder}: {present} of {group.pools} pools of {group.name} are there"
+            )
         for name, values in group.labels.items():
             labels.setdefault(name, []).extend(values)
         at = end
@@ -260,7 +308,7 @@ def _collect(
             "wall_seconds": round(seconds, 1),
         },
     )
-    for name, unit in sweep.units.items():
+    for name, unit in {"pool": "id", **sweep.units}.items():
         if name in dataset.variables:
             dataset[name].attrs["units"] = unit
     return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
@@ -271,18 +319,20 @@ def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 
 def _git_revision() -> str:
-    here = Path(__file__).parent
-    try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
+    here = Path(__file__).resolve().parent
+
+    def git(*command: str) -> str:
+        done = subprocess.run(
+            ["git", *command], cwd=here, capture_output=True, text=True, check=True
         )
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != here.parent:
+            return "unknown"  # installed somewhere inside another project's checkout
+        return git("describe", "--always", "--dirty", "--abbrev=12")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return described.stdout.strip()
 
 
 def tidy_table(
@@ -332,6 +382,8 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
             if str(name).startswith("status")
         }
     table = pd.read_csv(table_file)
+    if settings.json is not None:
+        store.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
     shown = table.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
     for name, count in flagged.items():

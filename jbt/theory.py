@@ -8,7 +8,7 @@ The crossing law. Compare two rankings of infinitely many items, judged without 
 
 where c_hat is Eq. 3 for phi = theta + c x, as lambda_b / (lambda N) -> 0: the prior books
 everything that moves with x as bias, the judge's c and the genuine b alike. Assume (theta, x)
-jointly Gaussian with correlation rho, k/N fixed, c > 0, and let r = c sd_x / sd_theta. Each
+jointly Gaussian with correlation rho > 0, k/N fixed, and let r = c sd_x / sd_theta. Each
 score is then jointly Gaussian with theta, and the recall of the top k, which is
 P(theta > q | score > its own quantile), depends on the correlation alone and increases in it.
 So the benefit changes sign where the correlations are equal:
@@ -22,7 +22,9 @@ Squaring and collecting powers of rho leaves
 
 which has one root in (0, 1): it is -r^2 at rho = 0, r^2 + 2 r + 1 > 0 at rho = 1, and
 increasing in between. Near r = 0 the root is about r; as r grows it tends to 1/sqrt(2).
-Neither k/N, nor sd, nor c enters but through r.
+Neither k/N, nor sd, nor c enters but through r. For -1 < r < 0 (a bias against what goes with
+quality) the same holds, as 1 + r rho > 0 and squaring lost nothing; the root is -r, where
+c = -b and the two scores are one. At r <= -1 no rho reaches it, and correction always pays.
 
 A binary x (a median split of a Gaussian latent) is not jointly Gaussian with theta, and its
 limit depends on k/N: `limit_recall` and `crossing_limit` compute it by quadrature.
@@ -39,7 +41,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt.pools import BINARY_RHO_MAX, CovariateKind, check_rho
-from jbt.types import ScalarLike, check_positive
+from jbt.types import ScalarLike
+
+FAR = 12.0
+"""Standard deviations beyond which a normal has no mass that float64 could add to 1; finite
+ends keep quadrature from stepping over the rest."""
 
 
 def map_bias(
@@ -57,7 +63,7 @@ def map_bias(
     directions theta + x delta, c - delta and theta + a the likelihood has no say.
 
     Args:
-      phi: [N] apparent quality, logits (any constant may be added).
+      phi: [N] apparent quality, logits (any constant may be added), without padding.
       covariates: [N, D].
       lam, lam_b: precision of quality and of the coefficients.
 
@@ -91,15 +97,31 @@ def crossing_law(r: float) -> float:
     2 r rho^3 + (2 r^2 + 1) rho^2 - r^2.
 
     Args:
-      r: c* sd_x / sd_theta, the judge's bias in units of the quality spread; above 0.
+      r: c* sd_x / sd_theta, the judge's bias in units of the quality spread.
+
+    Returns:
+      The crossing; NaN where there is none (r = 0: never pays; r <= -1: always pays).
 
     Raises:
-      ValueError: r not finite or not above 0.
+      ValueError: r not finite.
     """
-    check_positive("r", r)
-    roots = np.roots([2 * r, 2 * r * r + 1, 0.0, -r * r])
-    real = roots[np.abs(roots.imag) < 1e-9].real
-    return float(real[(real > 0) & (real < 1)][0])
+    if not math.isfinite(r):
+        raise ValueError(f"r must be finite, got {r}")
+    if r == 0 or r <= -1:
+        return math.nan
+    # Divided by 2 r^2 + 1, written so that r^2 cannot overflow.
+    cubic, constant = (
+        (2 * r / (2 * r * r + 1), r * r / (2 * r * r + 1))
+        if abs(r) < 1
+        else (2 / r / (2 + r**-2), 1 / (2 + r**-2))
+    )
+    low, high = 0.0, 1.0
+    while (middle := (low + high) / 2) not in (low, high):
+        if cubic * middle**3 + middle**2 < constant:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def limit_recall(
@@ -138,20 +160,22 @@ def limit_recall(
         found = quad(lambda z: density(z) * ndtr((corr * z - top) / rest), top, np.inf)[0]
         return found / top_fraction
 
-    latent = rho / BINARY_RHO_MAX
+    latent = min(max(rho / BINARY_RHO_MAX, -1), 1)
     rest = np.sqrt(max(1 - latent**2, 1e-300))
 
     def mass(above: Callable[[float], float], has_x: bool) -> float:
         """P(theta > above(x) and x)."""
         sign = 1 if has_x else -1
-        low = above(1.0 if has_x else 0.0)
-        return quad(lambda z: density(z) * ndtr(sign * latent * z / rest), low, np.inf)[0]
+        low = max(above(1.0 if has_x else 0.0), -FAR)
+        if low >= FAR:
+            return 0.0
+        return quad(lambda z: density(z) * ndtr(sign * latent * z / rest), low, FAR)[0]
 
     def selected(cut: float, floor: float) -> float:
         """P(score > cut and theta > floor)."""
         return sum(mass(lambda x: max(cut - slope * x, floor), h) for h in (False, True))
 
-    reach = 10 + abs(slope)
+    reach = FAR + abs(slope)
 
     def excess(cut: float) -> float:
         return selected(cut, -np.inf) - top_fraction
@@ -176,16 +200,15 @@ def crossing_limit(r: float, top_fraction: float, covariate: CovariateKind = "co
     if there is none).
 
     Args:
-      r: c* sd_x / sd_theta with sd_x = 1 (continuous) or 1/2 (binary); above 0.
+      r: c* sd_x / sd_theta with sd_x = 1 (continuous) or 1/2 (binary).
       top_fraction: k/N.
 
     Raises:
-      ValueError: r not above 0, top_fraction outside (0, 1).
+      ValueError: r not finite, top_fraction outside (0, 1).
     """
     from scipy.optimize import root_scalar
 
-    check_positive("r", r)
-    if covariate == "continuous":
+    if covariate == "continuous" or not math.isfinite(r):
         return crossing_law(r)
 
     def benefit(rho: float) -> float:
@@ -194,7 +217,9 @@ def crossing_limit(r: float, top_fraction: float, covariate: CovariateKind = "co
     # The first root: at the largest rho x is a function of theta and the benefit can return
     # to 0. Near 0 it is positive, as the bias costs naive recall and nothing else does.
     grid = np.linspace(1e-6, BINARY_RHO_MAX - 1e-6, 81)
+    if benefit(grid[0]) <= 0:
+        return math.nan
     for low, high in itertools.pairwise(grid):
         if benefit(high) <= 0:
             return root_scalar(benefit, bracket=(low, high)).root
-    return float("nan")
+    return math.nan

@@ -8,8 +8,9 @@ Axis letters, used in every annotation of the package:
     P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa)
 
 Containers describe *one* pool; thousands of them are the same containers with leading
-axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. Shapes are therefore checked
-when a container is built by hand, and not when JAX rebuilds one from its leaves.
+axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. Where jaxtyping's import hook is on,
+as under pytest, shapes are checked when a container is built by hand, and not when JAX rebuilds
+one from its leaves. `build` checks values, at any time.
 
 Orientation, here and everywhere: index `[i, j]` means "i shown first, j second", and a
 win of `[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.
@@ -73,7 +74,7 @@ class Status(IntEnum):
     NOT_CONVERGED = 1
     """The step limit came first."""
     NOT_FINITE = 2
-    """An input or an iterate is NaN or infinite."""
+    """An input or an iterate is NaN or infinite, or a prior precision is not above 0."""
     DOES_NOT_EXIST = 3
     """The prior-free optimum is at infinity (separated) or not unique (disconnected, flat)."""
     COVARIATE_CONSTANT = 4
@@ -160,6 +161,7 @@ class Design:
 
     @property
     def dtype(self) -> Any:
+        """Precision of everything computed with this design."""
         return self.covariates.dtype
 
     def ownership(self) -> Float[Array, "N M"]:

@@ -4,8 +4,8 @@ The only reader of files. Two tables, CSV (or Parquet with the extra `parquet`):
 
     verdicts   pool, first, second, winner = first | second | tie | error,
                optional judge, optional count
-    items      pool, item, optional content, any numeric covariate columns;
-               not needed when no covariate is asked for
+    items      pool, item, optional content, optional quality (not read yet), any numeric
+               covariate columns; not needed when no covariate is asked for
 
 A wrong table raises `VerdictError`, whose one line names file, line and what is allowed.
 Errors of the judge are counted and dropped, never taken for ties.
@@ -13,6 +13,7 @@ Errors of the judge are counted and dropped, never taken for ties.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,11 @@ import pandas as pd
 from jbt.types import Comparisons, Design
 
 Transform = Literal["none", "log", "log1p"]
+MOST = 10**9
+"""Largest count, and LARGEST the largest covariate: beyond them float64 loses what they say."""
+
+LARGEST = 1e100
+
 WINNERS = ("first", "second", "tie", "error")
 
 
@@ -46,10 +52,11 @@ class PoolTable:
     n_errors: int
     repeated: bool
     """Some ordered pair was judged more than once."""
-    constant_covariate: bool
-    """Some covariate takes one value over the whole pool."""
-    identified: bool
-    """The comparisons made identify every c: no direction they are silent about moves it."""
+    constant_covariates: tuple[bool, ...]
+    """Which covariates take one value over the whole pool."""
+    prior_selected: tuple[str, ...]
+    """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons made are
+    silent about, so that the prior chooses them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,10 +97,12 @@ def read_verdicts(path: Path) -> pd.DataFrame:
         _check_names(path, table, ("judge",))
     if "count" in table:
         count = pd.to_numeric(table["count"], errors="coerce")
-        bad = ~(np.isfinite(count) & (count >= 0) & (count == np.floor(count)))
+        bad = ~((count >= 0) & (count <= MOST) & (count == np.floor(count)))
         if bad.any():
             row = table[bad].iloc[0]
-            raise _error(path, row.name, f"count is {row['count']!r}, allowed: integers >= 0")
+            raise _error(
+                path, row.name, f"count is {row['count']!r}, allowed: integers from 0 to {MOST}"
+            )
         table["count"] = count.astype(np.int64)
     else:
         table["count"] = 1
@@ -115,10 +124,12 @@ def read_items(path: Path, covariates: Sequence[str]) -> pd.DataFrame:
         raise _error(path, row.name, f"item {row['item']!r} of pool {row['pool']!r} again")
     for name in covariates:
         value = pd.to_numeric(table[name], errors="coerce")
-        bad = ~np.isfinite(value)
+        bad = ~(value.abs() <= LARGEST)
         if bad.any():
             row = table[bad].iloc[0]
-            raise _error(path, row.name, f"{name} is {row[name]!r}, allowed: finite numbers")
+            raise _error(
+                path, row.name, f"{name} is {row[name]!r}, allowed: numbers within +-{LARGEST:g}"
+            )
         table[name] = value.astype(float)
     sizes = table.groupby("pool", sort=False).size()
     if (sizes < 2).any():
@@ -147,6 +158,8 @@ def load(
         all rows of the items table, after the transformation; else use them as they are.
       judge: one judge's verdicts only.
 
+    To be called, like what uses the batch, within `runtime.precision("float64")`.
+
     Raises:
       VerdictError: see the module; also for a covariate that is constant over the table, the
         log of a number that has none, an unknown judge or item.
@@ -174,39 +187,77 @@ def load(
 
 
 def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table of stripped strings, indexed by the line of the file each row ends on."""
     try:
-        if path.suffix == ".parquet":
-            table = pd.read_parquet(path).astype(str)
-        else:
-            # Strings as they stand: an item may be called "NA" or "007".
-            table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
     except FileNotFoundError:
         raise VerdictError(f"{path}: no such file") from None
-    except pd.errors.EmptyDataError:
-        raise VerdictError(f"{path}: the file is empty") from None
     except ImportError:
         raise VerdictError(f"{path}: reading Parquet needs the extra: jbt[parquet]") from None
     except OSError as error:
         raise VerdictError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, pd.errors.ParserError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise VerdictError(f"{path}: not a readable table ({reason})") from None
+    except UnicodeDecodeError:
+        raise VerdictError(f"{path}: not a table: needs CSV in UTF-8") from None
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise VerdictError(f"{path}: two columns are called {twice[0]!r}")
     missing = [c for c in columns if c not in table]
     if missing:
         there = ", ".join(map(repr, table.columns[:12]))
-        raise VerdictError(f"{path}: no column {missing[0]!r}; columns are {there}")
+        hint = "; is it separated by commas?" if len(table.columns) == 1 else ""
+        raise VerdictError(f"{path}: no column {missing[0]!r}; columns are {there}{hint}")
     if table.empty:
         raise VerdictError(f"{path}: no rows below the header")
     return table
 
 
-def _error(path: Path, row: Any, what: str) -> VerdictError:
-    return VerdictError(f"{path}, line {int(row) + 2}: {what}")
+def _read_csv(path: Path) -> pd.DataFrame:
+    # Strings as they stand (an item may be called "NA" or "007"), and rows that do not fit
+    # the header refused: pandas would shift their columns.
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        header, rows, lines = [], [], []
+        try:
+            for fields in reader:
+                fields = [f.strip() for f in fields]
+                if not any(fields):
+                    continue
+                if any("\0" in f for f in fields):
+                    raise VerdictError(f"{path}, line {reader.line_num}: not text")
+                if not header:
+                    header = fields
+                    continue
+                if len(fields) != len(header):
+                    found = f"{len(fields)} fields, the header has {len(header)}"
+                    raise VerdictError(f"{path}, line {reader.line_num}: {found}")
+                rows.append(fields)
+                lines.append(reader.line_num)
+        except csv.Error as error:
+            raise VerdictError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
+    if not header:
+        raise VerdictError(f"{path}: the file is empty")
+    return pd.DataFrame(rows, columns=pd.Index(header), index=pd.Index(lines), dtype=str)
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_parquet(path)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise VerdictError(f"{path}: not a readable table ({reason})") from None
+    # 1.0, which is what a nullable integer becomes on the way, is "1" again.
+    table = table.convert_dtypes().astype("string").fillna("")
+    table = table.apply(lambda column: column.str.strip()).astype(object)
+    return table.set_axis(np.arange(1, len(table) + 1), axis=0)
+
+
+def _error(path: Path, line: Any, what: str) -> VerdictError:
+    return VerdictError(f"{path}, line {line}: {what}")
 
 
 def _check_names(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> None:
     for name in columns:
-        empty = table[name].str.strip() == ""
+        empty = table[name] == ""
         if empty.any():
             raise _error(path, table.index[empty][0], f"{name} is empty")
 
@@ -236,29 +287,28 @@ def _covariates(
     names: Sequence[str],
     transform: Transform,
     standardise: bool,
-) -> np.ndarray:
+) -> pd.DataFrame:
     x = items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
     bad = np.argwhere(x <= floor)
     if len(bad):
         row, column = bad[0]
-        raise VerdictError(
-            f"{path}, line {row + 2}: {transform} of {names[column]} = {x[row, column]:g} is "
-            f"undefined, needs values above {floor:g}"
-        )
+        what = f"{transform} of {names[column]} = {x[row, column]:g} is undefined"
+        raise VerdictError(f"{path}, line {items.index[row]}: {what}, needs values above {floor:g}")
     x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
     spread = x.std(axis=0)
     # A constant's standard deviation is rounding, not exactly zero.
     constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
     if constant.any():
         raise VerdictError(f"{path}: {names[int(constant.argmax())]} is the same for all items")
-    return (x - x.mean(axis=0)) / spread if standardise else x
+    x = (x - x.mean(axis=0)) / spread if standardise else x
+    return pd.DataFrame(x, index=items.index)
 
 
 def _batch(
     verdicts: pd.DataFrame,
     items: pd.DataFrame,
-    x: np.ndarray,
+    x: pd.DataFrame,
     judges: list[str],
     names: list[str],
     standardise: bool,
@@ -274,14 +324,14 @@ def _batch(
     tables, designs, comparisons = [], [], []
     for pool, rows in items.groupby("pool", sort=False):
         covariates = np.zeros((n, x.shape[1]))
-        covariates[: len(rows)] = x[rows.index]
+        covariates[: len(rows)] = x.loc[rows.index].to_numpy()
         content = np.zeros(n, int)
         if shared:
             content[: len(rows)] = pd.factorize(rows["content"])[0]
         design = Design.build(
             covariates, content if shared else None, np.arange(n) < len(rows), m if shared else None
         )
-        constant = bool((np.ptp(covariates[: len(rows)], axis=0) == 0).any())
+        constant = tuple(bool(v) for v in np.ptp(covariates[: len(rows)], axis=0) == 0)
         for judge in judges:
             seen = by_pool.get((judge, pool), none)
             counts = _count(seen, rows["item"].tolist(), n)
@@ -295,7 +345,7 @@ def _batch(
                     int(seen["count"][errors].sum()),
                     bool((counts.shown > 1).any()),
                     constant,
-                    shared and _identified(design, np.asarray(counts.shown)),
+                    _prior_selected(design, np.asarray(counts.shown)),
                 )
             )
             designs.append(design)
@@ -321,12 +371,31 @@ def _count(rows: pd.DataFrame, items: list[str], n: int) -> Comparisons:
     return Comparisons.build(shown, wins)
 
 
-def _identified(design: Design, shown: np.ndarray) -> bool:
-    """Whether the comparisons made tell every c: the columns of c add their full rank to the
-    others in the design matrix of the pairs shown."""
-    from jbt.model import design_matrix
+def _prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
+    """Names of the parameters that some null direction of the design matrix of the pairs shown
+    moves."""
+    items = np.asarray(design.item_mask)
+    contents = np.asarray(design.content_mask())
+    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
+    n_contents, n_covariates = design.n_contents, design.n_covariates
+    spread = x[items].std(axis=0)
+    x = x / np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
+    i, j = np.nonzero(shown)
+    z = np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
+    values, vectors = np.linalg.eigh(z.T @ z)
+    null = vectors[:, values <= 1e-12 * max(values.max(), 1.0)]
 
-    z = np.asarray(design_matrix(design))[shown > 0]
-    m, d = design.n_contents, design.n_covariates
-    others = np.delete(z, np.s_[m : m + d], axis=1)
-    return len(z) > 0 and bool(np.linalg.matrix_rank(z) - np.linalg.matrix_rank(others) == d)
+    def moves(directions: np.ndarray) -> bool:
+        return bool((np.abs(directions) > 1e-6).any())
+
+    def but_a_constant(v: np.ndarray) -> np.ndarray:
+        return v - v.mean(axis=0)
+
+    theta, c, kappa = null[:n_contents], null[n_contents:-1], null[-1:]
+    silent = {
+        "theta": moves(but_a_constant(theta[contents])),
+        "c": n_covariates > 0 and moves(c),
+        "kappa": moves(kappa),
+        "phi": moves(but_a_constant((owner @ theta + x @ c)[items])),
+    }
+    return tuple(name for name, is_silent in silent.items() if is_silent)

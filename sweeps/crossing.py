@@ -77,10 +77,12 @@ def grid(s: Settings) -> tuple[float, ...]:
     """The correlations asked for, checked.
 
     Raises:
-      ValueError: out of reach, or not increasing.
+      ValueError: out of reach, not increasing, or fewer than two.
     """
     rho = s.rho or (CONTINUOUS_GRID if s.covariate == "continuous" else BINARY_GRID)
     pools.check_rho(rho, s.covariate)
+    if len(rho) < 2:
+        raise ValueError(f"rho needs at least 2 values to cross between, got {len(rho)}")
     if any(b <= a for a, b in itertools.pairwise(rho)):
         raise ValueError(f"rho must increase, got {' '.join(map(str, rho))}")
     return rho
@@ -148,9 +150,7 @@ def ratio(s: Settings) -> float:
 
 
 def crossing_limit(s: Settings) -> float:
-    """The noise-free crossing of the scenario; NaN for c* <= 0, where correction never pays."""
-    if s.bias <= 0:
-        return float("nan")
+    """The noise-free crossing of the scenario; NaN where there is none."""
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
 
@@ -197,11 +197,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, ax = plots.new_figure()
     rows = table[table.quantity == "benefit"]
     ax.axhline(0, color="black", linewidth=0.8)
-    if s.bias > 0:
-        fine = np.linspace(rows.rho.min(), min(rows.rho.max(), 0.95), 60)
-        limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
-        label = r"noise-free limit, $N \to \infty$"
-        ax.plot(fine, limit, "--", color=plots.COLOURS["black"], label=label)
+    fine = np.linspace(rows.rho.min(), rows.rho.max(), 60)
+    limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
+    label = r"noise-free limit, $N \to \infty$"
+    ax.plot(fine, limit, "--", color=plots.COLOURS["black"], label=label)
     blue = plots.COLOURS["blue"]
     label = f"simulated, N = {s.n_items}, {s.pools:,} pools (95 % interval)"
     plots.band(ax, rows.rho, rows.estimate, rows.ci_low, rows.ci_high, colour=blue, label=label)
@@ -229,6 +228,7 @@ SWEEP = study.Sweep(
     table,
     figure,
     units={
+        "covariate": "kind",
         "rho": "1 (population correlation)",
         "realised_corr": "1 (correlation within the pool)",
         "naive_recall": "1 (share of k)",

@@ -67,8 +67,8 @@ class Settings(study.Settings):
     """Standard deviations of quality of the collapse figure (logits)."""
     collapse_n_items: tuple[int, ...] = (30, 60, 120)
     """Pool sizes of the collapse figure (count); a sixth of each is its top set."""
-    collapse_pools: tuple[int, ...] = (2048, 1024, 256)
-    """Pools at each of these sizes (count)."""
+    large_pools: int = 256
+    """Pools at sizes above 60 items, where a fit takes long (count)."""
 
 
 PRESETS = {
@@ -79,11 +79,10 @@ PRESETS = {
         n_items=(15, 30),
         collapse_bias=(1.0,),
         collapse_n_items=(30,),
-        collapse_pools=(32,),
         replicates=200,
     ),
-    "paper": Settings(pools=30, collapse_pools=(30, 30, 30)),
-    "full": Settings(),
+    "paper": Settings(pools=30, large_pools=30),
+    "full": Settings(pools=2048),
 }
 
 
@@ -110,13 +109,11 @@ def cells(s: Settings) -> list[Cell]:
         out.append(Cell(covariate, "baseline", float("nan"), base))
         for factor in FACTORS:
             for value in getattr(s, factor):
-                out.append(Cell(covariate, factor, value, replace(base, **{factor: value})))
-    if len(s.collapse_pools) != len(s.collapse_n_items):
-        raise ValueError(
-            f"collapse_pools needs one number for each of the {len(s.collapse_n_items)} "
-            f"collapse_n_items, got {len(s.collapse_pools)}"
-        )
-    for n, n_pools in zip(s.collapse_n_items, s.collapse_pools, strict=True):
+                n_pools = s.large_pools if factor == "n_items" and value > 60 else s.pools
+                scenario = replace(base, **{factor: value}, pools=n_pools)
+                out.append(Cell(covariate, factor, value, scenario))
+    for n in s.collapse_n_items:
+        n_pools = s.pools if n <= 60 else s.large_pools
         for bias in s.collapse_bias:
             for sd in s.collapse_sd:
                 scenario = crossing.Settings(
@@ -127,7 +124,7 @@ def cells(s: Settings) -> list[Cell]:
     for cell in out:
         crossing.check_scenario(cell.scenario)
         if cell.scenario.pools < 1:
-            raise ValueError("collapse_pools must be at least 1")
+            raise ValueError("large_pools must be at least 1")
     return out
 
 
@@ -140,20 +137,20 @@ def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
 def groups(s: Settings) -> list[study.Group]:
     if s.runs < 1 or s.replicates < 1:
         raise ValueError("runs and replicates must be at least 1")
-    together: dict[tuple[pools.CovariateKind, int, int], dict[crossing.Settings, None]] = {}
+    # One kernel a shape; the baseline, a value of every factor, is simulated once.
+    together: dict[tuple[pools.CovariateKind, int], dict[crossing.Settings, None]] = {}
     for cell in cells(s):
         c = cell.scenario
-        # The baseline is a value of every factor: simulated once.
-        together.setdefault((c.covariate, c.n_items, c.pools), {})[c] = None
+        together.setdefault((c.covariate, c.n_items), {})[c] = None
     out = []
-    for (covariate, n_items, n_pools), scenarios in together.items():
+    for (covariate, n_items), scenarios in together.items():
         rho = rho_of(s, covariate)
         parts = [crossing.conditions(c, rho) for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
-        labels |= {"n_pools": [n_pools] * len(rho) * len(scenarios)}
+        (n_pools,) = {c.pools for c in scenarios}
         out.append(
             study.Group(
-                f"{covariate}-{n_items}-{n_pools}",
+                f"{covariate}-{n_items}",
                 crossing.full_matrix(n_items, covariate),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
@@ -166,7 +163,7 @@ def groups(s: Settings) -> list[study.Group]:
 
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> tuple[np.ndarray, np.ndarray]:
     """The scenario's correlations [G] and the benefit of each of its pools [G, P]."""
-    mine = ds["n_pools"].values == scenario.pools
+    mine = np.ones(ds.sizes["condition"], bool)
     for name in SCENARIO_LABELS:
         mine &= ds[name].values == getattr(scenario, name)
     part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
@@ -190,13 +187,13 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
         paper = PAPER.get((cell.factor, None if np.isnan(cell.value) else cell.value))
         small = small_studies(values, s)
         found = stats.first_crossing(rho, small)
-        inside = found[np.isfinite(found)]
-        low, high = np.quantile(inside, [0.025, 0.975]) if inside.size else (np.nan, np.nan)
+        low, high = stats.percentiles(found)
         consistent = None if paper is None else "yes" if low <= paper <= high else "no"
+        ends = map(stats.finite_or_nan, (low, high))
         rows += [
-            [*leading, "crossing", *estimate, paper, low, high, consistent],
+            [*leading, "crossing", *estimate, paper, *ends, consistent],
             [*leading, *limit],
-            [*leading, "small_studies_without_crossing", 1 - inside.size / len(found)],
+            [*leading, "small_studies_without_crossing", 1 - np.isfinite(found).mean()],
             [
                 *leading,
                 "small_studies_with_several_changes",
@@ -235,7 +232,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     crossings = table[table.quantity == "crossing"]
     is_collapse = crossings.factor.str.startswith(COLLAPSE)
     draw_factors(left, crossings.loc[~is_collapse], s)
-    draw_collapse(right, crossings.loc[is_collapse])
+    sizes = [c.scenario.n_items for c in cells(s) if c.factor.startswith(COLLAPSE)]
+    draw_collapse(right, crossings.loc[is_collapse], np.array(sizes))
     return fig
 
 
@@ -267,18 +265,17 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-def draw_collapse(ax: Axes, rows: pd.DataFrame) -> Axes:
+def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     from jbt import plots
 
     r = np.geomspace(rows.value.min() / 1.5, rows.value.max() * 1.5, 200)
     law = [theory.crossing_law(v) for v in r]
     ax.plot(r, law, color="black", label=r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$")
     ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
-    sizes = rows.factor.str.extract(r"n_items=(\d+)")[0].astype(int)
-    for colour, n in zip(plots.CYCLE, sorted(sizes.unique()), strict=False):
+    for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
         mine = rows[sizes == n]
         error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
-        aside = 1 + 0.03 * (list(sizes.unique()).index(n) - 1)  # pools of one r, side by side
+        aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
         style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour, "label": f"N = {n}"}
         ax.errorbar(mine.value * aside, mine.estimate, yerr=error, **style)
     ax.set_xscale("log")
@@ -307,7 +304,7 @@ SWEEP = study.Sweep(
         "lam_b": "1/logit^2",
         "n_items": "count",
         "k": "count",
-        "n_pools": "count",
+        "covariate": "kind",
     },
 )
 

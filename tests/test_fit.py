@@ -42,10 +42,9 @@ def test_map_equals_scipy(float64_fits):
         assert not fit.parameters.c[i, q.d :].any()
 
 
+@pytest.mark.parametrize("float64_fits", [False], indirect=True, ids=["unpaired"])
 def test_equation_3_holds_at_every_unpaired_map(float64_fits):
-    shared, qs, fit = float64_fits
-    if shared:
-        pytest.skip("Eq. 3 is about the unpaired design")
+    _, qs, fit = float64_fits
     for i, q in enumerate(qs):
         c = fit.parameters.c[i, : q.d]
         x = q.x[: q.n, : q.d]
@@ -191,6 +190,48 @@ def test_mle_of_a_strongly_connected_win_graph_survives_lopsided_counts(x64):
     assert fit.grad_norm < 1e-6
     wins[0, 1] = big  # item 0 now never loses
     assert fit_mle(Comparisons.build(shown, wins), design, naive).status == Status.DOES_NOT_EXIST
+
+
+def test_uncentred_covariates_cost_nothing(x64):
+    """Adding a constant to a covariate is invisible, also to the arithmetic."""
+    q = problems.random_problem(14, shared=True)
+    assert q.d
+    args = jax.tree.map(lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64"))
+    comparisons, design, prior, variant = args
+    far = Design(design.covariates + 1e6, design.content, design.item_mask, problems.M)
+    expected = fit_map(*args).parameters.flat()
+    moved = fit_map(comparisons, far, prior, variant)
+    assert moved.status == Status.CONVERGED
+    np.testing.assert_allclose(moved.parameters.flat(), expected, atol=1e-7)
+
+
+def test_the_default_scenario_in_float32():
+    rng = np.random.default_rng(5)
+    n, shown = 30, 1 - np.eye(30)
+    x = 100 + rng.normal(size=(n, 1))
+    phi = 1.2 * rng.normal(size=n) + x[:, 0]
+    wins = (rng.random((n, n)) < 1 / (1 + np.exp(phi - phi[:, None]))) * shown
+    found = {}
+    for dtype in ("float32", "float64"):
+        with runtime.precision(dtype):
+            design = Design.build(jnp.asarray(x, dtype))
+            comparisons = Comparisons.build(shown, wins, dtype)
+            variant = model.variant("bias_aware", design)
+            found[dtype] = fit_map(comparisons, design, Prior(0.1, 0.1), variant).parameters.flat()
+    np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
+
+
+def test_counts_and_priors_that_do_not_fit(x64):
+    comparisons, design, prior, variant = small_problem()
+    one = jnp.ones((1, 1))
+    with pytest.raises(ValueError, match=r"\[8, 8\]"):
+        fit_map(Comparisons(one, one), design, prior, variant)
+    single = jax.tree.map(lambda v: v.astype(jnp.float32), comparisons)
+    with pytest.raises(ValueError, match="one precision"):
+        fit_map(single, design, prior, variant)
+    traced = jax.jit(lambda lam: fit_map(comparisons, design, Prior(lam, 0.1), variant).status)
+    assert traced(0.0) == Status.NOT_FINITE
+    assert fit_map(comparisons, design, prior, variant, max_steps=0).status == Status.NOT_CONVERGED
 
 
 def test_mle_refuses_float32():

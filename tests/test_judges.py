@@ -29,6 +29,11 @@ def test_verdict_probability_is_equation_1(pool):
             assert p[i, j] == pytest.approx(expit(z), rel=1e-5)
 
 
+def test_one_bias_a_covariate(pool):
+    with pytest.raises(ValueError, match=r"bias must be \[2\]"):
+        judges.verdict_probability(pool, Judge(jnp.ones(1), 0.0))
+
+
 def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
     shown = np.asarray(judges.every_pair(pool))
     expected = np.zeros((4, 4))

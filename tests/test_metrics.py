@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from jbt import metrics
@@ -44,6 +46,26 @@ def test_masks_k_traced_and_nan():
     assert traced(2) == 0.5
     assert jnp.isnan(metrics.top_k_recall(estimate.at[0].set(jnp.nan), quality, 1, mask))
     assert metrics.pairwise_agreement(estimate, quality, mask) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=6, max_size=6), st.permutations(range(6)))
+def test_recall_does_not_depend_on_the_order_of_the_items(records, order):
+    """Equal records fitted with a solver's rounding are still tied."""
+    order = jnp.array(order)
+    quality = jnp.array([0.3, 1.2, -0.5, 0.7, 0.1, -1.1])
+    rounding = 1e-7 * jnp.arange(6)
+    before = metrics.top_k_recall(jnp.array(records, float) + rounding, quality, 2)
+    estimate = jnp.array(records, float)[order] + rounding
+    assert metrics.top_k_recall(estimate, quality[order], 2) == pytest.approx(
+        float(before), abs=1e-6
+    )
+
+
+def test_k_out_of_range():
+    for k in (0, 3, -1):
+        with pytest.raises(ValueError, match=r"k must lie in 1\.\.2"):
+            metrics.top_k_recall(jnp.zeros(3), jnp.zeros(3), k)
 
 
 def test_agreement_is_kendall_without_ties():

@@ -18,7 +18,7 @@ def draw(covariate, rho, n=30, sd=1.2):
 
 @pytest.mark.parametrize(
     ("covariate", "rho"),
-    [("continuous", 0.0), ("continuous", -0.95), ("binary", 0.79), ("binary", 0.3)],
+    [("continuous", 0.0), ("continuous", -0.95), ("binary", 0.798), ("binary", 0.3)],
 )
 def test_moments(covariate, rho):
     quality, x, realised = (np.asarray(v, float) for v in draw(covariate, rho))
@@ -68,6 +68,8 @@ def test_bad_input():
     key = jax.random.key(0)
     with pytest.raises(ValueError, match=r"0\.798.*median split.*0\.8"):
         pools.gaussian(key, 5, rho=0.8, covariate="binary")
+    traced = jax.jit(lambda rho: pools.gaussian(key, 5, rho=rho).design.covariates)
+    assert jnp.isnan(traced(2.0)).all()
     with pytest.raises(ValueError, match=r"0\.950.*0\.96"):
         pools.gaussian(key, 5, rho=0.96)
     with pytest.raises(ValueError, match="nan"):

@@ -48,17 +48,22 @@ def test_batch_equals_loop(reference):
 
 
 def test_chunk_order_and_devices_do_not_matter():
-    ids = np.arange(1003)
-    base = simulate.simulate(experiment, CONDITIONS, ids, chunk=64, devices=2)
-    for chunk, devices in [(1, 1), (7, 1), (1000, 1), (64, 1), (1000, 8)]:
-        keep = ids if chunk > 7 else ids[:40]
-        other = simulate.simulate(experiment, CONDITIONS, keep, chunk=chunk, devices=devices)
+    many = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
+    ids = np.arange(203)
+
+    def run(pool_ids, chunk, devices):
+        parts = list(
+            simulate.simulate_chunks(experiment, many, pool_ids, chunk=chunk, devices=devices)
+        )
+        assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
+        return np.concatenate([out["theta"] for _, out in parts])
+
+    base = run(ids, 64, 2)
+    for chunk, devices in [(1, 1), (7, 1), (64, 1), (1000, 1), (1000, 8)]:
         # The inner batch is the same, so are the bits.
-        for name, value in other.items():
-            np.testing.assert_array_equal(value, base[name][keep])
+        np.testing.assert_array_equal(run(ids, chunk, devices), base)
     order = np.random.default_rng(0).permutation(ids)
-    shuffled = simulate.simulate(experiment, CONDITIONS, order, chunk=64, devices=2)
-    np.testing.assert_array_equal(shuffled["theta"], base["theta"][order])
+    np.testing.assert_array_equal(run(order, 64, 2), base[order])
 
 
 def test_conditions_share_their_pools():
@@ -79,6 +84,8 @@ def test_float64_in_the_same_process():
 )
 def test_one_trace_a_static_shape(sweep, expected_kernels):
     """A whole grid of settings and several chunks run on one compilation of each shape."""
+    shapes = [(g.name.split("-")[0], g.n_items) for g in sweep.groups(sweep.presets["full"])]
+    assert len(shapes) == len(set(shapes))
     groups = sweep.groups(sweep.presets["smoke"])
     assert len(groups) == expected_kernels
     for group in groups:
@@ -105,7 +112,11 @@ def test_bad_input():
         run(chunk=0)
     with pytest.raises(ValueError, match="devices"):
         run(devices=99)
-    with pytest.raises(ValueError, match="pool ids"):
+    with pytest.raises(ValueError, match="no pool ids"):
+        run(pool_ids=[])
+    with pytest.raises(ValueError, match="seed"):
+        run(seed=-1)
+    with pytest.raises(ValueError, match="pool ids must"):
         run(pool_ids=[-1])
     with pytest.raises(ValueError, match="float16"):
         run(dtype="float16")

@@ -63,3 +63,4 @@ def test_crossing_interval_leaves_an_end_off_the_grid_open():
     low, high = stats.crossing_interval(samples)
     assert 0.4 <= low < 0.41
     assert np.isnan(high)
+    assert stats.percentiles(samples)[1] == np.inf

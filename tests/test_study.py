@@ -62,7 +62,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
         )
     same_results(broken, whole)
     files = {p.name for p in broken.iterdir()}
-    assert files == {"config.json", "results.nc", "table.csv", "figure.png"}
+    assert files == {".lock", "config.json", "results.nc", "table.csv", "figure.png"}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def finished(tmp_path_factory):
 def test_files_and_provenance(finished):
     folder = finished / "crossing"
     names = {p.name for p in folder.iterdir()}
-    assert names == {"config.json", "results.nc", "table.csv", "figure.png"}
+    assert names == {".lock", "config.json", "results.nc", "table.csv", "figure.png"}
     ds = xr.load_dataset(folder / "results.nc")
     assert ds["naive_recall"].dims == ("rho", "pool")
     assert ds.sizes == {"rho": 2, "pool": 48}
@@ -101,6 +101,15 @@ def test_files_and_provenance(finished):
     assert (benefit.ci_low <= benefit.estimate).all()
 
 
+def test_table_as_json(finished, tmp_path):
+    out = tmp_path / "table.json"
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--json", str(out)]) == 0
+    rows = json.loads(out.read_text())
+    assert rows[-1]["quantity"] == "crossing_limit"
+    assert rows[-1]["rho"] is None
+    assert "NaN" not in out.read_text()
+
+
 def test_again_reprints_without_running(finished, capsys, monkeypatch):
     monkeypatch.setattr(study, "simulate_chunks", None)
     before = (finished / "crossing" / "results.nc").stat().st_mtime_ns
@@ -115,9 +124,18 @@ def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
     table = (folder / "table.csv").read_bytes()
     (folder / "table.csv").unlink()
     (folder / "figure.png").unlink()
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--redraw"]) == 0
+    config = (folder / "config.json").read_bytes()
+    (folder / "config.json").unlink()
+    results = (folder / "results.nc").read_bytes()
+    # Settings are those of the results, whatever is asked for.
+    assert study.main(crossing.SWEEP, ["--out", str(finished), "--redraw", "--seed", "9"]) == 0
+    assert (folder / "results.nc").read_bytes() == results
     assert (folder / "table.csv").read_bytes() == table
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    # Results without a configuration are nobody's to overwrite.
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 2
+    assert (folder / "results.nc").read_bytes() == results
+    (folder / "config.json").write_bytes(config)
 
 
 def test_another_configuration_is_refused_by_name(finished, capsys):
@@ -135,12 +153,13 @@ def test_continuing_with_another_chunk_and_overwriting(tmp_path):
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
     group = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
+    folder.mkdir()
     store.claim(folder, study.configuration_of(settings), overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
     out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
     store.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
-    (folder / "shards" / ".123.crossing-0000000010.npz").write_bytes(b"PK")
+    (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
     reference = tmp_path / "reference"
     assert study.main(crossing.SWEEP, [*small, "--out", str(reference)]) == 0
@@ -159,12 +178,15 @@ def test_continuing_with_another_chunk_and_overwriting(tmp_path):
         (["--lam", "0"], "lam must be finite and above 0"),
         (["--lam-b", "-1"], "lam_b"),
         (["--sd", "nan"], "sd must"),
+        (["--rho", "0.3"], "at least 2 values"),
         (["--k", "30"], "k must lie in 1..29, got 30"),
         (["--k", "0"], "k must lie"),
         (["--n-items", "1"], "n_items must be at least 2"),
         (["--pools", "0"], "pools must be at least 1"),
         (["--bias", "inf"], "bias must be finite"),
         (["--redraw"], "nothing to redraw"),
+        (["--seed", "-1"], "seed must lie in"),
+        (["--seed", str(2**32)], "seed must lie in"),
         (["--chunk", "0"], "chunk must be at least 1"),
         (["--devices", "99"], "devices must lie in"),
     ],
@@ -178,6 +200,21 @@ def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, op
     assert not out.exists()
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path, capsys):
+    with store.locked(tmp_path / "crossing"):
+        assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert "another run" in capsys.readouterr().err
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
+    shards = tmp_path / "crossing" / "shards"
+    shards.mkdir(parents=True)
+    (shards / "model.bin").write_bytes(b"1")
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert "no config.json" in capsys.readouterr().err
+    assert (shards / "model.bin").exists()
+
+
 def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     file = tmp_path / "file"
     file.write_text("")
@@ -185,6 +222,10 @@ def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     assert "cannot write" in capsys.readouterr().err
     folder = tmp_path / "crossing"
     folder.mkdir()
-    (folder / "config.json").write_text("{")
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
-    assert "not readable" in capsys.readouterr().err
+    for damaged in ("{", "[1]", "3"):
+        (folder / "config.json").write_text(damaged)
+        assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+        assert "not readable" in capsys.readouterr().err
+    (folder / "results.nc").write_bytes(b"junk")
+    assert study.main(crossing.SWEEP, ["--out", str(tmp_path), "--redraw"]) == 2
+    assert "cannot be read" in capsys.readouterr().err

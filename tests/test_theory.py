@@ -53,7 +53,7 @@ def test_naive_fit_tends_to_its_estimand(x64):
     assert 0.2 < np.std(biased.parameters.theta) / np.std(estimand) < 0.9
 
 
-@pytest.mark.parametrize("r", [0.05, 0.4, 0.8333, 2.5, 10.0])
+@pytest.mark.parametrize("r", [-0.6, 0.05, 0.4, 0.8333, 2.5, 10.0])
 def test_crossing_law_equates_the_two_correlations(r):
     rho = theory.crossing_law(r)
     naive = (1 + r * rho) / np.sqrt(1 + 2 * r * rho + r * r)
@@ -67,9 +67,19 @@ def test_crossing_law_equates_the_two_correlations(r):
 def test_crossing_law_limits():
     assert theory.crossing_law(1e4) == pytest.approx(2**-0.5, abs=1e-4)
     assert theory.crossing_law(1e-3) == pytest.approx(1e-3, rel=0.01)
-    for bad in (0.0, -1.0, float("nan"), float("inf")):
+    for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="r must be"):
             theory.crossing_law(bad)
+    assert theory.crossing_law(1e200) == pytest.approx(2**-0.5)
+
+
+def test_crossing_law_of_a_bias_against_what_goes_with_quality():
+    assert theory.crossing_law(-0.3) == pytest.approx(0.3)
+    assert theory.crossing_limit(-0.3, 1 / 6, "binary") == pytest.approx(0.3, abs=1e-6)
+    assert theory.limit_benefit(-0.3, 0.25, 1 / 6) > 0 > theory.limit_benefit(-0.3, 0.35, 1 / 6)
+    for r in (0.0, -1.0, -3.0):
+        assert np.isnan(theory.crossing_law(r))
+    assert all(theory.limit_benefit(-3.0, rho, 1 / 6) > 0 for rho in (0.1, 0.5, 0.9))
 
 
 def test_limit_recall_against_the_bivariate_normal():

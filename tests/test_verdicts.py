@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from jbt import cli, runtime, theory, verdicts
@@ -58,8 +59,8 @@ def test_counts_ties_errors_and_padding(tables):
     assert (first.n_verdicts, first.n_errors, first.repeated) == (4, 1, True)
     assert (batch.pools[4].n_verdicts, batch.pools[4].n_errors) == (0, 1)
     np.testing.assert_array_equal(batch.design.item_mask[2], [True, True, False])
-    assert batch.pools[2].constant_covariate
-    assert not first.constant_covariate
+    assert batch.pools[2].constant_covariates == (True,)
+    assert first.constant_covariates == (False,)
     assert [p.pool for p in load(*tables(), judge="b").pools] == ["p", "q", "r"]
 
 
@@ -82,22 +83,47 @@ def test_names_are_text_as_it_stands(tables):
     assert load(v).pools[0].items == ["NA", "1"]  # items table not needed
 
 
+def test_byte_order_mark_windows_lines_spaces_and_blank_lines(tables):
+    verdict = "\ufeffpool, first,second ,winner\r\np, x,y ,first\r\n\r\np,y,x, tie\r\n\r\n"
+    batch = load(*tables(verdict, "pool,item\np ,x\np,y\n"))
+    assert batch.pools[0].items == ["x", "y"]
+    np.testing.assert_array_equal(batch.comparisons.wins[0], [[0, 1], [0.5, 0]])
+
+
+def test_parquet_reads_as_csv_does(tables, tmp_path):
+    pytest.importorskip("pyarrow")
+    v, i = tables()
+    for path in (v, i):
+        pd.read_csv(path).to_parquet(path.with_suffix(".parquet"))
+    one, two = load(v, i, ["words"]), load(*(p.with_suffix(".parquet") for p in (v, i)), ["words"])
+    assert one.pools == two.pools
+    np.testing.assert_array_equal(one.comparisons.wins, two.comparisons.wins)
+
+
 def test_shared_content_identifies_c_and_separate_content_does_not(tables):
     verdict = "pool,first,second,winner\n" + "".join(
         f"p,{a},{b},first\n" for a in "abcd" for b in "abcd" if a != b
     )
     items = "pool,item,content,words\np,a,A,1\np,b,A,2\np,c,B,1\np,d,B,3\n"
     shared = load(*tables(verdict, items), ["words"])
-    assert shared.pools[0].identified
+    assert shared.pools[0].prior_selected == ()
     assert shared.design.n_contents == 2
     own = load(
         *tables(verdict, items.replace(",A,", ",A1,", 1).replace(",B,", ",B1,", 1)), ["words"]
     )
-    assert not own.pools[0].identified
+    assert own.pools[0].prior_selected == ("theta", "c")
     assert own.design.content is None
     # One order of one rendering pair alone confounds c with kappa.
     one = load(*tables("pool,first,second,winner\np,a,b,first\n", items), ["words"])
-    assert not one.pools[0].identified
+    assert one.pools[0].prior_selected == ("theta", "c", "kappa", "phi")
+
+
+def test_what_position_and_gaps_leave_to_the_prior(tables):
+    v, i = tables("pool,first,second,winner\np,x,y,first\n", "pool,item\np,x\np,y\n")
+    assert load(v, i).pools[0].prior_selected == ("theta", "kappa", "phi")  # one order only
+    both = "pool,first,second,winner\np,a,b,first\np,b,a,first\np,c,d,first\np,d,c,tie\n"
+    v, i = tables(both, "pool,item\np,a\np,b\np,c\np,d\n")
+    assert load(v, i).pools[0].prior_selected == ("theta", "phi")  # two islands
 
 
 BAD = {
@@ -115,7 +141,19 @@ BAD = {
     "negative count": (VERDICTS.replace("tie,2", "tie,-2"), ITEMS, "line 3: count is '-2'"),
     "text count": (VERDICTS.replace("tie,2", "tie,two"), ITEMS, "line 3: count is 'two'"),
     "empty pool": (VERDICTS.replace("q,a,u,v", ",a,u,v"), ITEMS, "line 7: pool is empty"),
-    "ragged": (VERDICTS.replace("q,a,u,v", "q,a,u,v,1,2,3"), ITEMS, "not a readable table"),
+    "long row": (VERDICTS.replace("q,a,u,v", "q,a,u,v,1,2,3"), ITEMS, "line 7: 9 fields"),
+    "long rows": (
+        "pool,first,second,winner\n1,p,x,y,first\n",
+        ITEMS,
+        "line 2: 5 fields, the header has 4",
+    ),
+    "short row": (VERDICTS.replace("q,a,u,v,first,1", "q,a"), ITEMS, "line 7: 2 fields"),
+    "twin columns": (VERDICTS.replace("count", "judge"), ITEMS, "two columns are called 'judge'"),
+    "semicolons": (VERDICTS.replace(",", ";"), ITEMS, "separated by commas?"),
+    "blank lines": ("\n" + VERDICTS.replace("q,a,u,v,f", "\n,,,,,\nq,a,u,u,f"), ITEMS, "line 10:"),
+    "NUL": (VERDICTS.replace("q,a,u", "q,a,u\0"), ITEMS, "line 7: not text"),
+    "huge count": (VERDICTS.replace("tie,2", "tie,1e19"), ITEMS, "line 3: count is '1e19'"),
+    "huge covariate": (VERDICTS, ITEMS.replace("50", "1e308"), "line 4: words is '1e308'"),
     "NaN covariate": (VERDICTS, ITEMS.replace("50", "nan"), "line 4: words is 'nan'"),
     "text covariate": (VERDICTS, ITEMS.replace("50", "many"), "line 4: words is 'many'"),
     "empty covariate": (VERDICTS, ITEMS.replace("50", ""), "line 4: words is ''"),
@@ -175,6 +213,10 @@ def test_files_that_are_no_tables(tables, tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
     assert cli.main(["fit", "--verdicts", str(v), "--covariates", "words"]) == 2
     assert "--items" in capsys.readouterr().err
+    before = v.read_bytes()
+    assert cli.main(["fit", "--verdicts", str(v), "--json", str(v)]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert v.read_bytes() == before
     nowhere = tmp_path / "no" / "out.json"
     assert cli.main(["fit", "--verdicts", str(v), "--json", str(nowhere)]) == 2
     assert "cannot write" in capsys.readouterr().err

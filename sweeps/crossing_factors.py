@@ -249,7 +249,9 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
         error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
         colour = colours[kind]
         label = f"{kind}, studies of {s.runs} runs (95 %)"
-        low, high = mine.replicate_low, mine.replicate_high
+        # An open end is one where studies of this size need not cross on the grid.
+        rho = rho_of(s, kind)
+        low, high = mine.replicate_low.fillna(rho[0]), mine.replicate_high.fillna(rho[-1])
         ax.hlines(y, low, high, colors=colour, alpha=0.25, lw=6, label=label)
         style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour}
         label = f"{kind}, {s.pools:,} pools (95 %)"
@@ -284,7 +286,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     ax.minorticks_off()
     ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")
     ax.set_ylabel("crossing: " + plots.RHO_LABEL)
-    ax.set_title("Continuous covariate: crossings approach the law as N grows")
+    ax.set_title("Continuous: crossings approach the law as N grows")
     ax.legend(fontsize=8)
     return ax
 

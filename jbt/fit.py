@@ -117,18 +117,26 @@ def fit_mle(
     end = _newton(comparisons, design, 0 * ridge, variant, start, limit, None, ridge)
     fit = _result(end, end.done, comparisons, design, None, variant)
     information = model.score_and_information(fit.parameters, design, comparisons)[1]
-    constant = jnp.sqrt(scale) * jnp.zeros_like(scale).at[: design.n_contents].set(
-        design.content_mask()
-    )
+    exists = _is_unique(information, scale, free, design) | (fit.status == Status.NOT_FINITE)
+    return dataclasses.replace(fit, status=jnp.where(exists, fit.status, Status.DOES_NOT_EXIST))
+
+
+def _is_unique(
+    information: Float[Array, "P P"],
+    scale: Float[Array, " P"],
+    free: Bool[Array, " P"],
+    design: Design,
+) -> Bool[Array, ""]:
+    """Whether every direction but the constant keeps a share of at least `FLAT` of its
+    information at even odds, whose diagonal is `scale`."""
+    constant = jnp.zeros_like(scale).at[: design.n_contents].set(design.content_mask())
+    constant = constant * jnp.sqrt(scale)
     scaled = information / jnp.sqrt(scale[:, None] * scale)
     scaled = scaled + constant[:, None] * constant / (constant**2).sum()
     # Variances, not pivots: these cannot hide a flat direction that touches every parameter.
     chol = jnp.linalg.cholesky(_fix(scaled, free))
     variances = (jnp.linalg.inv(chol) ** 2).sum(0)
-    unique = variances.max() < 1 / FLAT  # NaN, from an indefinite matrix, is not
-    finite = fit.status != Status.NOT_FINITE
-    status = jnp.where(finite & ~unique, Status.DOES_NOT_EXIST, fit.status)
-    return dataclasses.replace(fit, status=status)
+    return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 
 
 def _check(comparisons: Comparisons, design: Design) -> None:

@@ -1,12 +1,15 @@
-"""Eight CPU devices, so that sharding is exercised wherever the suite runs."""
+"""Eight CPU devices, so that sharding is exercised wherever the suite runs; key reuse checked."""
 
 import os
 from pathlib import Path
 
+import jax
 import pytest
 
 from jbt import runtime
 
+# A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
+jax.config.update("jax_debug_key_reuse", True)
 runtime.start(cpu_devices=8)
 
 
@@ -16,6 +19,13 @@ def data() -> Path:
     if "JBT_DATA" not in os.environ:
         pytest.skip("JBT_DATA is not set")
     return Path(os.environ["JBT_DATA"]).resolve()
+
+
+@pytest.fixture
+def same_key_again():
+    """Keys may be reused for the length of a test."""
+    with jax.debug_key_reuse(False):
+        yield
 
 
 @pytest.fixture

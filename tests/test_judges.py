@@ -45,7 +45,7 @@ def within(frequency, p, k=4.5):
     return (np.abs(frequency - p) <= k * np.sqrt(p * (1 - p) / DRAWS) + 1e-9).all()
 
 
-def test_draws_have_the_judge_s_frequencies(pool):
+def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
     keys = jax.random.split(jax.random.key(0), DRAWS)
     p = np.asarray(judges.verdict_probability(pool, JUDGE))
     frozen = jax.vmap(lambda k: judges.frozen_draw(k, pool, JUDGE))(keys)
@@ -68,7 +68,7 @@ def test_fresh_comparisons_are_binomial(pool):
     np.testing.assert_allclose(wins.var(0), variance, atol=0.06)
 
 
-def test_argmax_is_the_likelier_verdict_and_noise_belongs_to_the_pair(pool):
+def test_argmax_is_the_likelier_verdict_and_noise_belongs_to_the_pair(pool, same_key_again):
     key = jax.random.key(2)
     quiet = judges.frozen_argmax(key, pool, JUDGE)
     np.testing.assert_array_equal(quiet, judges.verdict_logits(pool, JUDGE) > 0)

@@ -43,7 +43,7 @@ def test_moments(covariate, rho):
         assert abs(x.std() - 1) < 4 / np.sqrt(2 * n)
 
 
-def test_same_key_same_draws_whatever_the_condition():
+def test_same_key_same_draws_whatever_the_condition(same_key_again):
     key = jax.random.key(0)
     a = pools.gaussian(key, 10, sd=1.0, rho=0.0)
     b = pools.gaussian(key, 10, sd=2.0, rho=0.9)

@@ -194,7 +194,7 @@ def test_mle_of_a_strongly_connected_win_graph_survives_lopsided_counts(x64):
 
 def test_uncentred_covariates_cost_nothing(x64):
     """Adding a constant to a covariate is invisible, also to the arithmetic."""
-    q = problems.random_problem(14, shared=True)
+    q = problems.random_problem(8, shared=True)
     assert q.d
     args = jax.tree.map(lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64"))
     comparisons, design, prior, variant = args

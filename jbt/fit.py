@@ -117,8 +117,9 @@ def fit_mle(
     end = _newton(comparisons, design, 0 * ridge, variant, start, limit, None, ridge)
     fit = _result(end, end.done, comparisons, design, None, variant)
     information = model.score_and_information(fit.parameters, design, comparisons)[1]
-    exists = _is_unique(information, scale, free, design) | (fit.status == Status.NOT_FINITE)
-    return dataclasses.replace(fit, status=jnp.where(exists, fit.status, Status.DOES_NOT_EXIST))
+    unique = _is_unique(information, scale, free, design)
+    absent = ~unique & (fit.status != Status.NOT_FINITE)
+    return dataclasses.replace(fit, status=jnp.where(absent, Status.DOES_NOT_EXIST, fit.status))
 
 
 def _is_unique(

@@ -1,7 +1,7 @@
 """One pool to thousands: vmap over pools and conditions, chunks, devices.
 
-The only module with a pool axis. An *experiment* is a function of one pool's key and one
-condition that returns named numbers:
+The only module of the simulation with a pool axis. An *experiment* is a function of one pool's
+key and one condition that returns named numbers:
 
     def experiment(key, condition):            # condition: dict of traced scalars
         pool = pools.gaussian(stream(key, "pool"), 30, rho=condition["rho"])

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jbt.identifiability import prior_selected
 from jbt.types import Comparisons, Design
 
 Transform = Literal["none", "log", "log1p"]
@@ -345,7 +346,7 @@ def _batch(
                     int(seen["count"][errors].sum()),
                     bool((counts.shown > 1).any()),
                     constant,
-                    _prior_selected(design, np.asarray(counts.shown)),
+                    prior_selected(design, np.asarray(counts.shown)),
                 )
             )
             designs.append(design)
@@ -369,33 +370,3 @@ def _count(rows: pd.DataFrame, items: list[str], n: int) -> Comparisons:
     np.add.at(shown, (i, j), count)
     np.add.at(wins, (i, j), count * credit)
     return Comparisons.build(shown, wins)
-
-
-def _prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
-    """Names of the parameters that some null direction of the design matrix of the pairs shown
-    moves."""
-    items = np.asarray(design.item_mask)
-    contents = np.asarray(design.content_mask())
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
-    n_contents, n_covariates = design.n_contents, design.n_covariates
-    spread = x[items].std(axis=0)
-    x = x / np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
-    i, j = np.nonzero(shown)
-    z = np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
-    values, vectors = np.linalg.eigh(z.T @ z)
-    null = vectors[:, values <= 1e-12 * max(values.max(), 1.0)]
-
-    def moves(directions: np.ndarray) -> bool:
-        return bool((np.abs(directions) > 1e-6).any())
-
-    def but_a_constant(v: np.ndarray) -> np.ndarray:
-        return v - v.mean(axis=0)
-
-    theta, c, kappa = null[:n_contents], null[n_contents:-1], null[-1:]
-    silent = {
-        "theta": moves(but_a_constant(theta[contents])),
-        "c": n_covariates > 0 and moves(c),
-        "kappa": moves(kappa),
-        "phi": moves(but_a_constant((owner @ theta + x @ c)[items])),
-    }
-    return tuple(name for name, is_silent in silent.items() if is_silent)

@@ -93,3 +93,31 @@ def pairwise_agreement(
     credit = jnp.where(difference > tie, 1.0, jnp.where(difference >= -tie, 0.5, 0.0))
     credit = jnp.where(jnp.isnan(difference), jnp.nan, credit).astype(estimate.dtype)
     return jnp.where(better, credit, 0).sum() / better.sum()
+
+
+def boundary_distance(quality: Float[Array, " M"], k: int) -> Int[Array, " M"]:
+    """How many places each content is away from the boundary between the k-th and the next in
+    true quality: 0 for these two."""
+    rank = (quality > quality[:, None]).sum(1)
+    return jnp.where(rank < k, k - 1 - rank, rank - k)
+
+
+def allocation(
+    counts: Float[Array, " M"], quality: Float[Array, " M"], k: int
+) -> Float[Array, " distances"]:
+    """How a budget was spent: the share of all showings that went to the contents at each
+    distance from the boundary (`boundary_distance`).
+
+    Args:
+      counts: [M] how often each content was shown, first or second.
+      quality: [M] true quality, without ties.
+      k: 1..M-1.
+
+    Returns:
+      [max(k, M - k)], summing to 1; NaN where nothing was shown. Spent evenly it is 2/M up to
+      distance min(k, M - k) - 1 and 1/M beyond.
+    """
+    m = len(quality)
+    distance = boundary_distance(quality, k)
+    at = distance == jnp.arange(max(k, m - k))[:, None]
+    return jnp.where(at, counts, 0).sum(1) / counts.sum()

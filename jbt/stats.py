@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 RESAMPLES = 2000
+PERMUTATIONS = 9999
 
 
 def bootstrap_means(
@@ -55,6 +56,83 @@ def mean_interval(
     tail = (1 - level) / 2
     low, high = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
     return np.nanmean(values, axis=-1), low, high
+
+
+def paired_permutation(
+    differences: np.ndarray, *, seed: int, resamples: int = PERMUTATIONS
+) -> np.ndarray:
+    """Two-sided p-values of paired differences whose sign is exchangeable under the null.
+
+    The statistic is the absolute mean. All 2^n sign patterns are enumerated where there are at
+    most `resamples` of them, and the smallest p is then 2 / 2^n; else that many are drawn, the
+    observed one is counted among them, and the smallest p is 1 / (resamples + 1).
+
+    Args:
+      differences: [..., n] a difference a pool, the same pools along all rows.
+      seed: of the drawn patterns.
+
+    Returns:
+      [...]
+    """
+    flat = differences.reshape(-1, differences.shape[-1])
+    n = flat.shape[-1]
+    # Recalls are multiples of 1/k: sums that are equal must not differ by rounding.
+    observed = np.abs(flat.sum(-1)) - 1e-9 * (1 + np.abs(flat).sum(-1))
+    as_extreme = np.zeros(len(flat))
+    if 2**n <= resamples:
+        patterns = 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
+        as_extreme += (np.abs(patterns @ flat.T) >= observed).sum(0)
+        p = as_extreme / 2**n
+    else:
+        rng = np.random.default_rng([seed, n])
+        step = max(1, 4_000_000 // n)
+        for begin in range(0, resamples, step):
+            rows = min(step, resamples - begin)
+            patterns = 2 * rng.integers(0, 2, (rows, n), np.int8) - 1
+            as_extreme += (np.abs(patterns.astype(float) @ flat.T) >= observed).sum(0)
+        p = (1 + as_extreme) / (1 + resamples)
+    return p.reshape(differences.shape[:-1])
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """Holm's step-down adjustment of p-values over the last axis, one family."""
+    p = np.asarray(p, float)
+    order = np.argsort(p, axis=-1)
+    m = p.shape[-1]
+    stepped = np.take_along_axis(p, order, -1) * (m - np.arange(m))
+    adjusted = np.minimum(np.maximum.accumulate(stepped, -1), 1)
+    out = np.empty_like(adjusted)
+    np.put_along_axis(out, order, adjusted, -1)
+    return out
+
+
+def small_study_power(
+    differences: np.ndarray, *, size: int, seed: int, replicates: int = 1000, level: float = 0.05
+) -> np.ndarray:
+    """How often a study of `size` pools calls each of several differences significant: exact paired
+    permutation tests, Holm-corrected over the family.
+
+    Args:
+      differences: [F, P] a family of differences, each with a number a pool.
+      size: pools of a study, drawn from the P without replacement; at most 12, so that the test
+        is exact.
+      seed: of the draws.
+
+    Returns:
+      [F] shares of the studies; NaN unless P > size.
+
+    Raises:
+      ValueError: more than 12 pools a study.
+    """
+    family, n = differences.shape
+    if size > 12:
+        raise ValueError(f"size must be at most 12, got {size}")
+    if n <= size:
+        return np.full(family, np.nan)
+    rng = np.random.default_rng([seed, n])
+    drawn = np.stack([rng.choice(n, size, replace=False) for _ in range(replicates)])
+    p = paired_permutation(differences[:, drawn], seed=seed)  # [F, replicates]
+    return (holm(p.T) < level).mean(0)
 
 
 def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -293,3 +293,17 @@ class Fit:
     """Euclidean norm of the objective's gradient over the free parameters, at the result."""
     objective: Float[Array, ""]
     """Penalised negative log-likelihood at the result, nats (MLE: without the penalty)."""
+
+
+@container
+class Posterior:
+    """A Gaussian over beta = (theta, c, kappa), N(mean, root' root)."""
+
+    mean: Parameters
+    root: Float[Array, "P P"]
+    """Inverse of the precision's lower Cholesky factor, columns of fixed parameters zeroed:
+    mean + z @ root with standard normal z [P] is a draw."""
+
+    def covariance(self) -> Float[Array, "P P"]:
+        """Of theta, c, kappa, in that order; its leading M x M block marginalises c and kappa."""
+        return self.root.T @ self.root

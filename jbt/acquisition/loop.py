@@ -1,0 +1,437 @@
+"""The active loop: pick R pairs, ask the judge, refit; for one pool.
+
+    task = frozen(pool, oracle) or stochastic(pool, probability)
+    trace = run(key, task, Loop(rule="top_k_aware", k=5, refit_every=8), budget=120)
+    trace.recall        # after 8, 16, ..., 120 verdicts
+
+`run` is `init` and then `step`, one block of R picks after the other. Everything is traceable: vmap
+`run` over keys for acquisition seeds, and leave pools to `jbt.simulate`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jbt import judges, metrics, model, runtime
+from jbt.acquisition import rules
+from jbt.acquisition.rules import Rule, Score, View
+from jbt.fit import fit_map
+from jbt.laplace import laplace
+from jbt.membership import check_k, membership, standard_normals
+from jbt.types import (
+    Comparisons,
+    Design,
+    Parameters,
+    Pool,
+    Posterior,
+    Prior,
+    Status,
+    Variant,
+    container,
+)
+
+PROTOCOLS = ("frozen", "stochastic")
+
+INIT, NORMALS = 2**32 - 1, 2**32 - 2
+"""What a run's key is folded with for its tie-breaks and for fresh normals; its picks have the
+number of the verdict."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """How to run the loop: everything that, when changed, compiles again."""
+
+    rule: str | Rule | Score = "top_k_aware"
+    """A name in `rules.RULES`, a `Rule`, or a function `(view, key) -> scores [N, N]`."""
+    k: int = 5
+    """Size of the top set."""
+    refit_every: int = 8
+    """R, picks between refits."""
+    protocol: str = "frozen"
+    """frozen: each ordered pair is asked at most once. stochastic: any pair at any time."""
+    n_samples: int = 1500
+    """S, draws for the membership."""
+    fresh_normals: bool = False
+    """New standard normals at every refit, instead of the same throughout the run."""
+
+    def __post_init__(self) -> None:
+        rules.resolve(self.rule)
+        for name in ("refit_every", "n_samples", "k"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.protocol not in PROTOCOLS:
+            known = " or ".join(PROTOCOLS)
+            raise ValueError(f"protocol must be {known}, got {self.protocol!r}")
+
+
+@container
+class Task:
+    """What the loop works on: a pool whose judge can be asked, and the model inside."""
+
+    quality: Float[Array, " M"]
+    """True quality, for the recall alone."""
+    design: Design
+    answers: Float[Array, "N N"]
+    """Probability that the first shown wins; 0 or 1 where a cached verdict answers, NaN where
+    there is none and the pair cannot be asked."""
+    prior: Prior
+    variant: Variant
+    """Free coefficients of the model inside, traced: naive and bias-aware are one kernel."""
+
+    @classmethod
+    def build(
+        cls,
+        pool: Pool,
+        answers: Bool[Array, "N N"] | Float[Array, "N N"],
+        *,
+        model_name: str = "bias_aware",
+        prior: Prior | None = None,
+    ) -> Task:
+        """A task from a pool and its judge: `judges.frozen_draw` or `frozen_argmax` for the frozen
+        protocol, `judges.verdict_probability` for the stochastic one.
+
+        Raises:
+          ValueError: unknown model.
+        """
+        design = pool.design
+        prior = Prior() if prior is None else prior
+        answers = answers.astype(design.dtype)
+        return cls(pool.quality, design, answers, prior, model.variant(model_name, design))
+
+
+@container
+class State:
+    """Where a run stands, between two blocks."""
+
+    key: Key[Array, ""]
+    """The run's own, the same throughout."""
+    asked: Int[Array, ""]
+    """Verdicts so far."""
+    comparisons: Comparisons
+    parameters: Parameters
+    """The MAP of these comparisons."""
+    status: Int[Array, ""]
+    """A `Status`: of the fit, or `NOT_FINITE` if the rule gave a NaN in this block."""
+    shuffle: Int[Array, " P"]
+    signs: Float[Array, " P"]
+    """All runs share one table of standard normals, which each permutes over the parameters
+    and signs in its own way."""
+    priority: Float[Array, " M"]
+    """Decides between tied contents."""
+    order: Int[Array, " pairs"]
+    """All ordered pairs i N + j in a random order, the later preferred when scores are tied."""
+    place: Int[Array, "N N"]
+    """Where in `order` each pair stands."""
+
+
+@container
+class Queries:
+    """What was asked, in order. -1 and False where no pair was available."""
+
+    first: Int[Array, " B"]
+    second: Int[Array, " B"]
+    won: Bool[Array, " B"]
+    """Whether the first shown won."""
+
+
+@container
+class Trace:
+    """A whole run."""
+
+    budget: Int[Array, " T"]
+    """Verdicts at each report, increasing: every multiple of R, and the budgets asked for."""
+    recall: Float[Array, " T"]
+    """Of the top k, at each report."""
+    status: Int[Array, " T"]
+    """A `Status` at each report."""
+    queries: Queries
+    parameters: Parameters
+    """The last fit."""
+
+
+def reports(budget: int | Sequence[int], refit_every: int) -> np.ndarray:
+    """The budgets a run reports on: every refit up to the largest budget, and each budget."""
+    asked = np.atleast_1d(np.asarray(budget, np.int64))
+    every = np.arange(refit_every, asked.max() + 1, refit_every, dtype=np.int64)
+    return np.union1d(every, asked)
+
+
+def run(
+    key: Key[Array, ""],
+    task: Task,
+    loop: Loop,
+    budget: int | Sequence[int],
+) -> Trace:
+    """Spend a budget of comparisons and report on the way.
+
+    Args:
+      key: of the run's own randomness: tie-breaks, the rule's draws, fresh verdicts.
+      task: see `Task.build`.
+      loop: rule, protocol, sizes.
+      budget: verdicts (count), or several: the largest is spent, and all are reported. One
+        that is no multiple of R gets a refit for the report alone.
+
+    Returns:
+      A `Trace`. Once all pairs of a padded pool are asked, nothing more is.
+
+    Raises:
+      ValueError: a budget below R or beyond the pairs there are (frozen), k out of range, a
+        rule that returns another shape or a NaN on a trial problem.
+    """
+    at = reports(budget, loop.refit_every)
+    check(task.design, loop, at)
+    state = init(key, task, loop)
+    blocks, rest = divmod(int(at[-1]), loop.refit_every)
+
+    def block(state: State, _: None):
+        state, queries = step(state, task, loop)
+        return state, (queries, recall(state, task, loop), state.status)
+
+    state, (queries, recalls, statuses) = jax.lax.scan(block, state, length=blocks)
+    queries = jax.tree.map(lambda v: v.reshape(-1), queries)
+    if rest:
+        state, last = step(state, task, loop, picks=rest)
+        queries = jax.tree.map(lambda *v: jnp.concatenate(v), queries, last)
+        recalls = jnp.append(recalls, recall(state, task, loop))
+        statuses = jnp.append(statuses, state.status)
+    done = np.union1d(np.arange(1, blocks + 1) * loop.refit_every, at[-1:])
+    for extra in np.setdiff1d(at, done):
+        fitted = _refit(_replay(queries, int(extra), task), Parameters.zeros(task.design), task)
+        where = int(np.searchsorted(done, extra))
+        done = np.insert(done, where, extra)
+        value = metrics.top_k_recall(
+            fitted[0].theta, task.quality, loop.k, task.design.content_mask()
+        )
+        recalls = jnp.insert(recalls, where, value)
+        statuses = jnp.insert(statuses, where, fitted[1])
+    return Trace(jnp.asarray(at), recalls, statuses, queries, state.parameters)
+
+
+def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
+    """The state before the first verdict: nothing asked, the prior's mean. See `run`."""
+    design = task.design
+    n, m, p = design.n_items, design.n_contents, design.n_contents + design.n_covariates + 1
+    check_k(loop.k, m)
+    shuffle, signs, priority, order = jax.random.split(jax.random.fold_in(key, INIT), 4)
+    order = jax.random.permutation(order, n * n)
+    none = jnp.zeros((n, n), design.dtype)
+    return State(
+        key=key,
+        asked=jnp.array(0),
+        comparisons=Comparisons(none, none),
+        parameters=Parameters.zeros(design),
+        status=jnp.array(int(Status.CONVERGED)),
+        shuffle=jax.random.permutation(shuffle, p),
+        signs=jax.random.rademacher(signs, (p,), design.dtype),
+        priority=jax.random.permutation(priority, 1.0 * jnp.arange(m)).astype(design.dtype),
+        order=order,
+        place=jnp.zeros(n * n, order.dtype).at[order].set(jnp.arange(n * n)).reshape(n, n),
+    )
+
+
+def step(
+    state: State, task: Task, loop: Loop, *, picks: int | None = None
+) -> tuple[State, Queries]:
+    """One block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
+    rule = rules.resolve(loop.rule)
+    design, prior, variant = task.design, task.prior, task.variant
+    posterior = laplace(state.parameters, state.comparisons, design, prior, variant)
+    view = View(
+        design=design,
+        posterior=posterior,
+        covariance=posterior.covariance(),
+        membership=_membership(posterior, state, task, loop),
+        probability=jax.nn.sigmoid(model.logits(state.parameters, design)),
+        shown=state.comparisons.shown,
+        available=(judges.every_pair(Pool(task.quality, design)) > 0) & ~jnp.isnan(task.answers),
+        priority=state.priority,
+        k=loop.k,
+    )
+    pick = partial(_pick, view=view, rule=rule, state=state, task=task, loop=loop)
+    carry = (state.comparisons, view.covariance, jnp.array(False))
+    times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
+    (comparisons, _, undefined), queries = jax.lax.scan(pick, carry, times)
+    parameters, status = _refit(comparisons, state.parameters, task)
+    state = dataclasses.replace(
+        state,
+        asked=state.asked + (queries.first >= 0).sum(),
+        comparisons=comparisons,
+        parameters=parameters,
+        status=jnp.where(undefined, Status.NOT_FINITE, status),
+    )
+    return state, queries
+
+
+def recall(state: State, task: Task, loop: Loop) -> Float[Array, ""]:
+    """Top-k recall of the current estimate."""
+    mask = task.design.content_mask()
+    return metrics.top_k_recall(state.parameters.theta, task.quality, loop.k, mask)
+
+
+def _pick(
+    carry: tuple[Comparisons, Float[Array, "P P"], Bool[Array, ""]],
+    time: Int[Array, ""],
+    *,
+    view: View,
+    rule: Rule,
+    state: State,
+    task: Task,
+    loop: Loop,
+):
+    comparisons, covariance, undefined = carry
+    available = view.available
+    if loop.protocol == "frozen":
+        available &= comparisons.shown == 0
+    view = dataclasses.replace(
+        view, shown=comparisons.shown, available=available, covariance=covariance
+    )
+    for_rule, for_judge = jax.random.split(jax.random.fold_in(state.key, time))
+    score = rule.score(view, for_rule)
+    first, second, asked = choose(score, available, state.order, state.place)
+    won = judges.fresh_verdict(for_judge, task.answers, first, second) & asked
+    n = task.design.n_items
+    items = jnp.arange(n)
+    pair = (items == first)[:, None] & (items == second) & asked
+    if rule.fresh:
+        covariance = _after_asking(covariance, view.probability, first, second, asked, task)
+    comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + (pair & won))
+    undefined |= (jnp.isnan(score) & available).any()
+    queries = Queries(jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
+    return (comparisons, covariance, undefined), queries
+
+
+def choose(
+    score: Float[Array, "N N"],
+    available: Bool[Array, "N N"],
+    order: Int[Array, " pairs"],
+    place: Int[Array, "N N"],
+) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
+    """The available pair of highest score: first, second, and whether there is one.
+
+    Scores within 1e-5 (float32) or 1e-9 (float64) of the best, relatively, are tied: rounding
+    must not decide. The one latest in `order` is taken. A NaN is never chosen.
+    """
+    relative = 1e-5 if score.dtype == jnp.float32 else 1e-9
+    score = jnp.where(available & ~jnp.isnan(score), score, -jnp.inf)
+    best = score.max()
+    near = (score >= best - relative * jnp.abs(best)) & (score > -jnp.inf)
+    # Not argmax, which runs through a matrix one entry after the other.
+    at = jnp.where(near, place, -1).max()
+    pair = order[at]
+    n = score.shape[0]
+    return pair // n, pair % n, at >= 0
+
+
+def _after_asking(
+    covariance: Float[Array, "P P"],
+    probability: Float[Array, "N N"],
+    first: Int[Array, ""],
+    second: Int[Array, ""],
+    asked: Bool[Array, ""],
+    task: Task,
+) -> Float[Array, "P P"]:
+    """The posterior covariance with one more verdict's Fisher information (Sherman-Morrison)."""
+    d = task.design
+    owner = jnp.arange(d.n_items) if d.content is None else d.content
+    contents = jnp.arange(d.n_contents)
+    e = (contents == owner[first]) * 1.0 - (contents == owner[second])
+    z = jnp.concatenate([e, d.covariates[first] - d.covariates[second], jnp.ones(1)])
+    p = probability[first, second]
+    w = p * (1 - p) * asked
+    along = covariance @ z.astype(covariance.dtype)
+    return covariance - w / (1 + w * (z * along).sum()) * along[:, None] * along
+
+
+def _refit(
+    comparisons: Comparisons, start: Parameters, task: Task
+) -> tuple[Parameters, Int[Array, ""]]:
+    start = Parameters(
+        start.theta, jnp.where(task.variant.c, start.c, 0), start.kappa * task.variant.kappa
+    )
+    fit = fit_map(comparisons, task.design, task.prior, task.variant, start=start)
+    return fit.parameters, fit.status
+
+
+def _replay(queries: Queries, budget: int, task: Task) -> Comparisons:
+    """The counts after the first `budget` queries."""
+    first, second, won = (v[:budget] for v in (queries.first, queries.second, queries.won))
+    asked = (first >= 0).astype(task.design.dtype)
+    none = jnp.zeros((task.design.n_items,) * 2, task.design.dtype)
+    return Comparisons(
+        none.at[first, second].add(asked), none.at[first, second].add(asked * won)
+    )
+
+
+def _membership(
+    posterior: Posterior, state: State, task: Task, loop: Loop
+) -> Float[Array, " M"]:
+    normals = standard_normals(loop.n_samples, len(state.shuffle), task.design.dtype)
+    if loop.fresh_normals:
+        key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)
+        normals = jax.random.normal(key, normals.shape, normals.dtype)
+    # z @ (rows of root, permuted and signed) = (z, permuted back and signed) @ root, without
+    # touching the table.
+    root = posterior.root[state.shuffle] * state.signs[:, None]
+    shuffled = dataclasses.replace(posterior, root=root)
+    return membership(shuffled, loop.k, task.design.content_mask(), normals)
+
+
+def check(design: Design, loop: Loop, budgets: np.ndarray) -> None:
+    """Raise `ValueError` for a run that makes no sense; see `run`."""
+    n = design.n_items
+    check_k(loop.k, design.n_contents)
+    least, asked = budgets.min(), budgets.max()
+    if least < loop.refit_every:
+        raise ValueError(f"budget must be at least refit_every = {loop.refit_every}, got {least}")
+    if loop.protocol == "frozen" and asked > n * (n - 1):
+        raise ValueError(
+            f"{n} items have {n * (n - 1)} ordered pairs, each asked at most once: "
+            f"a budget of {asked} needs the stochastic protocol"
+        )
+    rule = rules.resolve(loop.rule)
+    if rule in rules.RULES.values():
+        return
+    # In a thread of its own, as this one may be in the middle of tracing.
+    m = None if design.content is None else design.n_contents
+    with ThreadPoolExecutor(1) as thread:
+        sizes = (n, m, design.n_covariates, loop.k, str(design.dtype))
+        thread.submit(_try, rule, *sizes).result()
+
+
+def _try(rule: Rule, n: int, m: int | None, n_covariates: int, k: int, dtype: str) -> None:
+    """Score a trial problem of these sizes (m None: one content an item); see `run`."""
+    with runtime.precision(dtype):
+        keys = jax.random.split(jax.random.key(0), 4)
+        x = jax.random.normal(keys[0], (n, n_covariates))
+        content = None if m is None else jnp.arange(n) % m
+        design = Design(x, content, jnp.ones(n, bool), m or n)
+        parameters = Parameters.zeros(design)
+        shown = judges.every_pair(Pool(parameters.theta, design))
+        shown = shown * jax.random.bernoulli(keys[1], 0.2, shown.shape)
+        variant = model.variant("bias_aware", design)
+        posterior = laplace(parameters, Comparisons(shown, shown / 2), design, Prior(), variant)
+        view = View(
+            design=design,
+            posterior=posterior,
+            covariance=posterior.covariance(),
+            membership=jnp.full(design.n_contents, k / design.n_contents),
+            probability=jax.nn.sigmoid(model.logits(parameters, design)),
+            shown=shown,
+            available=(shown == 0) & ~jnp.eye(n, dtype=bool),
+            priority=jax.random.permutation(keys[2], 1.0 * jnp.arange(design.n_contents)),
+            k=k,
+        )
+        score = jnp.asarray(rule.score(view, keys[3]))
+    name = getattr(rule.score, "__name__", "rule")
+    if score.shape != (n, n):
+        raise ValueError(f"{name} must return scores [{n}, {n}], got shape {score.shape}")
+    if not bool(jnp.isfinite(score).all()):
+        raise ValueError(f"{name} returned a score that is not finite on a trial problem")

@@ -93,7 +93,7 @@ def kth_largest(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     (branch-free, along the columns), or for large k the threshold is bisected to the last bit.
     """
     if len(values) * k <= INSERTION_LIMIT:
-        top: list[Array] = []
+        top: list[Any] = []
         for value in values:
             for j in range(len(top)):
                 larger = value > top[j]
@@ -110,7 +110,7 @@ def _bisect(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     high = jnp.where(finite, values, -jnp.inf).max(0)
     low = low - 1 - jnp.abs(low)  # below all: at least k lie above it, if there are k
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = low + (high - low) / 2
         enough = (values > middle).sum(0) >= k

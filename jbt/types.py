@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ class Design:
             return self.item_mask
         return jnp.zeros(self.n_contents, bool).at[self.content].max(self.item_mask)
 
-    def of_items(self, per_content: Float[Array, " M"]) -> Float[Array, " N"]:
+    def of_items(self, per_content: Shaped[Array, " M"]) -> Shaped[Array, " N"]:
         """The value of each item's content."""
         return per_content if self.content is None else per_content[self.content]
 

@@ -258,7 +258,8 @@ def step(
     pick = partial(_pick, view=view, rule=rule, state=state, task=task, loop=loop)
     carry = (state.comparisons, view.covariance, jnp.array(False))
     times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
-    (comparisons, _, undefined), queries = jax.lax.scan(pick, carry, times)
+    (comparisons, _, undefined), query = jax.lax.scan(pick, carry, times)
+    queries = Queries(*query)
     parameters, status = _refit(comparisons, state.parameters, task)
     state = dataclasses.replace(
         state,
@@ -304,8 +305,8 @@ def _pick(
         covariance = _after_asking(covariance, view.probability, first, second, asked, task)
     comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + (pair & won))
     undefined |= (jnp.isnan(score) & available).any()
-    queries = Queries(jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
-    return (comparisons, covariance, undefined), queries
+    query = (jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
+    return (comparisons, covariance, undefined), query
 
 
 def choose(
@@ -365,14 +366,10 @@ def _replay(queries: Queries, budget: int, task: Task) -> Comparisons:
     first, second, won = (v[:budget] for v in (queries.first, queries.second, queries.won))
     asked = (first >= 0).astype(task.design.dtype)
     none = jnp.zeros((task.design.n_items,) * 2, task.design.dtype)
-    return Comparisons(
-        none.at[first, second].add(asked), none.at[first, second].add(asked * won)
-    )
+    return Comparisons(none.at[first, second].add(asked), none.at[first, second].add(asked * won))
 
 
-def _membership(
-    posterior: Posterior, state: State, task: Task, loop: Loop
-) -> Float[Array, " M"]:
+def _membership(posterior: Posterior, state: State, task: Task, loop: Loop) -> Float[Array, " M"]:
     normals = standard_normals(loop.n_samples, len(state.shuffle), task.design.dtype)
     if loop.fresh_normals:
         key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri, xlogy
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from jbt.types import Design, Posterior, container
 

@@ -1,0 +1,119 @@
+"""A slow twin of the active loop in plain NumPy: one pool, one verdict a row, loops over pairs.
+
+It shares with jbt the table of normals and the run's tie-breaks, and nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import entr, expit
+from scipy.stats import norm
+
+
+def fit(z, y, precision, free):
+    beta = np.zeros(len(precision))
+    for _ in range(100):
+        p = expit(z @ beta)
+        gradient = np.where(free, z.T @ (y - p) - precision * beta, 0)
+        step = np.zeros_like(beta)
+        h = hessian(z, beta, precision)[np.ix_(free, free)]
+        step[free] = np.linalg.solve(h, gradient[free])
+        beta = beta + step / (1 + max(np.abs(z @ step).max(initial=0) - 1, 0))
+    return beta
+
+
+def hessian(z, beta, precision):
+    p = expit(z @ beta)
+    return (z.T * (p * (1 - p))) @ z + np.diag(precision)
+
+
+def scores(rule, x, beta, covariance, p, shown, priority, k):
+    """score[i, j] of every ordered pair, from its explicit design vector."""
+    n = len(x)
+    one = np.eye(n)
+    z = np.concatenate([one[:, None] - one, (x[:, None] - x)[..., None], np.ones((n, n, 1))], -1)
+    e = z * np.r_[np.ones(n), 0, 0]
+
+    def variance(direction):
+        return np.einsum("ijp,pq,ijq->ij", direction, covariance, direction)
+
+    q = expit(z @ beta)
+    information = q * (1 - q)
+    h = entr(p) + entr(1 - p)
+    relevance = (h[:, None] + h) * (1 - one)
+    spread = p * (1 - p)
+    first, second = shown.sum(1), shown.sum(0)
+    if rule == "top_k_aware":
+        return information * variance(e) * relevance
+    if rule == "global_uncertainty":
+        return information * variance(e)
+    if rule == "no_variance":
+        return information * relevance
+    if rule == "no_informativeness":
+        return variance(e) * relevance
+    if rule == "entropy_only":
+        return relevance
+    if rule == "round_robin":
+        times, lead = first + second, first - second
+        before = lead - lead[:, None]
+        once = 0.5 / (1 + shown + shown.T)
+        return -times[:, None] - times + once + 0.01 * before / (1 + np.abs(before))
+    if rule == "lucb":
+        theta, half = beta[:n], 2 * np.sqrt(np.diag(covariance)[:n])
+        ahead = sorted(range(n), key=lambda m: (-round(theta[m], 9), -priority[m]))
+        top = np.isin(np.arange(n), ahead[:k])
+        bound = np.where(top, half - theta, half + theta)
+        score = bound[:, None] + bound
+        crossing = top[:, None] != top
+        return np.where(crossing, score, score - (score.max() - score.min()) - 1)
+    if rule == "entropy_reduction":
+        boundary = spread / spread.sum() if spread.any() else 0 * spread
+        score = np.zeros((n, n))
+        for m in np.flatnonzero(spread > 0):
+            u = np.r_[one[m] - boundary, 0, 0]
+            v = information * (z @ covariance @ u) ** 2 / (1 + information * variance(z))
+            score += v * norm.pdf(norm.ppf(p[m])) ** 2 / (2 * (u @ covariance @ u) * spread[m])
+        return score
+    raise ValueError(rule)
+
+
+def run(rule, fresh, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state):
+    """Queries [(first, second, won)] of the frozen protocol.
+
+    `table` [pairs, P] of normals; `state` the run's shuffle, signs, priority and order.
+    """
+    n = len(x)
+    precision = np.r_[np.full(n, lam), lam_b, lam_b]
+    free = np.r_[np.ones(n, bool), free, free]
+    rows, won, queries = [], [], []
+    shown, order = np.zeros((n, n)), list(state.order)
+    while len(queries) < budget:
+        z, y = np.array(rows).reshape(-1, n + 2), np.array(won)
+        beta = fit(z, y, precision, free)
+        root = np.zeros((n + 2, n + 2))
+        h = hessian(z, beta, precision)[np.ix_(free, free)]
+        root[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(h))
+        root[~free, ~free] = 1
+        full = np.where(free, root, 0)
+        covariance = full.T @ full
+        d = table @ (full[state.shuffle] * state.signs[:, None])[:, :n]
+        draws = np.concatenate([beta[:n] + d, beta[:n] - d])
+        p = (np.argsort(np.argsort(-draws, 1), 1) < k).mean(0)
+        for _ in range(min(refit_every, budget - len(queries))):
+            score = scores(rule, x, beta, covariance, p, shown, state.priority, k)
+            open_pairs = [(i, j) for i in range(n) for j in range(n) if i != j and not shown[i, j]]
+            best = max(score[pair] for pair in open_pairs)
+            tied = [q for q in open_pairs if score[q] >= best - 1e-9 * abs(best)]
+            i, j = max(tied, key=lambda q: order.index(q[0] * n + q[1]))
+            row = np.zeros(n + 2)
+            row[i], row[j], row[n], row[n + 1] = 1, -1, x[i] - x[j], 1
+            rows.append(row)
+            won.append(float(answers[i, j]))
+            shown[i, j] = 1
+            queries.append((i, j, bool(answers[i, j])))
+            if fresh:
+                q = expit(row @ beta)
+                precise = np.linalg.pinv(covariance[np.ix_(free, free)])
+                precise += q * (1 - q) * np.outer(row[free], row[free])
+                covariance[np.ix_(free, free)] = np.linalg.inv(precise)
+    return queries

@@ -119,7 +119,7 @@ def small_study_power(
       seed: of the draws.
 
     Returns:
-      [F] shares of the studies; NaN unless P > size.
+      [F] shares of the studies; NaN for fewer than 5 `size` pools, too few to stand for all.
 
     Raises:
       ValueError: more than 12 pools a study.
@@ -127,7 +127,7 @@ def small_study_power(
     family, n = differences.shape
     if size > 12:
         raise ValueError(f"size must be at most 12, got {size}")
-    if n <= size:
+    if n < 5 * size:
         return np.full(family, np.nan)
     rng = np.random.default_rng([seed, n])
     drawn = np.stack([rng.choice(n, size, replace=False) for _ in range(replicates)])

@@ -94,6 +94,11 @@ class Group:
     """Items of a pool, from which the default chunk is chosen."""
     pools: int
     """Pools to simulate: ids 0..pools-1."""
+    axes: Mapping[str, Mapping[str, Sequence[Any]]] = dataclasses.field(default_factory=dict)
+    """Metrics that are arrays for each pool and condition: name -> {dimension: coordinates}, the
+    same in all groups."""
+    fits: int = 1
+    """Fits that a pool and condition take, from which the default chunk is chosen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +255,7 @@ def _default_chunk(group: Group) -> int | None:
     if jax.default_backend() != "cpu":
         return None
     cost = max(1.0, group.n_items / 30) ** 3  # of a fit, against one of 30 items
-    return max(1, int(CPU_CHUNK / cost / _n_conditions(group)))
+    return max(1, int(CPU_CHUNK / cost / group.fits / _n_conditions(group)))
 
 
 def _collect(
@@ -260,13 +265,15 @@ def _collect(
     configuration: dict[str, Any],
     folder: Path,
 ) -> xr.Dataset:
-    """One Dataset [condition, pool] of all shards. Groups of fewer pools end in NaN (floats)
-    or -1 (integers)."""
+    """One Dataset [condition, pool, axes of the metric] of all shards. Groups of fewer pools end in
+    NaN (floats) or -1 (integers)."""
     import xarray as xr
 
     n_pools = max(g.pools for g in groups)
     metrics: dict[str, np.ndarray] = {}
     labels: dict[str, list[Any]] = {}
+    axes: dict[str, Mapping[str, Sequence[Any]]] = {}
+    coordinates: dict[str, list[Any]] = {}
     seconds, at, total = 0.0, 0, sum(_n_conditions(g) for g in groups)
     for group in groups:
         end = at + _n_conditions(group)
@@ -275,24 +282,34 @@ def _collect(
             present += len(ids)
             seconds += float(shard.pop("seconds"))
             for name, value in shard.items():
-                if value.ndim != 2:
-                    raise ValueError(f"metric {name} must be one number a pool and condition")
+                axes[name] = group.axes.get(name, {})
+                sizes = tuple(len(c) for c in axes[name].values())
+                if value.shape[2:] != sizes:
+                    raise ValueError(
+                        f"metric {name} has shape {value.shape[2:]} for a pool and condition, "
+                        f"its axes say {sizes}"
+                    )
                 if name not in metrics:
                     floating = np.issubdtype(value.dtype, np.floating)
                     kind, empty = (value.dtype, np.nan) if floating else (np.int32, -1)
-                    metrics[name] = np.full((total, n_pools), empty, kind)
-                metrics[name][at:end, ids] = value.T
+                    metrics[name] = np.full((total, n_pools, *sizes), empty, kind)
+                metrics[name][at:end, ids] = np.moveaxis(value, 1, 0)
         if present != group.pools:
             raise ValueError(
                 f"{folder}: {present} of {group.pools} pools of {group.name} are there"
             )
         for name, values in group.labels.items():
             labels.setdefault(name, []).extend(values)
+        for dimensions in group.axes.values():
+            for dimension, values in dimensions.items():
+                if coordinates.setdefault(dimension, list(values)) != list(values):
+                    raise ValueError(f"groups differ in the coordinates of {dimension}")
         at = end
     dataset = xr.Dataset(
-        {name: (("condition", "pool"), value) for name, value in metrics.items()},
+        {name: (("condition", "pool", *axes[name]), value) for name, value in metrics.items()},
         coords={name: ("condition", values) for name, values in labels.items()}
-        | {"pool": np.arange(n_pools)},
+        | {"pool": np.arange(n_pools)}
+        | coordinates,
         attrs={
             "sweep": sweep.name,
             "config": json.dumps(configuration),

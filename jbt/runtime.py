@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,8 @@ def available_cores() -> int:
 
 
 def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
-    """Prepare JAX for a sweep: one CPU device a core, and compiled programs kept on disk.
+    """Prepare JAX for a sweep: one CPU device a core, one BLAS thread each, and compiled programs
+    kept on disk.
 
     Call it before JAX's first computation; it has no effect on the number of devices after.
 
@@ -37,11 +39,23 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
         # RuntimeError: JAX runs already, and keeps the devices it has.
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
+    _one_blas_thread()
     folder = cache or os.environ.get("JBT_CACHE")
     if folder:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         # The default keeps only programs that took a second to compile.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _one_blas_thread() -> None:
+    """JAX solves on the CPU with SciPy's OpenBLAS, whose threads wait for one another when several
+    devices call it at once: two cores were slower than one."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when the library is loaded
+    if "scipy.linalg" in sys.modules:
+        with suppress(ImportError):  # a bare JAX environment
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(1, user_api="blas")
 
 
 @contextmanager

@@ -209,7 +209,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference at B = 120, beside the paper's."""
     from jbt import plots
 
-    budget = TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[0]
+    budget = TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
     mine = table[(table.quantity == "delta") & (table.budget == budget)]
     mine = mine[(mine.judge == "default") & (mine.model == "bias_aware")]
     mine = mine.sort_values("estimate", ascending=False)

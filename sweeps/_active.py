@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, model, pools, stats, study
+from jbt import judges, metrics, pools, stats, study
 from jbt.acquisition import RULES, Loop, Task, loop, reports, run
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Prior, Variant, check_positive

@@ -99,3 +99,13 @@ def test_top_k_differ(a, b, differ):
     mask = jnp.ones(4, bool)
     assert bool(metrics.top_k_differ(a, b, 2, mask)) is differ
     assert bool(metrics.top_k_differ(b, a, 2, mask)) is differ
+
+
+def test_allocation_by_distance_from_the_boundary():
+    quality = jnp.array([0.1, 3.0, 1.0, -2.0, 2.0])  # ranks 3, 0, 2, 4, 1
+    np.testing.assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])
+    counts = jnp.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    shares = metrics.allocation(counts, quality, 2)
+    np.testing.assert_allclose(shares, np.array([13, 3, 4]) / 20, rtol=1e-6)
+    np.testing.assert_allclose(metrics.allocation(jnp.ones(5), quality, 2), [0.4, 0.4, 0.2])
+    assert np.isnan(metrics.allocation(jnp.zeros(5), quality, 2)).all()

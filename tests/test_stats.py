@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, permutation_test
 
 from jbt import stats
 
@@ -64,3 +64,65 @@ def test_crossing_interval_leaves_an_end_off_the_grid_open():
     assert 0.4 <= low < 0.41
     assert np.isnan(high)
     assert stats.percentiles(samples)[1] == np.inf
+
+
+def test_exact_permutation_is_scipys():
+    rng = np.random.default_rng(0)
+    # Multiples of a fifth, as recalls are: patterns of equal sums count.
+    d = rng.integers(-2, 4, (6, 8)) / 5
+    expected = [
+        permutation_test(
+            (row,),
+            np.mean,
+            permutation_type="samples",
+            n_resamples=np.inf,
+            vectorized=True,
+            axis=-1,
+        ).pvalue
+        for row in d
+    ]
+    np.testing.assert_allclose(stats.paired_permutation(d, seed=0), expected)
+
+
+def test_the_smallest_exact_p():
+    for n in (3, 5, 10):
+        p = stats.paired_permutation(np.linspace(0.1, 1, n), seed=0)
+        assert p == pytest.approx(2 / 2**n)
+
+
+def test_drawn_permutations_agree_with_the_normal_limit():
+    rng = np.random.default_rng(1)
+    d = rng.normal(0.05, 1, (3, 400))
+    p = stats.paired_permutation(d, seed=2)
+    z = d.mean(1) / np.sqrt((d**2).mean(1) / 400)
+    expected = 2 * norm.sf(np.abs(z))
+    error = np.sqrt(expected * (1 - expected) / stats.PERMUTATIONS)
+    assert (np.abs(p - expected) < 4 * error + 0.005).all()
+    assert stats.paired_permutation(np.full(400, 1.0), seed=0) == pytest.approx(1e-4)
+
+
+def test_permutation_has_its_level_under_the_null():
+    rng = np.random.default_rng(3)
+    p = stats.paired_permutation(rng.normal(size=(2000, 9)), seed=0)
+    error = np.sqrt(0.05 * 0.95 / 2000)
+    assert abs((p <= 0.05).mean() - 0.05) < 4 * error
+
+
+def test_holm_by_hand():
+    p = np.array([[0.01, 0.04, 0.03], [0.5, 0.001, 0.6]])
+    np.testing.assert_allclose(stats.holm(p), [[0.03, 0.06, 0.06], [1.0, 0.003, 1.0]])
+
+
+def test_power_of_small_studies():
+    rng = np.random.default_rng(4)
+    nothing, much = rng.normal(0, 1, 1000), rng.normal(3, 1, 1000)
+    power = stats.small_study_power(np.stack([nothing, much]), size=10, seed=0)
+    assert power[1] == 1
+    # Beside a difference that is always found, Holm leaves the other its full 5 %.
+    assert abs(power[0] - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1000) + 0.01
+    five = np.stack([much] * 5)
+    # Five pools cannot be significant: the smallest p is 2/32.
+    assert (stats.small_study_power(five, size=5, seed=0) == 0).all()
+    assert np.isnan(stats.small_study_power(five[:, :49], size=10, seed=0)).all()
+    with pytest.raises(ValueError, match="at most 12"):
+        stats.small_study_power(five, size=13, seed=0)

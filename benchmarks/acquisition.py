@@ -1,0 +1,223 @@
+"""Milliseconds a run of the active loop: jbt against NumPy and SciPy, part by part, and in N.
+
+    python -m benchmarks.acquisition
+
+One core. A run is Eq. acq on a frozen judge (bias 1.5, position 0.35, binary covariate, sd 1.25),
+R = 8, S = 1500, k = N / 6. The recalls beside the times say that both loops do the same work.
+"""
+
+from __future__ import annotations
+
+from benchmarks import timing
+
+if __name__ == "__main__":
+    timing.use_one_core()
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.numpy_loop import numpy_loop
+from jbt import judges, membership, model, pools, runtime, simulate
+from jbt.acquisition import Loop, State, Task, init, loop, rules, run, step
+from jbt.fit import fit_map
+from jbt.laplace import laplace
+from jbt.types import Judge
+
+R, S = 8, 1500
+LAM, LAM_B = 1.0, 0.1
+BATCH = 32
+"""Runs in one vmapped loop."""
+
+
+def task_of(key: Any, n: int) -> Task:
+    pool = pools.gaussian(
+        simulate.stream(key, "pool"), n, sd=1.25, rho=jnp.zeros(()), covariate="binary"
+    )
+    judge = Judge(jnp.full(1, 1.5), 0.35)
+    return Task.build(pool, judges.frozen_draw(simulate.stream(key, "verdicts"), pool, judge))
+
+
+def draw(count: int, n: int) -> tuple[Any, Task]:
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(count))
+    tasks = jax.jit(jax.vmap(lambda key: task_of(key, n)))(keys)
+    return jax.vmap(lambda key: simulate.stream(key, "acquisition"))(keys), tasks
+
+
+def in_batches(f: Callable[..., Any], batch: int = BATCH) -> Callable[..., Any]:
+    return lambda *arguments: jax.lax.map(lambda a: f(*a), arguments, batch_size=batch)
+
+
+def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_by_one: int = 40):
+    packages = ("jax", "jaxlib", "numpy", "scipy")
+    print(timing.header("Active loop: 30 items, D = 1, R = 8, S = 1500, k = 5", packages))
+    line = "{:12s} {:>7s} {:>7s} {:>10s} {:>9s}  {}"
+    print("\n" + line.format("loop", "B", "runs", "ms a run", "x NumPy", "recall; compile"))
+    settings = Loop("top_k_aware", 5, R, "frozen", S)
+    for budget in budgets:
+        keys, tasks = draw(count, 30)
+        host = jax.device_get(tasks)
+        few = max(4, one_by_one * 120 // budget)
+        inputs = [
+            (host.answers[i], host.quality[i], host.design.covariates[i, :, 0].astype(float), i)
+            for i in range(few)
+        ]
+        options = {"k": 5, "refit_every": R, "n_samples": S, "lam": LAM, "lam_b": LAM_B}
+        slow, recalls = timing.time_each(
+            lambda a, b=budget, o=options: numpy_loop(*a[:3], b, **o, seed=a[3]), inputs
+        )
+        report = f"{np.mean(recalls):.3f} +- {np.std(recalls) / len(recalls) ** 0.5:.3f}"
+        row = ("NumPy, SciPy", str(budget), str(few), f"{slow * 1e3:.2f}", "1", report)
+        print(line.format(*row), flush=True)
+
+        def jbt(key: Any, task: Task, budget: int = budget) -> Any:
+            return run(key, task, settings, budget).recall[-1]
+
+        compiling, seconds, recall = timing.compile_and_time(
+            in_batches(jbt), keys, tasks, repeats=3
+        )
+        fast = seconds / count
+        report = f"{recall.mean():.3f} +- {recall.std() / count**0.5:.3f}; {compiling:.0f} s"
+        row = ("jbt", str(budget), str(count), f"{fast * 1e3:.2f}", f"{slow / fast:.1f}", report)
+        print(line.format(*row), flush=True)
+
+
+def states_before(task_count: int, n: int, settings: Loop, blocks: int) -> tuple[Any, Any, Any]:
+    """Tasks, states after some blocks, and after one more."""
+    keys, tasks = draw(task_count, n)
+
+    def advance(state: State, task: Task) -> State:
+        return step(state, task, settings)[0]
+
+    start = jax.jit(jax.vmap(lambda key, task: init(key, task, settings)))
+    forward = jax.jit(jax.vmap(advance))
+    states = start(keys, tasks)
+    for _ in range(blocks):
+        states = forward(states, tasks)
+    return tasks, states, forward(states, tasks)
+
+
+def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
+    """Microseconds of each part of a block, and of the block as a whole."""
+    k = max(1, n // 6)
+    settings = Loop("top_k_aware", k, R, "frozen", S)
+    tasks, states, after = states_before(count, n, settings, blocks)
+
+    def timed(f: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+        _, seconds, result = timing.compile_and_time(in_batches(f, batch), *arguments, repeats=5)
+        return seconds / count * 1e6, result
+
+    def refit(task: Task, before: State, comparisons: Any) -> Any:
+        result = fit_map(
+            comparisons, task.design, task.prior, task.variant, start=before.parameters
+        )
+        return result.parameters, result.status, result.steps
+
+    def posterior_of(task: Task, s: State) -> Any:
+        return laplace(s.parameters, s.comparisons, task.design, task.prior, task.variant)
+
+    normals = membership.standard_normals(S, n + 2, "float32")
+    draws = 2 * normals.shape[0] * normals.shape[2]
+    fitting, (_, _, steps) = timed(refit, tasks, states, after.comparisons)
+    laplacing, posteriors = timed(posterior_of, tasks, states)
+    covariances, sigma = timed(lambda p: p.covariance(), posteriors)
+    counting, members = timed(
+        lambda p: membership.membership(p, k, jnp.ones(n, bool), normals), posteriors
+    )
+
+    def score(task: Task, s: State, p: Any, covariance: Any, member: Any) -> Any:
+        view = rules.View(
+            design=task.design,
+            posterior=p,
+            covariance=covariance,
+            membership=member,
+            probability=jax.nn.sigmoid(model.logits(s.parameters, task.design)),
+            shown=s.comparisons.shown,
+            available=s.comparisons.shown == 0,
+            priority=s.priority,
+            k=k,
+        )
+        return loop.choose(rules.top_k_aware(view, s.key), view.available, s.order, s.place)
+
+    scoring, _ = timed(score, tasks, states, posteriors, sigma, members)
+    # The slope of the whole in its blocks, as a block alone would hand its state in and out.
+    keys = draw(count, n)[0]
+    few, many = (
+        timed(lambda key, t, b=b: run(key, t, settings, b * R).recall[-1], keys, tasks)[0]
+        for b in (blocks, 2 * blocks)
+    )
+    whole = (many - few) / blocks
+    print(f"\nN = {n}, k = {k}: a block of {R} verdicts, {whole:.0f} us, of which")
+    parts = [
+        (f"refit ({np.mean(steps):.1f} Newton steps, warm)", fitting),
+        ("Hessian, Cholesky, inverse factor", laplacing),
+        ("covariance", covariances),
+        (f"membership ({counting / draws * 1e3:.1f} ns a draw)", counting),
+        (f"scores and picks, {R} x {scoring:.1f} us at most", R * scoring),
+    ]
+    for name, microseconds in parts:
+        print(f"  {name:48s} {microseconds:10.1f} us  {microseconds / whole:5.0%}")
+    rest = whole - sum(t for _, t in parts)
+    print(f"  {'verdicts, counts, recall; less what is shared':48s} {rest:10.1f} us")
+
+
+def scale() -> None:
+    """Time and memory of whole runs as the pool grows."""
+    print("\nB = 120 runs, memory beside the inputs as XLA plans it")
+    print(f"{'N':>5s} {'k':>4s} {'batch':>6s} {'ms a run':>10s} {'MB a run':>9s} {'compile':>8s}")
+    for n, count, batch in ((30, 512, BATCH), (100, 32, 8), (300, 4, 2)):
+        settings = Loop("top_k_aware", max(1, n // 6), R, "frozen", S)
+        keys, tasks = draw(count, n)
+        f = jax.jit(in_batches(lambda key, t, s=settings: run(key, t, s, 120).recall[-1], batch))
+        begin = time.perf_counter()
+        compiled = f.lower(keys, tasks).compile()
+        compiling = time.perf_counter() - begin
+        jax.block_until_ready(compiled(keys, tasks))
+        begin = time.perf_counter()
+        jax.block_until_ready(compiled(keys, tasks))
+        seconds = (time.perf_counter() - begin) / count
+        megabytes = compiled.memory_analysis().temp_size_in_bytes / batch / 1e6
+        k = settings.k
+        row = f"{n:5d} {k:4d} {batch:6d} {seconds * 1e3:10.2f} {megabytes:9.2f}"
+        print(f"{row} {compiling:6.0f} s", flush=True)
+
+
+def large(n: int = 1000) -> None:
+    """One fit of all ordered pairs and one membership, where a loop would take minutes."""
+    tasks = draw(1, n)[1]
+    task = jax.tree.map(lambda v: v[0], tasks)
+    shown = 1 - jnp.eye(n)
+    comparisons = judges.reveal(task.answers > 0.5, shown)
+
+    def fit(c: Any) -> Any:
+        return fit_map(c, task.design, task.prior, task.variant)
+
+    _, fitting, result = timing.compile_and_time(fit, comparisons, repeats=2)
+    _, laplacing, posterior = timing.compile_and_time(
+        lambda c, p: laplace(p, c, task.design, task.prior, task.variant),
+        comparisons,
+        result.parameters,
+        repeats=2,
+    )
+    normals = membership.standard_normals(S, n + 2, "float32")
+    k = n // 10
+    _, counting, p = timing.compile_and_time(
+        lambda q: membership.membership(q, k, jnp.ones(n, bool), normals), posterior, repeats=2
+    )
+    print(f"\nN = {n}, {n * (n - 1):,} verdicts, k = {k}, one pool")
+    print(f"  fit {fitting:.2f} s ({int(result.steps)} steps, status {int(result.status)})")
+    print(f"  posterior {laplacing:.2f} s, membership {counting:.2f} s (sums to {p.sum():.2f})")
+
+
+if __name__ == "__main__":
+    with runtime.precision("float32"):
+        against_numpy()
+        breakdown(30, 512, BATCH)
+        scale()
+        breakdown(100, 32, 8)
+        breakdown(300, 4, 2, blocks=4)
+        large()

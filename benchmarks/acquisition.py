@@ -68,7 +68,7 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
         ]
         options = {"k": 5, "refit_every": R, "n_samples": S, "lam": LAM, "lam_b": LAM_B}
         slow, recalls = timing.time_each(
-            lambda a, b=budget, o=options: numpy_loop(*a[:3], b, **o, seed=a[3]), inputs
+            lambda a, b=budget, o=options: numpy_loop(a[0], a[1], a[2], b, **o, seed=a[3]), inputs
         )
         report = f"{np.mean(recalls):.3f} +- {np.std(recalls) / len(recalls) ** 0.5:.3f}"
         row = ("NumPy, SciPy", str(budget), str(few), f"{slow * 1e3:.2f}", "1", report)
@@ -180,7 +180,8 @@ def scale() -> None:
         begin = time.perf_counter()
         jax.block_until_ready(compiled(keys, tasks))
         seconds = (time.perf_counter() - begin) / count
-        megabytes = compiled.memory_analysis().temp_size_in_bytes / batch / 1e6
+        planned = compiled.memory_analysis()
+        megabytes = float("nan") if planned is None else planned.temp_size_in_bytes / batch / 1e6
         k = settings.k
         row = f"{n:5d} {k:4d} {batch:6d} {seconds * 1e3:10.2f} {megabytes:9.2f}"
         print(f"{row} {compiling:6.0f} s", flush=True)

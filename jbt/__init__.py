@@ -4,13 +4,29 @@ Everything is written for one pool and vmapped over thousands; see `jbt.simulate
 Importing jbt changes no global setting and loads jax, numpy and jaxtyping alone.
 """
 
-from jbt import estimators, fit, judges, metrics, model, pools, simulate, theory, types
+from jbt import (
+    acquisition,
+    estimators,
+    fit,
+    judges,
+    laplace,
+    membership,
+    metrics,
+    model,
+    pools,
+    simulate,
+    theory,
+    types,
+)
 
 __version__ = "0.1.0"
 __all__ = [
+    "acquisition",
     "estimators",
     "fit",
     "judges",
+    "laplace",
+    "membership",
     "metrics",
     "model",
     "pools",

@@ -119,6 +119,9 @@ class Sweep(Generic[S]):
     """Results, table, settings -> the figure."""
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Unit of each coordinate and metric, for results.nc."""
+    headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
+    """Table, settings -> the rows printed at the end, of a table too long to be read; default
+    all."""
     index: str | None = None
     """Label that names the conditions one to one, used as their dimension in results.nc;
     default "condition"."""
@@ -401,10 +404,13 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
     table = pd.read_csv(table_file)
     if settings.json is not None:
         store.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
-    shown = table.dropna(axis=1, how="all")
+    printed = table if sweep.headline is None else sweep.headline(table, settings)
+    shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
     for name, count in flagged.items():
         if count:
             print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
+    if len(printed) < len(table):
+        print(f"\n{len(printed)} of {len(table)} rows; all of them are in the table's file")
     print(f"\nwritten: {table_file}, {figure_file}, {folder / 'results.nc'}")
     return table

@@ -18,6 +18,7 @@ from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Prior, Variant, check_positive
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
 
@@ -277,6 +278,24 @@ def compare(
                     "power_at_10_pools": np.stack(power, axis=1)[f][None],
                 }
     return out
+
+
+TEST_BUDGET = 120
+"""Of the paper's tests (verdicts)."""
+
+
+def budget_of_tests(s: Settings) -> int:
+    """The paper's, or the largest where it is not in the table."""
+    return TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """What is printed: recall and differences at one budget, and what has none of its own."""
+    everywhere = ~table.quantity.isin(
+        ["recall", "delta", "p_holm", "power_at_10_pools", "share_at_boundary"]
+    )
+    shown = table.quantity.isin(["recall", "delta", "p_holm", "power_at_10_pools"])
+    return table[everywhere | (shown & (table.budget == budget_of_tests(s)))]
 
 
 UNITS = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROTOCOL = "frozen"
 SECOND_POSITION = -0.84
 """The paper's position estimate for GPT-4o-mini, whose recall it found to fall with the budget."""
-TEST_BUDGET, ALLOCATION_BUDGET = 120, 200
+ALLOCATION_BUDGET = 200
 ABLATED = ("top_k_aware", "round_robin")
 WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
 CEILING = ("top_k_aware", "entropy_reduction_fresh", "random")
@@ -141,7 +141,7 @@ def synergy(recall: dict[Any, np.ndarray], ds: xr.Dataset, s: Settings) -> list[
     for budget in s.budget:
         at = int(np.searchsorted(ds["budget"].values, budget))
         interval = stats.mean_interval((aware - naive)[:, at], seed=s.seed)
-        paper = PAPER_SYNERGY if (budget, s.refit_every) == (TEST_BUDGET, 8) else None
+        paper = PAPER_SYNERGY if (budget, s.refit_every) == (active.TEST_BUDGET, 8) else None
         lead = [*by["bias_aware", ABLATED[0]], budget, "synergy"]
         out.append([*lead, *map(float, interval), s.pools, paper])
     return out
@@ -209,7 +209,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference at B = 120, beside the paper's."""
     from jbt import plots
 
-    budget = TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
+    budget = active.budget_of_tests(s)
     mine = table[(table.quantity == "delta") & (table.budget == budget)]
     mine = mine[(mine.judge == "default") & (mine.model == "bias_aware")]
     mine = mine.sort_values("estimate", ascending=False)
@@ -261,6 +261,7 @@ SWEEP = study.Sweep(
     table,
     figure,
     units=active.UNITS,
+    headline=active.headline,
 )
 
 if __name__ == "__main__":

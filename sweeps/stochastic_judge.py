@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 from jbt import stats, study
@@ -99,7 +99,9 @@ def discrimination_of(s: Settings) -> float:
             f"position and sd, got {s.uncertain}"
         )
     at = falls[-1]
-    return float(brentq(lambda d: uncertain_share(s, d) - s.uncertain, grid[at], grid[at + 1]))
+    bracket = (grid[at], grid[at + 1])
+    found = root_scalar(lambda d: uncertain_share(s, d) - s.uncertain, bracket=bracket)
+    return float(found.root)
 
 
 def groups(s: Settings) -> list[study.Group]:
@@ -173,6 +175,7 @@ SWEEP = study.Sweep(
     table,
     figure,
     units=active.UNITS,
+    headline=active.headline,
 )
 
 if __name__ == "__main__":

@@ -112,6 +112,14 @@ def test_the_twin_picks_the_same_pairs(switchboard, x64):
 # --- one contract for every rule
 
 
+@jax.jit
+def fitted(comparisons, design):
+    variant = model.variant("bias_aware", design)
+    mode = fit_map(comparisons, design, Prior(), variant).parameters
+    posterior = laplace(mode, comparisons, design, Prior(), variant)
+    return mode, posterior, posterior.covariance(), jax.nn.sigmoid(model.logits(mode, design))
+
+
 @functools.cache
 def view_of(seed, kind="plain", k=2):
     """A view in the middle of a run: 7 items, of one content each, of shared contents, or two of
@@ -124,18 +132,16 @@ def view_of(seed, kind="plain", k=2):
     m = design.n_contents
     shown = rng.integers(0, 2, (n, n)) * (1 - np.eye(n)) * mask[:, None] * mask
     comparisons = Comparisons.build(shown, shown * rng.integers(0, 2, (n, n)))
-    variant = model.variant("bias_aware", design)
-    mode = fit_map(comparisons, design, Prior(), variant).parameters
-    posterior = laplace(mode, comparisons, design, Prior(), variant)
+    mode, posterior, covariance, probability = fitted(comparisons, design)
     real = np.asarray(design.content_mask())
     membership = np.where(real, rng.dirichlet(np.ones(m)), 0)
     membership = membership * k / membership.sum()
     return rules.View(
         design=design,
         posterior=posterior,
-        covariance=posterior.covariance(),
+        covariance=covariance,
         membership=jnp.asarray(np.clip(membership, 0, 1)),
-        probability=jax.nn.sigmoid(model.logits(mode, design)),
+        probability=probability,
         shown=comparisons.shown,
         available=(judges.every_pair(Pool(mode.theta, design)) > 0) & (comparisons.shown == 0),
         priority=jnp.asarray(rng.permutation(m).astype(float)),

@@ -137,11 +137,12 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
             membership=member,
             probability=jax.nn.sigmoid(model.logits(s.parameters, task.design)),
             shown=s.comparisons.shown,
+            wins=s.comparisons.wins,
             available=s.comparisons.shown == 0,
             priority=s.priority,
             k=k,
         )
-        return loop.choose(rules.top_k_aware(view, s.key), view.available, s.order, s.place)
+        return loop.choose(rules.top_k_aware(view, s.key), view.available, s.asked.astype("uint32"))
 
     scoring, _ = timed(score, tasks, states, posteriors, sigma, members)
     # The slope of the whole in its blocks, as a block alone would hand its state in and out.

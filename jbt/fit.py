@@ -71,7 +71,7 @@ def fit_map(
       ValueError: unknown solver; comparisons that do not fit the design.
     """
     _check(comparisons, design)
-    design = _centred(design)
+    design = design.centred()
     start = Parameters.zeros(design) if start is None else start
     if solver == "lbfgs":
         return _lbfgs(comparisons, design, prior, variant, start, max_steps, tolerance)
@@ -105,7 +105,7 @@ def fit_mle(
     if design.dtype != jnp.float64:
         raise ValueError("fit_mle needs float64: see jbt.runtime.precision")
     _check(comparisons, design)
-    design = _centred(design)
+    design = design.centred()
     start = Parameters.zeros(design) if start is None else start
     free = model.free_mask(variant, design)
     at_even_odds = model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
@@ -147,15 +147,6 @@ def _check(comparisons: Comparisons, design: Design) -> None:
     if comparisons.shown.dtype != design.dtype:
         found = f"{comparisons.shown.dtype} comparisons, {design.dtype} design"
         raise ValueError(f"comparisons and design must have one precision, got {found}")
-
-
-def _centred(design: Design) -> Design:
-    """The design with each covariate's mean over the pool's items taken off. Only differences
-    of apparent quality are compared, so nothing else changes but the rounding."""
-    items = design.item_mask[:, None]
-    mean = jnp.where(items, design.covariates, 0).sum(0) / items.sum()
-    x = jnp.where(items, design.covariates - mean, 0)
-    return dataclasses.replace(design, covariates=x)
 
 
 class _State(NamedTuple):

@@ -28,6 +28,7 @@ def laplace(
       A `Posterior`; parameters that the variant fixes, and contents never shown, have
       variance 0. NaN where H is not positive definite.
     """
+    design = design.centred()
     _, information = model.score_and_information(mode, design, comparisons)
     hessian = information + jnp.diag(model.prior_precision(design, prior))
     return gaussian(mode, hessian, model.free_mask(variant, design))

@@ -1,7 +1,7 @@
 """Probability that a content is in the top k, by sampling the posterior.
 
-Draws come in antithetic pairs, mean + d and mean - d: half the matrix products, and a smaller
-error than independent draws, as membership rises with a content's own quality.
+Draws come in antithetic pairs, mean + d and mean - d: half the matrix products, and as membership
+rises with a content's own quality, usually a smaller error than as many independent draws.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def standard_normals(
       n_samples: S, draws wanted; each normal serves two, and S is rounded up to whole chunks.
       n_parameters: P of the posterior.
       dtype: of the posterior.
-      seed: of the table.
+      seed: of the table; the loop uses table 0 whatever the seed of the simulation.
 
     Raises:
       ValueError: n_samples below 1.
@@ -63,7 +63,7 @@ def membership(
       normals: from `standard_normals`, of the posterior's dtype.
 
     Returns:
-      [M] shares of the draws, in [0, 1], summing to k.
+      [M] shares of the draws, in [0, 1], summing to k; all NaN for a posterior that is not finite.
 
     Raises:
       ValueError: k out of range.
@@ -83,7 +83,8 @@ def membership(
 
     chunks, _, pairs = normals.shape
     total, _ = jax.lax.scan(count, jnp.zeros((m, pairs), mean.dtype), normals)
-    return jnp.where(mask, total.sum(1) / (2 * chunks * pairs), 0)
+    finite = jnp.isfinite(root).all() & jnp.isfinite(posterior.mean.theta).all()
+    return jnp.where(mask, jnp.where(finite, total.sum(1) / (2 * chunks * pairs), jnp.nan), 0)
 
 
 def kth_largest(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
@@ -119,7 +120,8 @@ def _bisect(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     steps = math.ceil(1.5 * jnp.finfo(values.dtype).bits)
     low, high = jax.lax.fori_loop(0, steps, halve, (low, high))
     # The k-th largest is the least value above the lower end.
-    return jnp.where(values > low, values, jnp.inf).min(0)
+    found = jnp.where(values > low, values, jnp.inf).min(0)
+    return jnp.where(finite.sum(0) >= k, found, -jnp.inf)
 
 
 def check_k(k: int, n_contents: int) -> None:

@@ -175,6 +175,14 @@ class Design:
             return self.item_mask
         return jnp.zeros(self.n_contents, bool).at[self.content].max(self.item_mask)
 
+    def centred(self) -> Design:
+        """The design with each covariate's mean over the real items taken off, zeros at padding.
+        Only differences between items are compared, so nothing else changes but the rounding."""
+        items = self.item_mask[:, None]
+        mean = jnp.where(items, self.covariates, 0).sum(0) / items.sum()
+        x = jnp.where(items, self.covariates - mean, 0)
+        return dataclasses.replace(self, covariates=x)
+
     def of_items(self, per_content: Shaped[Array, " M"]) -> Shaped[Array, " N"]:
         """The value of each item's content."""
         return per_content if self.content is None else per_content[self.content]

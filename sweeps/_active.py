@@ -104,7 +104,8 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         out = {}
         if settings.protocol == "frozen":
             drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-            answers = jnp.where(condition["argmax"] > 0, probability > 0.5, drawn)
+            likelier = judges.frozen_argmax(stream(key, "pair noise"), pool, judge)
+            answers = jnp.where(condition["argmax"] > 0, likelier, drawn)
         else:
             answers = probability
             uncertain = (probability > 0.2) & (probability < 0.8)
@@ -120,10 +121,18 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         )
         own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(own, task, settings, s.budget)
-        out |= {"recall": trace.recall, "status": trace.status.max()}
+        at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
+        out |= {"recall": trace.recall[at], "status": trace.status.max()}
         return out | allocations(s, trace.queries, pool.quality)
 
     return one
+
+
+def reported(s: Settings, settings: Loop) -> np.ndarray:
+    """Budgets whose recall is kept: the whole curve of cached verdicts, else those of the table,
+    which do not depend on R."""
+    whole = settings.protocol == "frozen"
+    return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
 
 
 def allocations(s: Settings, queries: loop.Queries, quality: Array) -> dict[str, Array]:
@@ -131,7 +140,7 @@ def allocations(s: Settings, queries: loop.Queries, quality: Array) -> dict[str,
     rows = []
     for budget in s.budget:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
-        counts = jnp.zeros(s.n_items, quality.dtype).at[shown].add(1)
+        counts = (shown == jnp.arange(s.n_items)[:, None]).sum(1).astype(quality.dtype)
         rows.append(metrics.allocation(counts, quality, s.k))
     return {"allocation": jnp.stack(rows)}
 
@@ -153,7 +162,7 @@ def group(
     for name in ("judge", "bias", "position", "discrimination", "model"):
         labels[name] = [getattr(c, name) for c, _ in each]
     labels["acquisition_seed"] = [seed for _, seed in each]
-    at = reports(s.budget, refit_every).tolist()
+    at = reported(s, settings).tolist()
     distances = list(range(max(s.k, s.n_items - s.k)))
     return study.Group(
         f"{protocol}-{refit_every}-{rule}",
@@ -166,7 +175,7 @@ def group(
             "recall": {"budget": at},
             "allocation": {"table_budget": list(s.budget), "distance": distances},
         },
-        fits=len(at),
+        fits=len(reports(s.budget, refit_every)),
     )
 
 

@@ -1,6 +1,6 @@
 """The active loop: pick R pairs, ask the judge, refit; for one pool.
 
-    task = frozen(pool, oracle) or stochastic(pool, probability)
+    task = Task.build(pool, judges.frozen_draw(verdicts_key, pool, judge))
     trace = run(key, task, Loop(rule="top_k_aware", k=5, refit_every=8), budget=120)
     trace.recall        # after 8, 16, ..., 120 verdicts
 
@@ -13,12 +13,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from jbt import judges, metrics, model, runtime
 from jbt.acquisition import rules
@@ -119,17 +120,13 @@ class State:
     parameters: Parameters
     """The MAP of these comparisons."""
     status: Int[Array, ""]
-    """A `Status`: of the fit, or `NOT_FINITE` if the rule gave a NaN in this block."""
+    """A `Status`: of the fit, or `NOT_FINITE` if a score of the last block was not finite."""
     shuffle: Int[Array, " P"]
     signs: Float[Array, " P"]
     """All runs share one table of standard normals, which each permutes over the parameters
     and signs in its own way."""
     priority: Float[Array, " M"]
-    """Decides between tied contents."""
-    order: Int[Array, " pairs"]
-    """All ordered pairs i N + j in a random order, the later preferred when scores are tied."""
-    place: Int[Array, "N N"]
-    """Where in `order` each pair stands."""
+    """Decides between tied contents, in rules that rank them."""
 
 
 @container
@@ -184,7 +181,7 @@ def run(
 
     Raises:
       ValueError: a budget below R or beyond the pairs there are (frozen), k out of range, a
-        rule that returns another shape or a NaN on a trial problem.
+        rule that returns another shape or a score that is not finite on a trial problem.
     """
     at = reports(budget, loop.refit_every)
     check(task.design, loop, at)
@@ -220,8 +217,7 @@ def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
     design = task.design
     n, m, p = design.n_items, design.n_contents, design.n_contents + design.n_covariates + 1
     check_k(loop.k, m)
-    shuffle, signs, priority, order = jax.random.split(jax.random.fold_in(key, INIT), 4)
-    order = jax.random.permutation(order, n * n)
+    shuffle, signs, priority = jax.random.split(jax.random.fold_in(key, INIT), 3)
     none = jnp.zeros((n, n), design.dtype)
     return State(
         key=key,
@@ -232,8 +228,24 @@ def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
         shuffle=jax.random.permutation(shuffle, p),
         signs=jax.random.rademacher(signs, (p,), design.dtype),
         priority=jax.random.permutation(priority, 1.0 * jnp.arange(m)).astype(design.dtype),
-        order=order,
-        place=jnp.zeros(n * n, order.dtype).at[order].set(jnp.arange(n * n)).reshape(n, n),
+    )
+
+
+def look(state: State, task: Task, loop: Loop) -> View:
+    """What the rule is given for the first pick of a block."""
+    design = task.design.centred()
+    posterior = laplace(state.parameters, state.comparisons, design, task.prior, task.variant)
+    return View(
+        design=design,
+        posterior=posterior,
+        covariance=posterior.covariance(),
+        membership=_membership(posterior, state, task, loop),
+        probability=jax.nn.sigmoid(model.logits(state.parameters, design)),
+        shown=state.comparisons.shown,
+        wins=state.comparisons.wins,
+        available=_available(state.comparisons, task, loop),
+        priority=state.priority,
+        k=loop.k,
     )
 
 
@@ -242,19 +254,7 @@ def step(
 ) -> tuple[State, Queries]:
     """One block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
     rule = rules.resolve(loop.rule)
-    design, prior, variant = task.design, task.prior, task.variant
-    posterior = laplace(state.parameters, state.comparisons, design, prior, variant)
-    view = View(
-        design=design,
-        posterior=posterior,
-        covariance=posterior.covariance(),
-        membership=_membership(posterior, state, task, loop),
-        probability=jax.nn.sigmoid(model.logits(state.parameters, design)),
-        shown=state.comparisons.shown,
-        available=(judges.every_pair(Pool(task.quality, design)) > 0) & ~jnp.isnan(task.answers),
-        priority=state.priority,
-        k=loop.k,
-    )
+    view = look(state, task, loop)
     pick = partial(_pick, view=view, rule=rule, state=state, task=task, loop=loop)
     carry = (state.comparisons, view.covariance, jnp.array(False))
     times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
@@ -288,67 +288,80 @@ def _pick(
     loop: Loop,
 ):
     comparisons, covariance, undefined = carry
-    available = view.available
-    if loop.protocol == "frozen":
-        available &= comparisons.shown == 0
     view = dataclasses.replace(
-        view, shown=comparisons.shown, available=available, covariance=covariance
+        view,
+        shown=comparisons.shown,
+        wins=comparisons.wins,
+        available=_available(comparisons, task, loop),
+        covariance=covariance,
     )
-    for_rule, for_judge = jax.random.split(jax.random.fold_in(state.key, time))
+    key = jax.random.fold_in(state.key, time)
+    for_rule, for_judge, for_ties = jax.random.split(key, 3)
     score = rule.score(view, for_rule)
-    first, second, asked = choose(score, available, state.order, state.place)
+    _check_shape(rule, score, task.design.n_items)
+    salt = jax.random.bits(for_ties, (), jnp.uint32)
+    first, second, asked = choose(score, view.available, salt)
     won = judges.fresh_verdict(for_judge, task.answers, first, second) & asked
-    n = task.design.n_items
-    items = jnp.arange(n)
+    items = jnp.arange(task.design.n_items)
     pair = (items == first)[:, None] & (items == second) & asked
     if rule.fresh:
-        covariance = _after_asking(covariance, view.probability, first, second, asked, task)
+        covariance = _after_asking(view, first, second, asked)
     comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + (pair & won))
-    undefined |= (jnp.isnan(score) & available).any()
+    undefined |= (~jnp.isfinite(score) & view.available).any()
     query = (jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
     return (comparisons, covariance, undefined), query
 
 
+def _available(comparisons: Comparisons, task: Task, loop: Loop) -> Bool[Array, "N N"]:
+    pairs = judges.every_pair(Pool(task.quality, task.design)) > 0
+    pairs &= ~jnp.isnan(task.answers)
+    return pairs & (comparisons.shown == 0) if loop.protocol == "frozen" else pairs
+
+
 def choose(
-    score: Float[Array, "N N"],
-    available: Bool[Array, "N N"],
-    order: Int[Array, " pairs"],
-    place: Int[Array, "N N"],
+    score: Float[Array, "N N"], available: Bool[Array, "N N"], salt: UInt32[Array, ""]
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
     """The available pair of highest score: first, second, and whether there is one.
 
     Scores within 1e-5 (float32) or 1e-9 (float64) of the best, relatively, are tied: rounding
-    must not decide. The one latest in `order` is taken. A NaN is never chosen.
+    must not decide. `salt`, new at every pick, decides. A score that is not finite is never
+    chosen.
     """
     relative = 1e-5 if score.dtype == jnp.float32 else 1e-9
-    score = jnp.where(available & ~jnp.isnan(score), score, -jnp.inf)
+    score = jnp.where(available & jnp.isfinite(score), score, -jnp.inf)
     best = score.max()
     near = (score >= best - relative * jnp.abs(best)) & (score > -jnp.inf)
-    # Not argmax, which runs through a matrix one entry after the other.
-    at = jnp.where(near, place, -1).max()
-    pair = order[at]
+    # The pair's number in the low bits, so that one maximum finds it: argmax runs through a matrix
+    # entry by entry. Pair 0 is on the diagonal, so 0 means none.
     n = score.shape[0]
-    return pair // n, pair % n, at >= 0
+    low = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
+    number = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n)
+    code = (scramble(number ^ salt) & ~low) | number
+    at = jnp.where(near, code, 0).max()
+    pair = (at & low).astype(jnp.int32)
+    return pair // n, pair % n, at > 0
+
+
+def scramble(h: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """A one-to-one mixing of 32 bits in which any bit of the input flips each bit of the output
+    about half the time (the finaliser of MurmurHash3)."""
+    h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
+    h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
+    return h ^ (h >> 16)
 
 
 def _after_asking(
-    covariance: Float[Array, "P P"],
-    probability: Float[Array, "N N"],
-    first: Int[Array, ""],
-    second: Int[Array, ""],
-    asked: Bool[Array, ""],
-    task: Task,
+    view: View, first: Int[Array, ""], second: Int[Array, ""], asked: Bool[Array, ""]
 ) -> Float[Array, "P P"]:
-    """The posterior covariance with one more verdict's Fisher information (Sherman-Morrison)."""
-    d = task.design
+    """The view's covariance with one more verdict's Fisher information (Sherman-Morrison)."""
+    d = view.design
     owner = jnp.arange(d.n_items) if d.content is None else d.content
     contents = jnp.arange(d.n_contents)
     e = (contents == owner[first]) * 1.0 - (contents == owner[second])
     z = jnp.concatenate([e, d.covariates[first] - d.covariates[second], jnp.ones(1)])
-    p = probability[first, second]
-    w = p * (1 - p) * asked
-    along = covariance @ z.astype(covariance.dtype)
-    return covariance - w / (1 + w * (z * along).sum()) * along[:, None] * along
+    w = view.informativeness()[first, second] * asked
+    along = view.covariance @ z.astype(view.covariance.dtype)
+    return view.covariance - w / (1 + w * (z * along).sum()) * along[:, None] * along
 
 
 def _refit(
@@ -398,37 +411,32 @@ def check(design: Design, loop: Loop, budgets: np.ndarray) -> None:
         return
     # In a thread of its own, as this one may be in the middle of tracing.
     m = None if design.content is None else design.n_contents
-    with ThreadPoolExecutor(1) as thread:
-        sizes = (n, m, design.n_covariates, loop.k, str(design.dtype))
-        thread.submit(_try, rule, *sizes).result()
+    with ThreadPoolExecutor(1) as thread, suppress(jax.errors.UnexpectedTracerError):
+        # A rule that uses a value traced elsewhere cannot be tried outside that trace.
+        thread.submit(_try, rule, loop, n, m, design.n_covariates, str(design.dtype)).result()
 
 
-def _try(rule: Rule, n: int, m: int | None, n_covariates: int, k: int, dtype: str) -> None:
+def _try(rule: Rule, loop: Loop, n: int, m: int | None, n_covariates: int, dtype: str) -> None:
     """Score a trial problem of these sizes (m None: one content an item); see `run`."""
     with runtime.precision(dtype):
         keys = jax.random.split(jax.random.key(0), 4)
         x = jax.random.normal(keys[0], (n, n_covariates))
         content = None if m is None else jnp.arange(n) % m
         design = Design(x, content, jnp.ones(n, bool), m or n)
-        parameters = Parameters.zeros(design)
-        shown = judges.every_pair(Pool(parameters.theta, design))
+        pool = Pool(jnp.zeros(design.n_contents), design)
+        shown = judges.every_pair(pool)
         shown = shown * jax.random.bernoulli(keys[1], 0.2, shown.shape)
-        variant = model.variant("bias_aware", design)
-        posterior = laplace(parameters, Comparisons(shown, shown / 2), design, Prior(), variant)
-        view = View(
-            design=design,
-            posterior=posterior,
-            covariance=posterior.covariance(),
-            membership=jnp.full(design.n_contents, k / design.n_contents),
-            probability=jax.nn.sigmoid(model.logits(parameters, design)),
-            shown=shown,
-            available=(shown == 0) & ~jnp.eye(n, dtype=bool),
-            priority=jax.random.permutation(keys[2], 1.0 * jnp.arange(design.n_contents)),
-            k=k,
-        )
-        score = jnp.asarray(rule.score(view, keys[3]))
-    name = getattr(rule.score, "__name__", "rule")
-    if score.shape != (n, n):
-        raise ValueError(f"{name} must return scores [{n}, {n}], got shape {score.shape}")
+        task = Task.build(pool, shown)
+        state = init(keys[2], task, loop)
+        state = dataclasses.replace(state, comparisons=Comparisons(shown, shown / 2))
+        score = jnp.asarray(rule.score(look(state, task, loop), keys[3]))
+    _check_shape(rule, score, n)
     if not bool(jnp.isfinite(score).all()):
+        name = getattr(rule.score, "__name__", "rule")
         raise ValueError(f"{name} returned a score that is not finite on a trial problem")
+
+
+def _check_shape(rule: Rule, score: Array, n: int) -> None:
+    if jnp.shape(score) != (n, n):
+        name = getattr(rule.score, "__name__", "rule")
+        raise ValueError(f"{name} must return scores [{n}, {n}], got shape {jnp.shape(score)}")

@@ -46,7 +46,9 @@ class View:
     probability: Float[Array, "N N"]
     """P(first wins) of the fitted model, in the order shown."""
     shown: Float[Array, "N N"]
-    """How often each ordered pair has been asked."""
+    """How often each ordered pair has been asked, the picks since the refit included."""
+    wins: Float[Array, "N N"]
+    """How often the first shown then won, likewise."""
     available: Bool[Array, "N N"]
     """Which ordered pairs may be asked."""
     priority: Float[Array, " M"]
@@ -132,7 +134,8 @@ def contrast(q: Float[Array, "P P"], design: Design) -> Float[Array, "N N"]:
 
 
 def prefer(chosen: Bool[Array, "N N"], score: Float[Array, "N N"]) -> Float[Array, "N N"]:
-    """Put every pair that is not chosen below every pair that is."""
+    """Put every pair that is not chosen below every pair that is, if there is one."""
+    chosen |= ~chosen.any()
     return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)
 
 
@@ -171,17 +174,20 @@ def round_robin(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     first less often."""
     first, second = view.shown.sum(1), view.shown.sum(0)
     times = first + second
+    times = times - jnp.where(view.design.item_mask, times, jnp.inf).min()
     pair = view.shown + view.shown.T
     surplus = first - second
     order = surplus - surplus[:, None]
-    # Terms below 1 and below the least step of the term before, so that they only break ties.
-    return -(times[:, None] + times) + 0.5 / (1 + pair) + 0.01 * order / (1 + jnp.abs(order))
+    # The second term is below 1, the step of the first; the third is below the second's as long
+    # as no pair has been asked twenty times.
+    return -(times[:, None] + times) + 0.5 / (1 + pair) + 1e-3 * order / (1 + jnp.abs(order))
 
 
 def thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Draw qualities from the posterior and contest the sampled boundary: of the pairs that it
-    separates the closest, at first the k-th against the next. Either order, by the tie-break; a
-    new draw at every pick; an exhausted pair gives way to the next closest."""
+    separates the closest, at first the k-th against the next. A new draw at every pick; either
+    order, drawn by the tie-break; an exhausted pair gives way to the next closest, and where pairs
+    do not exhaust they may be asked again."""
     quality = view.draw(key)
     top = view.is_top(quality)
     each = view.design.of_items(quality)
@@ -190,8 +196,9 @@ def thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 def lucb(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """The weakest lower bound inside the estimated top k against the strongest upper bound
-    outside, theta -+ 2 posterior standard deviations. Either order, by the tie-break; an
-    exhausted pair gives way to the next largest sum of the two bounds' overlap."""
+    outside, theta -+ 2 posterior standard deviations. Either order, drawn by the tie-break at
+    every pick; an exhausted pair gives way to that of the next largest overlap of bounds, and where
+    pairs do not exhaust the same is asked until the refit."""
     theta = view.posterior.mean.theta
     top = view.is_top(theta)
     half = LUCB_WIDTH * jnp.sqrt(jnp.diag(view.quality_covariance()))
@@ -214,11 +221,12 @@ def top_two(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """One-step expected reduction of the membership entropy, nats, to first order in what the
-    verdict tells.
+    verdict tells and for a boundary linear in the qualities.
 
-    Content m is in the top k when u_m = theta_m - boundary > 0, with the boundary taken to be the
-    mean of the contents weighted by p (1 - p). A verdict with Fisher information w about the logit
-    z' beta tells of u_m as much as would lower its variance by
+    Content m is in the top k when u_m = theta_m - boundary > 0. The boundary, which is the k-th
+    order statistic of the others, is taken to be the mean quality weighted by p (1 - p). A verdict
+    with Fisher information w about the logit z' beta tells of u_m as much as would lower its
+    variance by
 
         v_m = w (Cov(u_m, z' beta))^2 / (1 + w Var(z' beta)),
 

@@ -95,15 +95,21 @@ def pairwise_agreement(
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
-def boundary_distance(quality: Float[Array, " M"], k: int) -> Int[Array, " M"]:
+def boundary_distance(
+    quality: Float[Array, " M"], k: int, mask: Bool[Array, " M"] | None = None
+) -> Int[Array, " M"]:
     """How many places each content is away from the boundary between the k-th and the next in
-    true quality: 0 for these two."""
+    true quality: 0 for these two. Padding stands behind all others."""
+    quality = quality if mask is None else jnp.where(mask, quality, -jnp.inf)
     rank = (quality > quality[:, None]).sum(1)
     return jnp.where(rank < k, k - 1 - rank, rank - k)
 
 
 def allocation(
-    counts: Float[Array, " M"], quality: Float[Array, " M"], k: int
+    counts: Float[Array, " M"],
+    quality: Float[Array, " M"],
+    k: int,
+    mask: Bool[Array, " M"] | None = None,
 ) -> Float[Array, " distances"]:
     """How a budget was spent: the share of all showings that went to the contents at each
     distance from the boundary (`boundary_distance`).
@@ -112,12 +118,14 @@ def allocation(
       counts: [M] how often each content was shown, first or second.
       quality: [M] true quality, without ties.
       k: 1..M-1.
+      mask: [M] real contents, default all.
 
     Returns:
-      [max(k, M - k)], summing to 1; NaN where nothing was shown. Spent evenly it is 2/M up to
-      distance min(k, M - k) - 1 and 1/M beyond.
+      [max(k, M - k)], summing to 1; NaN where nothing was shown. Spent evenly over M real contents
+      it is 2/M up to distance min(k, M - k) - 1 and 1/M beyond.
     """
     m = len(quality)
-    distance = boundary_distance(quality, k)
+    counts = counts if mask is None else jnp.where(mask, counts, 0)
+    distance = boundary_distance(quality, k, mask)
     at = distance == jnp.arange(max(k, m - k))[:, None]
     return jnp.where(at, counts, 0).sum(1) / counts.sum()

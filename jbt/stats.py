@@ -55,7 +55,7 @@ def mean_interval(
     """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high."""
     tail = (1 - level) / 2
     low, high = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
-    return np.nanmean(values, axis=-1), low, high
+    return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 
 def paired_permutation(
@@ -72,12 +72,12 @@ def paired_permutation(
       seed: of the drawn patterns.
 
     Returns:
-      [...]
+      [...], NaN where a difference is not finite.
     """
-    flat = differences.reshape(-1, differences.shape[-1])
+    flat = np.asarray(differences, np.float64).reshape(-1, differences.shape[-1])
     n = flat.shape[-1]
-    # Recalls are multiples of 1/k: sums that are equal must not differ by rounding.
-    observed = np.abs(flat.sum(-1)) - 1e-9 * (1 + np.abs(flat).sum(-1))
+    # Differences of recalls lie on a lattice, rounded to float32: equal sums count as equal.
+    observed = np.abs(flat.sum(-1)) - 1e-6 * np.abs(flat).sum(-1)
     as_extreme = np.zeros(len(flat))
     if 2**n <= resamples:
         patterns = 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
@@ -91,11 +91,13 @@ def paired_permutation(
             patterns = 2 * rng.integers(0, 2, (rows, n), np.int8) - 1
             as_extreme += (np.abs(patterns.astype(float) @ flat.T) >= observed).sum(0)
         p = (1 + as_extreme) / (1 + resamples)
+    p = np.where(np.isfinite(flat).all(-1), p, np.nan)
     return p.reshape(differences.shape[:-1])
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's step-down adjustment of p-values over the last axis, one family."""
+    """Holm's step-down adjustment of p-values over the last axis, one family. NaN stays NaN and
+    counts as one of the family."""
     p = np.asarray(p, float)
     order = np.argsort(p, axis=-1)
     m = p.shape[-1]
@@ -119,7 +121,8 @@ def small_study_power(
       seed: of the draws.
 
     Returns:
-      [F] shares of the studies; NaN for fewer than 5 `size` pools, too few to stand for all.
+      [F] shares of the studies, in either direction; NaN for fewer than 5 `size` pools, too few to
+      stand for all, and where a difference is not finite.
 
     Raises:
       ValueError: more than 12 pools a study.
@@ -132,7 +135,8 @@ def small_study_power(
     rng = np.random.default_rng([seed, n])
     drawn = np.stack([rng.choice(n, size, replace=False) for _ in range(replicates)])
     p = paired_permutation(differences[:, drawn], seed=seed)  # [F, replicates]
-    return (holm(p.T) < level).mean(0)
+    power = (holm(p.T) < level).mean(0)
+    return np.where(np.isfinite(differences).all(-1), power, np.nan)
 
 
 def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -212,7 +212,7 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
 
 def by_setting(ds: xr.Dataset, metric: str) -> dict[tuple[Any, ...], np.ndarray]:
     """Setting -> the metric [pools, axes], seeds averaged within the pool."""
-    values = ds[metric].values
+    values = ds[metric].values.astype(float)
     columns = [ds[name].values.tolist() for name in SETTING]
     rows: dict[tuple[Any, ...], list[int]] = {}
     for i, setting in enumerate(zip(*columns, strict=True)):
@@ -250,21 +250,29 @@ def rows(ds: xr.Dataset, s: Settings, paper: Paper) -> list[list[Any]]:
                 stats.mean_interval(share[setting][:, :, 0].T, seed=s.seed)
             ),
         }
+        comparable = field(setting, "judge") == "default" and is_default(s)
         which = tuple(field(setting, name) for name in ("model", "rule", "refit_every"))
         for b, budget in enumerate(s.budget):
             for name, numbers in quantities.items():
                 ours = [*numbers[:, b], *[None] * (3 - len(numbers))]
-                beside = paper.get((name, *which, budget))
-                beside = beside if field(setting, "judge") == "default" else None
-                out.append([*setting, budget, name, *ours, s.pools, beside])
+                beside = paper.get((name, *which, budget)) if comparable else None
+                known = int(np.isfinite(values[b]).sum())
+                out.append([*setting, budget, name, *ours, known, beside])
     return out
+
+
+def is_default(s: Settings) -> bool:
+    """Whether the pools and the judge are those that the paper's numbers are set beside."""
+    names = ("bias", "position", "sd", "n_items", "k", "lam", "lam_b")
+    return all(getattr(s, name) == getattr(Settings, name) for name in names)
 
 
 def compare(
     recall: Mapping[tuple[Any, ...], np.ndarray], s: Settings
 ) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
     """Each rule against the reference, for the same judge, model and refits: setting -> name ->
-    [estimate (low, high), budgets]. Corrected within each family at each budget."""
+    [estimate (low, high), budgets]. Corrected within each family, as far as it was run, at each
+    budget; a small study has as many acquisition seeds a pool as this one."""
     out = {}
     for reference, base in recall.items():
         if field(reference, "rule") != REFERENCE:

@@ -85,6 +85,19 @@ def test_padding_is_in_no_top_set():
         assert float(p.sum()) == pytest.approx(k, abs=1e-5)
 
 
+def test_a_posterior_that_is_not_finite_has_no_membership():
+    parameters = Parameters(jnp.zeros(3), jnp.zeros(0), jnp.zeros(()))
+    post = laplace.gaussian(parameters, -jnp.eye(4), jnp.ones(4, bool))
+    normals = membership.standard_normals(10, 4, "float32")
+    assert np.isnan(membership.membership(post, 1, jnp.ones(3, bool), normals)).all()
+
+
+def test_fewer_than_k_real_values():
+    values = jnp.array([[1.0, -jnp.inf], [2.0, 0.0], [-jnp.inf, -jnp.inf]])
+    for find in (membership.kth_largest, membership._bisect):
+        np.testing.assert_array_equal(find(values, 2), [1, -np.inf])
+
+
 def test_counts_samples_in_whole_chunks():
     for wanted in (1, 2, 7, 1500, 5000):
         chunks, p, pairs = membership.standard_normals(wanted, 3, "float32").shape

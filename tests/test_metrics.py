@@ -109,3 +109,7 @@ def test_allocation_by_distance_from_the_boundary():
     np.testing.assert_allclose(shares, np.array([13, 3, 4]) / 20, rtol=1e-6)
     np.testing.assert_allclose(metrics.allocation(jnp.ones(5), quality, 2), [0.4, 0.4, 0.2])
     assert np.isnan(metrics.allocation(jnp.zeros(5), quality, 2)).all()
+    padded = jnp.array([0.1, 3.0, 0.0, 1.0, -2.0, 2.0])
+    mask = jnp.array([True, True, False, True, True, True])
+    with_padding = metrics.allocation(jnp.insert(counts, 2, 7.0), padded, 2, mask)
+    np.testing.assert_allclose(with_padding, np.array([13, 3, 4, 0]) / 20, rtol=1e-6)

@@ -84,6 +84,23 @@ def test_exact_permutation_is_scipys():
     np.testing.assert_allclose(stats.paired_permutation(d, seed=0), expected)
 
 
+def test_float32_recalls_are_counted_on_their_lattice():
+    """Against integers: rounding must neither add to the extreme patterns nor take away."""
+    rng = np.random.default_rng(5)
+    eighths = rng.integers(-8, 12, (40, 10))
+    d = (eighths / 40).astype(np.float32)
+    patterns = 2 * ((np.arange(1024)[:, None] >> np.arange(10)) & 1) - 1
+    expected = (np.abs(patterns @ eighths.T) >= np.abs(eighths.sum(1))).mean(0)
+    np.testing.assert_allclose(stats.paired_permutation(d, seed=0), expected)
+
+
+def test_an_undefined_difference_is_not_significant():
+    d = np.zeros((2, 30))
+    d[1, 4] = np.nan
+    np.testing.assert_array_equal(stats.paired_permutation(d, seed=0), [1, np.nan])
+    np.testing.assert_array_equal(stats.holm(np.array([0.01, np.nan])), [0.02, np.nan])
+
+
 def test_the_smallest_exact_p():
     for n in (3, 5, 10):
         p = stats.paired_permutation(np.linspace(0.1, 1, n), seed=0)

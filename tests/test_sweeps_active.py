@@ -59,9 +59,24 @@ def test_the_table_averages_seeds_and_pairs_pools():
     assert synergy.estimate == pytest.approx(0.025, abs=0.01)
     # No rule of ours exceeds the full data in these numbers; the largest of 110 means would.
     above = table[table.quantity == "recall_above_full_data"]
-    assert len(above) == 7
+    assert len(above) == 9
     assert (above.ci_low < 0.004).all()
     assert table[(table.judge != "default") & table.paper.notna()].empty
+
+
+def test_all_groups_report_on_the_same_budgets():
+    """Whatever R is: they go into one array."""
+    for sweep, module in (
+        (SMALL, acquisition),
+        (stochastic_judge.PRESETS["full"], stochastic_judge),
+    ):
+        axes = [g.axes for g in module.groups(sweep)]
+        assert all(a == axes[0] for a in axes)
+
+
+def test_the_papers_numbers_stand_beside_its_scenario_alone():
+    s = dataclasses.replace(SMALL, k=4)
+    assert acquisition.table(invented(s, 0.05), s).paper.isna().all()
 
 
 def test_uncertain_pairs_decide_the_discrimination():
@@ -120,7 +135,7 @@ def test_metrics_with_axes_are_saved_with_their_coordinates(tmp_path):
 
     def group(name, a, axes):
         conditions = {"a": np.array(a)}
-        return study.Group(name, experiment, conditions, conditions, 4, 5, axes=axes)
+        return study.Group(name, experiment, conditions, {"a": a}, 4, 5, axes=axes)
 
     def sweep(*groups):
         return study.Sweep(

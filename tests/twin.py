@@ -57,7 +57,8 @@ def scores(rule, x, beta, covariance, p, shown, priority, k):
         times, lead = first + second, first - second
         before = lead - lead[:, None]
         once = 0.5 / (1 + shown + shown.T)
-        return -times[:, None] - times + once + 0.01 * before / (1 + np.abs(before))
+        more = times - times.min()
+        return -more[:, None] - more + once + 1e-3 * before / (1 + np.abs(before))
     if rule == "lucb":
         theta, half = beta[:n], 2 * np.sqrt(np.diag(covariance)[:n])
         ahead = sorted(range(n), key=lambda m: (-round(theta[m], 9), -priority[m]))
@@ -77,16 +78,27 @@ def scores(rule, x, beta, covariance, p, shown, priority, k):
     raise ValueError(rule)
 
 
+def rank_of_tie(number, salt, n):
+    """A pair's place among tied ones: its number and the pick's salt, hashed (MurmurHash3's
+    finaliser), over the number itself."""
+    h, word = number ^ salt, 2**32 - 1
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & word
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & word
+    h = h ^ (h >> 16)
+    bits = (n * n - 1).bit_length()
+    return (h >> bits << bits) + number
+
+
 def run(rule, fresh, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state):
     """Queries [(first, second, won)] of the frozen protocol.
 
-    `table` [pairs, P] of normals; `state` the run's shuffle, signs, priority and order.
+    `table` [pairs, P] of normals; `state` the run's shuffle, signs, priority, and salts of ties.
     """
     n = len(x)
     precision = np.r_[np.full(n, lam), lam_b, lam_b]
     free = np.r_[np.ones(n, bool), free, free]
     rows, won, queries = [], [], []
-    shown, order = np.zeros((n, n)), list(state.order)
+    shown = np.zeros((n, n))
     while len(queries) < budget:
         z, y = np.array(rows).reshape(-1, n + 2), np.array(won)
         beta = fit(z, y, precision, free)
@@ -104,7 +116,8 @@ def run(rule, fresh, *, x, answers, free, lam, lam_b, k, refit_every, budget, ta
             open_pairs = [(i, j) for i in range(n) for j in range(n) if i != j and not shown[i, j]]
             best = max(score[pair] for pair in open_pairs)
             tied = [q for q in open_pairs if score[q] >= best - 1e-9 * abs(best)]
-            i, j = max(tied, key=lambda q: order.index(q[0] * n + q[1]))
+            salt = int(state.salts[len(queries)])
+            i, j = max(tied, key=lambda q: rank_of_tie(q[0] * n + q[1], salt, n))
             row = np.zeros(n + 2)
             row[i], row[j], row[n], row[n + 1] = 1, -1, x[i] - x[j], 1
             rows.append(row)

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import twin
+from jax.scipy.special import xlogy
 from scipy.special import entr
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
 from jbt import judges, metrics, model, pools
 from jbt.acquisition import Loop, Rule, Task, init, loop, reports, rules, run, step
 from jbt.acquisition.loop import look
 from jbt.fit import fit_map
 from jbt.laplace import laplace
-from jbt.membership import standard_normals
+from jbt.membership import membership, standard_normals
 from jbt.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Prior, Variant
 
@@ -140,13 +141,13 @@ def view_of(seed, kind="plain", k=2):
     comparisons = Comparisons.build(shown, shown * rng.integers(0, 2, (n, n)))
     mode, posterior, covariance, probability = fitted(comparisons, design)
     real = np.asarray(design.content_mask())
-    membership = np.where(real, rng.dirichlet(np.ones(m)), 0)
-    membership = membership * k / membership.sum()
+    share = np.where(real, rng.dirichlet(np.ones(m)), 0)
+    share = share * k / share.sum()
     return rules.View(
         design=design,
         posterior=posterior,
         covariance=covariance,
-        membership=jnp.asarray(np.clip(membership, 0, 1)),
+        membership=jnp.asarray(np.clip(share, 0, 1)),
         probability=probability,
         shown=comparisons.shown,
         wins=comparisons.wins,
@@ -330,6 +331,37 @@ def test_entropy_falls_by_the_first_order_formula(x64):
         exact = entr(p) + entr(1 - p) - weights @ (entr(after) + entr(1 - after))
         formula = v * norm.pdf(norm.ppf(p)) ** 2 / (2 * s * s * p * (1 - p))
         assert exact == pytest.approx(formula, rel=2e-3)
+
+
+def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
+    """Against both verdicts of every pair, refitted and resampled."""
+    normals = standard_normals(20_000, 10, "float64")
+    correlations = []
+    for seed in range(5):
+        view = view_of(seed)
+        d, mask = view.design, jnp.ones(7, bool)
+        variant = model.variant("bias_aware", d)
+
+        @jax.jit
+        @jax.vmap
+        def entropy_after(extra, won, view=view, variant=variant, mask=mask):
+            comparisons = Comparisons(view.shown + extra, view.wins + extra * won)
+            mode = fit_map(comparisons, view.design, Prior(), variant).parameters
+            posterior = laplace(mode, comparisons, view.design, Prior(), variant)
+            p = membership(posterior, view.k, mask, normals)
+            return jnp.sum(-xlogy(p, p) - xlogy(1 - p, 1 - p)), p
+
+        i, j = np.nonzero(~np.eye(7, dtype=bool))
+        extra = np.zeros((42, 7, 7))
+        extra[np.arange(42), i, j] = 1
+        (now,), (p_now,) = entropy_after(jnp.zeros((1, 7, 7)), jnp.zeros(1))
+        lost, won = (np.asarray(entropy_after(extra, jnp.full(42, y))[0]) for y in (0.0, 1.0))
+        q = np.asarray(view.probability)[i, j]
+        truth = float(now) - (q * won + (1 - q) * lost)
+        here = rules.View(**{**vars(view), "membership": p_now})
+        score = np.asarray(rules.entropy_reduction(here, jax.random.key(0)))[i, j]
+        correlations.append(spearmanr(score, truth).statistic)
+    assert np.mean(correlations) > 0.8, correlations
 
 
 def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):

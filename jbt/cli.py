@@ -58,7 +58,8 @@ def sweep(argv: list[str]) -> int:
     """`jbt sweep NAME ...` is `python -m sweeps.NAME ...`."""
     import sweeps
 
-    names = sorted(m.name for m in pkgutil.iter_modules(sweeps.__path__))
+    every = (m.name for m in pkgutil.iter_modules(sweeps.__path__))
+    names = sorted(name for name in every if not name.startswith("_"))
     if not argv or argv[0] in ("--help", "-h"):
         print("sweeps: " + ", ".join(names))
         return 0

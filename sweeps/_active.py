@@ -181,8 +181,10 @@ def group(
 
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    for name in ("sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+    for name in ("sd", "lam", "lam_b", "discrimination"):
+        value = getattr(s, name, None)
+        if value is not None:
+            check_positive(name, value)
     for name in ("bias", "position"):
         if not np.isfinite(getattr(s, name)):
             raise ValueError(f"{name} must be finite, got {getattr(s, name)}")
@@ -191,7 +193,8 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     if s.n_seeds < 1:
         raise ValueError(f"n_seeds must be at least 1, got {s.n_seeds}")
     if not s.budget or list(s.budget) != sorted(set(s.budget)):
-        raise ValueError(f"budget must be an increasing list, got {' '.join(map(str, s.budget))}")
+        given = " ".join(map(str, s.budget)) or "nothing"
+        raise ValueError(f"budget must be an increasing list, got {given}")
     if REFERENCE not in s.rule:
         raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
     if len(set(s.rule)) < len(s.rule):
@@ -264,7 +267,8 @@ def rows(ds: xr.Dataset, s: Settings, paper: Paper) -> list[list[Any]]:
 def is_default(s: Settings) -> bool:
     """Whether the pools and the judge are those that the paper's numbers are set beside."""
     names = ("bias", "position", "sd", "n_items", "k", "lam", "lam_b")
-    return all(getattr(s, name) == getattr(Settings, name) for name in names)
+    names += tuple(n for n in ("discrimination", "uncertain") if hasattr(s, n))
+    return all(getattr(s, name) == getattr(type(s), name) for name in names)
 
 
 def compare(

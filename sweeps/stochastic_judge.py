@@ -48,7 +48,8 @@ class Settings(active.Settings):
     uncertain: float = PAPER_UNCERTAIN
     """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination follows."""
     discrimination: float | None = None
-    """Factor on quality in the judge's logits (pure number); default by `uncertain`."""
+    """Factor on quality in the judge's logits (pure number); default by `uncertain`, which is not
+    looked at if this is given."""
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
 
@@ -119,7 +120,8 @@ def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
     uncertain = stats.mean_interval(ds["uncertain"].values[0], seed=s.seed)
     judge: list[Any] = [PROTOCOL, "default", s.bias, s.position, discrimination_of(s)]
     share = [*judge, None, None, None, None, "uncertain_pairs", *map(float, uncertain), s.pools]
-    return study.tidy_table(active.LEADING, [[*share, PAPER_UNCERTAIN], *rows])
+    paper = PAPER_UNCERTAIN if active.is_default(s) else None
+    return study.tidy_table(active.LEADING, [[*share, paper], *rows])
 
 
 SHOWN = (
@@ -138,8 +140,12 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
     fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
-    for ax, refit_every in zip(np.atleast_1d(axes), s.refit_every, strict=True):
+    axes = np.atleast_1d(axes)
+    for ax, refit_every in zip(axes, s.refit_every, strict=True):
         draw_curves(ax, ds, table, s, refit_every)
+    for ax in axes[1:]:
+        ax.sharey(axes[0])
+    axes[0].autoscale(axis="y")
     return fig
 
 
@@ -157,9 +163,8 @@ def draw_curves(
     mine = table[(table.rule == active.REFERENCE) & (table.refit_every == refit_every)]
     mine = mine[(mine.quantity == "recall") & mine.paper.notna()]
     if len(mine):
-        vermilion = plots.COLOURS["vermilion"]
         label = f"paper, {active.REFERENCE} (its own judge)"
-        ax.plot(mine.budget, mine.paper, "x", color=vermilion, label=label)
+        ax.plot(mine.budget, mine.paper, "x", color=plots.COLOURS["black"], label=label)
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Fresh verdicts, refit after every {refit_every}, {s.pools:,} pools (95 %)")

@@ -527,7 +527,9 @@ def test_bad_input():
         Loop(protocol="cached")
     with pytest.raises(ValueError, match="budget must be at least refit_every = 8, got 7"):
         run(key, task, Loop(k=K), 7)
-    with pytest.raises(ValueError, match=r"56 ordered pairs.* a budget of 57 needs the stochastic"):
+    with pytest.raises(
+        ValueError, match=r"56 ordered pairs.* a budget of 57 needs a judge that may"
+    ):
         run(key, task, Loop(k=K), (16, 57))
     with pytest.raises(ValueError, match=r"k must lie in 1\.\.7, got 8"):
         run(key, task, Loop(k=8), 16)
@@ -540,8 +542,23 @@ def test_bad_input():
     # Also where everything is being traced.
     with pytest.raises(ValueError, match="undefined returned a score that is not finite"):
         jax.jit(lambda t: run(key, t, Loop(undefined, k=K), 16).recall)(task)
+    with pytest.raises(ValueError, match="budget must be one or more whole numbers"):
+        reports((), 8)
+    pool = Pool(task.quality, task.design)
+    with pytest.raises(ValueError, match=r"answers must be \[8, 8\], got shape \(5, 5\)"):
+        Task.build(pool, jnp.ones((5, 5)))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Task.build(pool, 2 * jnp.ones((8, 8)))
     with pytest.raises(ValueError, match="unknown model"):
         Task.build(Pool(task.quality, task.design), task.answers, model_name="fancy")
+
+
+def test_a_rule_may_say_anything_of_pairs_that_are_not_available():
+    def masked(view, key):
+        return jnp.where(view.available, view.probability, -jnp.inf)
+
+    trace = run(jax.random.key(1), binary_task(jax.random.key(3)), Loop(masked, K, R), 8)
+    assert (np.asarray(trace.status) == 0).all()
 
 
 def test_reports_list_every_refit_and_every_budget():

@@ -75,8 +75,9 @@ def test_all_groups_report_on_the_same_budgets():
 
 
 def test_the_papers_numbers_stand_beside_its_scenario_alone():
-    s = dataclasses.replace(SMALL, k=4)
-    assert acquisition.table(invented(s, 0.05), s).paper.isna().all()
+    for other in ({"k": 4}, {"discrimination": 0.1}):
+        s = dataclasses.replace(SMALL, **other)
+        assert acquisition.table(invented(s, 0.05), s).paper.isna().all()
 
 
 def test_uncertain_pairs_decide_the_discrimination():
@@ -109,6 +110,7 @@ def test_uncertain_pairs_decide_the_discrimination():
         (["--n-items", "3"], "n_items must be at least 4"),
         (["--sd", "-1"], "sd must be finite and above 0"),
         (["--bias", "nan"], "bias must be finite"),
+        (["--discrimination", "nan"], "discrimination must be finite and above 0"),
     ],
 )
 def test_bad_settings(tmp_path, capsys, options, message):

@@ -19,6 +19,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from jbt import judges, metrics, model, runtime
@@ -99,10 +100,18 @@ class Task:
         """A task from a pool and its judge: `judges.frozen_draw` or `frozen_argmax` for the frozen
         protocol, `judges.verdict_probability` for the stochastic one.
 
+        In the frozen protocol answers strictly between 0 and 1 would be drawn when asked for, so
+        that runs that share a judge would not share its verdicts: draw them first.
+
         Raises:
-          ValueError: unknown model.
+          ValueError: unknown model; answers of another shape, or outside 0..1 (NaN passes).
         """
         design = pool.design
+        n = design.n_items
+        if answers.shape != (n, n):
+            raise ValueError(f"answers must be [{n}, {n}], got shape {answers.shape}")
+        if not isinstance(answers, Tracer) and bool(((answers < 0) | (answers > 1)).any()):
+            raise ValueError("answers must be probabilities, between 0 and 1")
         prior = Prior() if prior is None else prior
         answers = answers.astype(design.dtype)
         return cls(pool.quality, design, answers, prior, model.variant(model_name, design))
@@ -155,8 +164,14 @@ class Trace:
 
 
 def reports(budget: int | Sequence[int], refit_every: int) -> np.ndarray:
-    """The budgets a run reports on: every refit up to the largest budget, and each budget."""
-    asked = np.atleast_1d(np.asarray(budget, np.int64))
+    """The budgets a run reports on: every refit up to the largest budget, and each budget.
+
+    Raises:
+      ValueError: no budget, or one that is no whole number.
+    """
+    asked = np.atleast_1d(np.asarray(budget))
+    if not asked.size or not np.issubdtype(asked.dtype, np.integer):
+        raise ValueError(f"budget must be one or more whole numbers, got {budget}")
     every = np.arange(refit_every, asked.max() + 1, refit_every, dtype=np.int64)
     return np.union1d(every, asked)
 
@@ -177,7 +192,7 @@ def run(
         that is no multiple of R gets a refit for the report alone.
 
     Returns:
-      A `Trace`. Once all pairs of a padded pool are asked, nothing more is.
+      A `Trace`; look at its `status`. Once all pairs of a padded pool are asked, nothing more is.
 
     Raises:
       ValueError: a budget below R or beyond the pairs there are (frozen), k out of range, a
@@ -404,7 +419,7 @@ def check(design: Design, loop: Loop, budgets: np.ndarray) -> None:
     if loop.protocol == "frozen" and asked > n * (n - 1):
         raise ValueError(
             f"{n} items have {n * (n - 1)} ordered pairs, each asked at most once: "
-            f"a budget of {asked} needs the stochastic protocol"
+            f"a budget of {asked} needs a judge that may be asked again (stochastic)"
         )
     rule = rules.resolve(loop.rule)
     if rule in rules.RULES.values():
@@ -429,9 +444,10 @@ def _try(rule: Rule, loop: Loop, n: int, m: int | None, n_covariates: int, dtype
         task = Task.build(pool, shown)
         state = init(keys[2], task, loop)
         state = dataclasses.replace(state, comparisons=Comparisons(shown, shown / 2))
-        score = jnp.asarray(rule.score(look(state, task, loop), keys[3]))
+        view = look(state, task, loop)
+        score = rule.score(view, keys[3])
     _check_shape(rule, score, n)
-    if not bool(jnp.isfinite(score).all()):
+    if not bool((jnp.isfinite(score) | ~view.available).all()):
         name = getattr(rule.score, "__name__", "rule")
         raise ValueError(f"{name} returned a score that is not finite on a trial problem")
 

@@ -4,7 +4,7 @@ A rule is a function of a read-only `View` and a key that scores every ordered p
 asks the available pair of highest score, ties broken by a seeded permutation. To add one:
 
     def widest(view, key):                      # ask where the qualities differ least surely
-        return view.difference_variance()       # [N, N], finite
+        return view.difference_variance()       # [N, N], finite where view.available
 
     run(key, task, Loop(rule=widest), budget=120)
 

@@ -11,13 +11,23 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
 def test_the_example_in_the_readme():
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example, _ = EXAMPLES
     promised = [float(v) for v in re.findall(r"about ([\d., ]+)", example)[0].split(", ")]
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
     assert names["recall"].shape == (2000, 3)
     assert names["recall"].mean(0) == pytest.approx(promised, abs=0.01)
+
+
+def test_the_example_of_a_rule_of_your_own():
+    names: dict = {}
+    exec(compile(EXAMPLES[1], "README.md", "exec"), names)
+    assert names["trace"].recall.shape == (15,)
+    assert (names["trace"].status == 0).all()
 
 
 def test_ci_runs_the_readme_s_test_command():

@@ -351,7 +351,7 @@ def choose(
     n = score.shape[0]
     low = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
     number = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n)
-    code = (scramble(number ^ salt) & ~low) | number
+    code: Array = (scramble(number ^ salt) & ~low) | number
     at = jnp.where(near, code, 0).max()
     pair = (at & low).astype(jnp.int32)
     return pair // n, pair % n, at > 0

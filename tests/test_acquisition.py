@@ -71,7 +71,7 @@ def salt_of(key, time):
     return jax.random.bits(for_ties, (), jnp.uint32)
 
 
-def test_the_twin_picks_the_same_pairs(x64):
+def test_the_twin_picks_the_same_pairs(x64, same_key_again):
     """Every deterministic rule, 50 frozen pools, naive and bias-aware inside."""
     samples = 200
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(1), i))(jnp.arange(50))
@@ -202,7 +202,7 @@ def test_contract_of_a_score(name, x64, same_key_again):
 @pytest.mark.parametrize(
     ("fresh", "protocol"), [(False, "frozen"), (True, "frozen"), (False, "stochastic")]
 )
-def test_contract_of_a_run(fresh, protocol):
+def test_contract_of_a_run(fresh, protocol, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are
     asked; same key, same choice, whatever runs beside it."""
     n, real = 5, 4

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 
 import jax
@@ -426,9 +425,12 @@ def check(design: Design, loop: Loop, budgets: np.ndarray) -> None:
         return
     # In a thread of its own, as this one may be in the middle of tracing.
     m = None if design.content is None else design.n_contents
-    with ThreadPoolExecutor(1) as thread, suppress(jax.errors.UnexpectedTracerError):
-        # A rule that uses a value traced elsewhere cannot be tried outside that trace.
-        thread.submit(_try, rule, loop, n, m, design.n_covariates, str(design.dtype)).result()
+    with ThreadPoolExecutor(1) as thread:
+        sizes = (n, m, design.n_covariates, str(design.dtype))
+        error = thread.submit(_try, rule, loop, *sizes).exception()
+    # A rule that uses a value traced elsewhere cannot be tried outside that trace.
+    if error is not None and "Tracer" not in f"{type(error).__name__} {error}":
+        raise error
 
 
 def _try(rule: Rule, loop: Loop, n: int, m: int | None, n_covariates: int, dtype: str) -> None:

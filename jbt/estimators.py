@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from jaxtyping import Array, Float
+
 from jbt import model
 from jbt.fit import fit_map
-from jbt.types import Comparisons, Design, Fit, Prior
+from jbt.types import Comparisons, Design, Fit, Parameters, Prior
 
 
 def naive(comparisons: Comparisons, design: Design, prior: Prior) -> Fit:
@@ -20,3 +24,14 @@ def bias_aware(comparisons: Comparisons, design: Design, prior: Prior) -> Fit:
 
 
 ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
+
+
+def with_bias(comparisons: Comparisons, design: Design, prior: Prior, c: Float[Array, " D"]) -> Fit:
+    """Quality and position by MAP, the bias coefficients being known from elsewhere: from
+    `identifiability.estimate_bias`, say, or from another pool of the same judge.
+
+    Args:
+      c: [D] logits per unit of each covariate.
+    """
+    known = dataclasses.replace(Parameters.zeros(design), c=c)
+    return fit_map(comparisons, design, prior, model.variant("position", design), start=known)

@@ -1,10 +1,152 @@
-"""What the comparisons made cannot tell."""
+"""What the comparisons made can tell, and what they cannot.
+
+A direction of the parameters along which no logit of a comparison made changes is a null direction
+of the design matrix: the likelihood is flat along it, and the prior chooses. Whether a coefficient
+c is touched by one is settled by the design alone (`null_space`, `rank`, `prior_selected`). How
+much the verdicts say about c is measured by its profile log-likelihood, the maximum over all other
+parameters at fixed c (`profile`), and where that has a single top, by the estimate there
+(`estimate_bias`). Both work on (theta, c, kappa) as they stand, without a prior and in float64.
+
+c is identified exactly if some cycle of comparisons changes the covariate without changing the
+contents shown: two renderings of one content, linked by a chain of comparisons. Comparisons in
+one order alone, between renderings whose covariates always differ by the same amount, tell c plus
+kappa and not c.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
 
-from jbt.types import Design
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int
+
+from jbt import model
+from jbt.fit import FLAT, RIDGE, fit_supremum, information_at_even_odds, information_scale
+from jbt.types import (
+    Comparisons,
+    Design,
+    Parameters,
+    ScalarLike,
+    Status,
+    Variant,
+    container,
+)
+
+NULL = 1e-6
+"""Singular values of the design matrix (covariates in standard deviations) below this share of the
+largest count as zero, and so does a covariate's remainder of this share."""
+
+
+# --- the design matrix of the comparisons made, in NumPy
+
+
+def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
+    """The design matrix of the comparisons made: z_ij = (e_a(i) - e_a(j), x_i - x_j, 1), one row for
+    each ordered pair that was shown. Explicit and large: for checks, not for fits.
+
+    Args:
+      design: one pool, float64.
+      shown: [N, N] how often each ordered pair was shown.
+
+    Returns:
+      [pairs, P], columns (theta, c, kappa).
+    """
+    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
+    i, j = np.nonzero(shown)
+    return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """The directions the comparisons made are silent about."""
+
+    rank: int
+    """Of the design matrix."""
+    n_columns: int
+    """Contents of the pool, covariates and position."""
+    directions: np.ndarray
+    """[nullity, P] a basis, in the order (theta, c, kappa)."""
+    names: tuple[str, ...]
+    """What each direction does."""
+
+    @property
+    def nullity(self) -> int:
+        return len(self.names)
+
+
+def null_space(
+    design: Design, shown: np.ndarray, covariates: Sequence[str] | None = None
+) -> NullSpace:
+    """A basis of the null space of the comparisons made, whose directions have names.
+
+    First the constants of the contents that comparisons link. Then each of c_1 ... c_D, kappa whose
+    column is a combination of the columns before it: the amounts that undo a change of it.
+
+    Args:
+      design: one pool, float64.
+      shown: [N, N] how often each ordered pair was shown.
+      covariates: their names, default x1 ... xD.
+
+    Raises:
+      ValueError: not one name for each covariate.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    n_contents, n_covariates = design.n_contents, design.n_covariates
+    if covariates is None:
+        covariates = [f"x{d + 1}" for d in range(n_covariates)]
+    if len(covariates) != n_covariates:
+        raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
+    real = np.flatnonzero(np.asarray(design.content_mask()))
+    z = comparison_matrix(design, shown)
+    linked = (z[:, real].T @ z[:, real]) != 0
+    n_islands, island = connected_components(linked, directed=False)
+
+    directions, names = [], []
+    for k in range(n_islands):
+        direction = np.zeros(z.shape[1])
+        direction[real[island == k]] = 1
+        directions.append(direction)
+        where = "every quality" if n_islands == 1 else _qualities(real[island == k])
+        names.append(f"adding 1 to {where}")
+
+    before = list(real)
+    coefficients = [*covariates, "position"]
+    for q, name in enumerate(coefficients, start=n_contents):
+        column = z[:, q]
+        # Of least norm: the constants, which change nothing, are left out.
+        amounts = np.linalg.lstsq(z[:, before], column, rcond=1e-12)[0]
+        if np.linalg.norm(column - z[:, before] @ amounts) > NULL * np.linalg.norm(column):
+            before.append(q)
+            continue
+        direction = np.zeros(z.shape[1])
+        direction[before], direction[q] = amounts, -1
+        directions.append(direction)
+        moved = np.abs(direction) > NULL * np.abs(amounts).max(initial=1e-300)
+        against = ["quality"] * bool(moved[:n_contents].any())
+        against += [
+            other for i, other in enumerate(coefficients[: q - n_contents], n_contents) if moved[i]
+        ]
+        if not against or not column.any():
+            names.append(f"changing the coefficient of {name}, in which no comparison differs")
+        elif against == ["quality"] and q < n_contents + n_covariates:
+            names.append(f"trading quality against {name}: theta + delta x, c - delta")
+        else:
+            names.append(f"trading {' and '.join(against)} against {name}")
+    rank = len(real) + n_covariates + 1 - len(names)
+    return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
+
+
+def _qualities(contents: np.ndarray) -> str:
+    some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
+    what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
+    return f"{what} {some}, which nothing compares with the others"
 
 
 def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
@@ -24,12 +166,12 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
     contents = np.asarray(design.content_mask())
     owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
     n_contents, n_covariates = design.n_contents, design.n_covariates
+    z = comparison_matrix(design, shown)
     spread = x[items].std(axis=0)
-    x = x / np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
-    i, j = np.nonzero(shown)
-    z = np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
+    scale = np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
+    z[:, n_contents:-1] /= scale
     values, vectors = np.linalg.eigh(z.T @ z)
-    null = vectors[:, values <= 1e-12 * max(values.max(), 1.0)]
+    null = vectors[:, values <= NULL**2 * max(values.max(), 1.0)]
 
     def moves(directions: np.ndarray) -> bool:
         return bool((np.abs(directions) > 1e-6).any())
@@ -42,6 +184,303 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
         "theta": moves(but_a_constant(theta[contents])),
         "c": n_covariates > 0 and moves(c),
         "kappa": moves(kappa),
-        "phi": moves(but_a_constant((owner @ theta + x @ c)[items])),
+        "phi": moves(but_a_constant((owner @ theta + (x / scale) @ c)[items])),
     }
     return tuple(name for name, is_silent in silent.items() if is_silent)
+
+
+# --- inside a batch
+
+
+def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
+    """Rank of the design matrix of the comparisons made, for use inside a batch; float64. The full
+    count of columns is that of the contents shown by real items, D and 1."""
+    _check_precision(design)
+    spread = _spread(design)
+    scaled = design.covariates / jnp.where(spread > 0, spread, 1)
+    design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
+    once = (shown > 0).astype(design.dtype)
+    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once / 2), design))
+    return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
+
+
+@container
+class Profile:
+    """Profile log-likelihood of one coefficient on a grid."""
+
+    grid: Float[Array, " G"]
+    """Values of c, logits per unit of the covariate."""
+    log_likelihood: Float[Array, " G"]
+    """Maximum over all other parameters, without a prior, nats."""
+    status: Int[Array, " G"]
+    """A `Status`: CONVERGED, NOT_CONVERGED, NOT_FINITE; COVARIATE_CONSTANT where the covariate does
+    not vary within the pool, so that there is nothing to profile."""
+
+    def range(self) -> Float[Array, ""]:
+        """Largest minus smallest, nats: the evidence the comparisons carry about c over this grid.
+        NaN where a point did not converge."""
+        good = (self.status == Status.CONVERGED) | (self.status == Status.COVARIATE_CONSTANT)
+        spread = self.log_likelihood.max() - self.log_likelihood.min()
+        return jnp.where(good.all(), spread, jnp.nan)
+
+
+def grid_around(
+    centre: ScalarLike, *, half_width: float = 1.0, points: int = 9
+) -> Float[Array, " G"]:
+    """The paper's grid: `points` values over [centre - half_width, centre + half_width], logits per
+    unit of the covariate."""
+    return centre + half_width * jnp.linspace(-1, 1, points, dtype=jnp.result_type(centre, float))
+
+
+def profile(
+    comparisons: Comparisons,
+    design: Design,
+    grid: Float[Array, " G"],
+    *,
+    covariate: int | Int[Array, ""] = 0,
+    variant: Variant | None = None,
+) -> Profile:
+    """Profile log-likelihood over one coefficient, the others maximised over at every grid point
+    [the paper's Section 5, "Restoring identifiability"].
+
+    Where an item always wins or loses, the maximum is a supremum at infinity; it is reached to
+    within 1e-9 nats all the same.
+
+    Args:
+      comparisons, design: one pool, float64.
+      grid: [G] values of c, logits per unit of the covariate.
+      covariate: which one, 0..D-1.
+      variant: free coefficients, default all; the profiled one is set by the grid.
+
+    Raises:
+      ValueError: an empty or not finite grid, no such covariate, float32.
+    """
+    _check_precision(design)
+    _check_covariate(design, covariate)
+    if grid.ndim != 1 or not grid.shape[0]:
+        raise ValueError(f"the grid must hold at least one value, got shape {grid.shape}")
+    if not isinstance(grid, Tracer) and not np.isfinite(np.asarray(grid)).all():
+        raise ValueError(f"the grid must be finite, got {np.asarray(grid)}")
+    others = _others(design, covariate, variant)
+    middle = grid[grid.shape[0] // 2]
+    # From one optimum to the others, which are near it but for the theta that c must be traded for.
+    first = _at(comparisons, design, others, covariate, middle, Parameters.zeros(design))
+
+    def point(value: Float[Array, ""]) -> tuple[Float[Array, ""], Int[Array, ""]]:
+        fit = _at(comparisons, design, others, covariate, value, first.parameters)
+        return -fit.objective, fit.status
+
+    log_likelihood, status = jax.vmap(point)(grid)
+    varies = _spread(design)[covariate] > 0
+    constant = ~varies & (status != Status.NOT_FINITE)
+    return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
+
+
+@container
+class BiasEstimate:
+    """What the comparisons alone say about one coefficient c. All NaN but `curvature` unless the
+    status is CONVERGED."""
+
+    c: Float[Array, ""]
+    """Maximum likelihood estimate, logits per unit of the covariate."""
+    status: Int[Array, ""]
+    """A `Status`: CONVERGED if the estimate exists; else FLAT, DISCONNECTED, SEPARATED,
+    COVARIATE_CONSTANT, NO_VERDICTS, NOT_CONVERGED or NOT_FINITE."""
+    curvature: Float[Array, ""]
+    """Minus the second derivative of the profile log-likelihood where it is highest, or as far as
+    it was followed, nats per squared unit of c: the information about c when all other parameters
+    are unknown."""
+    wald_low: Float[Array, ""]
+    wald_high: Float[Array, ""]
+    """c minus and plus z / sqrt(curvature)."""
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    """Where the profile has fallen by z^2 / 2 nats."""
+    parameters: Parameters
+    """All parameters at the supremum, defined whatever the status."""
+
+
+def estimate_bias(
+    comparisons: Comparisons,
+    design: Design,
+    *,
+    covariate: int | Int[Array, ""] = 0,
+    variant: Variant | None = None,
+    level: float = 0.95,
+) -> BiasEstimate:
+    """The prior-free estimate of one coefficient, with a Wald and a profile-likelihood interval.
+
+    It may exist where that of the qualities does not: an item that always wins has a quality at
+    infinity, and drops out of what is known about c.
+
+    Args:
+      comparisons, design: one pool, float64.
+      covariate: which one, 0..D-1.
+      variant: free coefficients, default all.
+      level: coverage of the intervals, in (0, 1).
+
+    Raises:
+      ValueError: no such covariate, level out of range, float32.
+    """
+    _check_precision(design)
+    _check_covariate(design, covariate)
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level}")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    if variant is None:
+        variant = model.variant("bias_aware", design)
+    others = _others(design, covariate, variant)
+    top = fit_supremum(comparisons, design, variant)
+    information = model.score_and_information(top.parameters, design, comparisons)[1]
+    curvature = _efficient(information, comparisons, design, others, covariate)
+    status = _existence(top.status, curvature, comparisons, design, others, covariate)
+
+    exists = status == Status.CONVERGED
+    c = top.parameters.c[covariate]
+    half = z / jnp.sqrt(jnp.where(exists, curvature, 1))
+
+    def fallen(c: Float[Array, ""], start: Parameters) -> tuple[Array, Array, Parameters]:
+        """Twice the fall of the profile from its top less z^2, and its slope."""
+        fit = _at(comparisons, design, others, covariate, c, start)
+        slope = -2 * model.score(fit.parameters, design, comparisons)[design.n_contents + covariate]
+        return 2 * (fit.objective - top.objective) - z**2, slope, fit.parameters
+
+    def end(begin: Float[Array, ""]) -> Float[Array, ""]:
+        """Newton's method. The fall is convex in c: after one step the iterates are outside and
+        come in monotonically."""
+
+        def step(s: tuple) -> tuple:
+            c, _, parameters, steps = s
+            excess, slope, parameters = fallen(c, parameters)
+            return (
+                jnp.where(jnp.abs(excess) > 1e-9, c - excess / slope, c),
+                excess,
+                parameters,
+                steps + 1,
+            )
+
+        def going(s: tuple) -> Bool[Array, ""]:
+            return exists & (jnp.abs(s[1]) > 1e-9) & (s[3] < 40)
+
+        first = (begin, jnp.asarray(jnp.inf, design.dtype), top.parameters, jnp.array(0))
+        c, excess, _, _ = jax.lax.while_loop(going, step, first)
+        return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
+
+    low, high = jax.vmap(end)(jnp.stack([c - half, c + half]))
+
+    def defined(value: Float[Array, ""]) -> Float[Array, ""]:
+        return jnp.where(exists, value, jnp.nan)
+
+    return BiasEstimate(
+        defined(c),
+        status,
+        curvature,
+        defined(c - half),
+        defined(c + half),
+        defined(low),
+        defined(high),
+        top.parameters,
+    )
+
+
+def _existence(
+    fit_status: Int[Array, ""],
+    curvature: Float[Array, ""],
+    comparisons: Comparisons,
+    design: Design,
+    others: Bool[Array, " P"],
+    covariate: int | Int[Array, ""],
+) -> Int[Array, ""]:
+    """Whether the profile of c has a single finite top, and if not, why."""
+    index = design.n_contents + covariate
+    items = design.item_mask
+
+    def least(made: Comparisons) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        even = information_at_even_odds(made, design.centred())
+        return _efficient(even, made, design, others, covariate), FLAT * even[index, index]
+
+    every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
+    made, threshold = least(comparisons)
+    possible, its_threshold = least(Comparisons(every, every / 2))
+    flat = made <= threshold
+    mendable = (possible > its_threshold) & ~_connected(comparisons.shown, items)
+    status = jnp.where(curvature <= threshold, Status.SEPARATED, fit_status)
+    silent = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
+    status = jnp.where(flat, silent, status)
+    constant = ~(_spread(design)[covariate] > 0)
+    status = jnp.where(constant, Status.COVARIATE_CONSTANT, status)
+    status = jnp.where(comparisons.shown.sum() == 0, Status.NO_VERDICTS, status)
+    return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
+
+
+def _efficient(
+    information: Float[Array, "P P"],
+    comparisons: Comparisons,
+    design: Design,
+    others: Bool[Array, " P"],
+    covariate: int | Int[Array, ""],
+) -> Float[Array, ""]:
+    """Information about c left when the other free parameters are unknown (Schur complement)."""
+    index, m = design.n_contents + covariate, design.n_contents
+    scale = information_scale(comparisons, design.centred(), others)
+    contents = design.content_mask()
+    gauge = scale[:m].max() / contents.sum() * (contents[:, None] & contents)
+    rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
+    rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
+    border = jnp.where(others, information[:, index], 0)
+    solved = jnp.linalg.solve(rest, border)
+    return information[index, index] - border @ solved
+
+
+def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Array, ""]:
+    """Whether chains of comparisons link all items."""
+    linked = (shown + shown.T > 0) | jnp.eye(len(items), dtype=bool)
+    reach = linked.astype(shown.dtype)
+    for _ in range(max(1, math.ceil(math.log2(len(items))))):
+        reach = (reach @ reach > 0).astype(shown.dtype)
+    return ((reach > 0) | ~(items[:, None] & items)).all()
+
+
+def _at(
+    comparisons: Comparisons,
+    design: Design,
+    others: Bool[Array, " P"],
+    covariate: int | Int[Array, ""],
+    value: Float[Array, ""],
+    start: Parameters,
+):
+    """Supremum of the likelihood with c fixed at `value`."""
+    m = design.n_contents
+    variant = Variant(others[m:-1], others[-1])
+    start = Parameters(start.theta, start.c.at[covariate].set(value), start.kappa)
+    return fit_supremum(comparisons, design, variant, start=start)
+
+
+def _others(
+    design: Design, covariate: int | Int[Array, ""], variant: Variant | None
+) -> Bool[Array, " P"]:
+    """Which parameters are free beside the profiled coefficient."""
+    variant = model.variant("bias_aware", design) if variant is None else variant
+    return model.free_mask(variant, design).at[design.n_contents + covariate].set(False)
+
+
+def _spread(design: Design) -> Float[Array, " D"]:
+    """Standard deviation of each covariate over the real items."""
+    items = design.item_mask[:, None]
+    x = design.centred().covariates
+    spread = jnp.sqrt((x**2).sum(0) / items.sum())
+    largest = jnp.where(items, jnp.abs(design.covariates), 0).max(0)
+    return jnp.where(spread > 1e-12 * largest, spread, 0)  # rounding of the mean is no variation
+
+
+def _check_precision(design: Design) -> None:
+    if design.dtype != jnp.float64:
+        raise ValueError(
+            f"the profile likelihood needs float64, got {design.dtype}: see jbt.runtime.precision"
+        )
+
+
+def _check_covariate(design: Design, covariate: int | Int[Array, ""]) -> None:
+    last = design.n_covariates - 1
+    if not isinstance(covariate, Tracer) and not 0 <= int(covariate) <= last:
+        raise ValueError(f"covariate must lie in 0..{last}, got {int(covariate)}")

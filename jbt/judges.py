@@ -35,6 +35,38 @@ def every_pair(pool: Pool) -> Float[Array, "N N"]:
     return (m[:, None] & m & ~jnp.eye(n, dtype=bool)).astype(pool.design.dtype)
 
 
+def within_contents(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of different renderings of the same content. They tell c
+    and kappa, and nothing about quality."""
+    d = pool.design
+    owner = jnp.arange(d.n_items) if d.content is None else d.content
+    return every_pair(pool) * (owner[:, None] == owner)
+
+
+def across_contents(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of items with different contents."""
+    return every_pair(pool) - within_contents(pool)
+
+
+def spread_evenly(
+    key: Key[Array, ""], pairs: Float[Array, "N N"], budget: ScalarLike
+) -> Float[Array, "N N"]:
+    """A budget of verdicts spread over some ordered pairs, as evenly as whole verdicts can be:
+    what is left after full rounds goes to pairs drawn without replacement.
+
+    Args:
+      key: PRNG key, consumed.
+      pairs: [N, N] above 0 for the pairs that may be shown.
+      budget: verdicts; may be traced. Nothing is shown where no pair may be.
+    """
+    allowed = pairs > 0
+    n = jnp.maximum(allowed.sum(), 1)
+    rounds = jnp.floor(budget / n)
+    lot = jnp.where(allowed, jax.random.uniform(key, pairs.shape), 2)
+    place = jnp.argsort(jnp.argsort(lot.ravel())).reshape(pairs.shape)
+    return jnp.where(allowed, rounds + (place < budget - rounds * n), 0).astype(pairs.dtype)
+
+
 def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:
     """A frozen oracle: one Bernoulli verdict of every ordered pair, to be asked for as often
     as one likes. True where the first shown wins. The uniforms depend on the key alone, so

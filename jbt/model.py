@@ -63,14 +63,14 @@ def log_likelihood(
 
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
     """Log-density of the Gaussian prior, nats, without its normalising constant [Eq. S1]."""
-    bias = (parameters.c**2).sum() + parameters.kappa**2
-    return -0.5 * (prior.lam * (parameters.theta**2).sum() + prior.lam_b * bias)
+    bias = jnp.append(parameters.c, parameters.kappa)
+    return -0.5 * (prior.lam * (parameters.theta**2).sum() + (prior.lam_b * bias**2).sum())
 
 
 def prior_precision(design: Design, prior: Prior) -> Float[Array, " P"]:
     """Diagonal of the prior's precision, in the order (theta, c, kappa)."""
     lam = jnp.full(design.n_contents, prior.lam, design.dtype)
-    lam_b = jnp.full(design.n_covariates + 1, prior.lam_b, design.dtype)
+    lam_b = jnp.broadcast_to(jnp.asarray(prior.lam_b, design.dtype), design.n_covariates + 1)
     return jnp.concatenate([lam, lam_b])
 
 

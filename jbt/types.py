@@ -81,6 +81,13 @@ class Status(IntEnum):
     """Set at the border: a covariate does not vary within the pool, so its c stays at 0."""
     NO_VERDICTS = 5
     """Set at the border: the pool has no valid verdict, so the estimate is the prior's mean."""
+    FLAT = 6
+    """One coefficient has no prior-free estimate: the comparisons made are silent about it, as
+    another parameter can undo any change of it."""
+    DISCONNECTED = 7
+    """As FLAT, but comparing items that no chain of comparisons links would break the silence."""
+    SEPARATED = 8
+    """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -271,8 +278,8 @@ class Prior:
 
     lam: ScalarLike = 1.0
     """Precision of quality, 1/logit^2."""
-    lam_b: ScalarLike = 0.1
-    """Precision of c and kappa, 1/tau^2."""
+    lam_b: ScalarLike | Float[Array, " D+1"] = 0.1
+    """Precision of c and kappa, 1/tau^2: one for all, or one for each of (c, kappa)."""
 
     def __post_init__(self) -> None:
         check_positive("lam", self.lam)

@@ -137,12 +137,16 @@ def fit_supremum(
         )
     _check(comparisons, design)
     design = design.centred()
+    # From where verdicts look settled already, a full step could overshoot beyond return.
+    careful = start is not None
     start = Parameters.zeros(design) if start is None else start
     scale = information_scale(comparisons, design, model.free_mask(variant, design))
     # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
     ridge = RIDGE * scale
     limit = 8 * MAX_STEPS if max_steps is None else max_steps
-    end = _newton(comparisons, design, 0 * ridge, variant, start, limit, None, ridge)
+    end = _newton(
+        comparisons, design, 0 * ridge, variant, start, limit, None, ridge, careful=careful
+    )
     return _result(end, end.done, comparisons, design, None, variant)
 
 
@@ -206,6 +210,8 @@ def _newton(
     max_steps: int | None,
     tolerance: float | None,
     ridge: Float[Array, " P"] | float = 0.0,
+    *,
+    careful: bool = False,
 ) -> _State:
     dtype, m = design.dtype, design.n_contents
     limit = MAX_STEPS if max_steps is None else max_steps
@@ -243,7 +249,7 @@ def _newton(
 
     inf = jnp.asarray(jnp.inf, dtype)
     first = _State(
-        start.flat().astype(dtype), inf, inf, jnp.array(False), jnp.array(False), jnp.array(0)
+        start.flat().astype(dtype), inf, inf, jnp.array(careful), jnp.array(False), jnp.array(0)
     )
     return jax.lax.while_loop(going, step, first)
 

@@ -190,6 +190,15 @@ class Design:
         x = jnp.where(items, self.covariates - mean, 0)
         return dataclasses.replace(self, covariates=x)
 
+    def spread(self) -> Float[Array, " D"]:
+        """Standard deviation of each covariate over the real items; 0 where it does not vary."""
+        x = self.centred().covariates
+        items = self.item_mask[:, None]
+        spread = jnp.sqrt((x**2).sum(0) / items.sum())
+        largest = jnp.where(items, jnp.abs(self.covariates), 0).max(0)
+        rounding = 4 * jnp.finfo(x.dtype).eps * largest
+        return jnp.where(spread > rounding, spread, 0)
+
     def of_items(self, per_content: Shaped[Array, " M"]) -> Shaped[Array, " N"]:
         """The value of each item's content."""
         return per_content if self.content is None else per_content[self.content]

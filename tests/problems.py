@@ -104,32 +104,49 @@ def as_batch(problems: list[Problem], *, shared: bool, dtype: str):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
-def reference(q: Problem, *, penalised: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """The optimum [m + d + 1] by SciPy on the explicit design matrix, polished by plain
-    Newton steps, and the Hessian there."""
-    z, (shown, wins), free = q.design_matrix()[:, q.free()], q.counts(), q.free()
+def reference(
+    q: Problem, *, penalised: bool = True, fixed: dict[int, float] | None = None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The optimum [m + d + 1] by SciPy on the explicit design matrix, polished by plain Newton
+    steps, the Hessian there over what is free, and the objective. `fixed` holds some parameters,
+    column -> value."""
+    known = np.zeros(len(q.free()))
+    free = q.free()
+    for column, value in (fixed or {}).items():
+        known[column], free[column] = value, False
+    matrix, (shown, wins) = q.design_matrix(), q.counts()
+    z, offset = matrix[:, free], matrix @ known
     precision = q.precision()[free] * penalised
 
     def objective(b):
-        logit = z @ b
+        logit = z @ b + offset
         return (
             -(wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
             + (precision * b * b).sum() / 2
         )
 
     def gradient(b):
-        return -z.T @ (wins - shown * expit(z @ b)) + precision * b
+        return -z.T @ (wins - shown * expit(z @ b + offset)) + precision * b
 
     def hessian(b):
-        p = expit(z @ b)
+        p = expit(z @ b + offset)
         return (z.T * (shown * p * (1 - p))) @ z + np.diag(precision)
 
     b = minimize(objective, np.zeros(z.shape[1]), jac=gradient, method="BFGS").x
-    solve = np.linalg.solve if penalised else lambda h, g: np.linalg.lstsq(h, g, rcond=1e-10)[0]
-    for _ in range(60):
+    solve = np.linalg.solve if penalised else lambda h, g: np.linalg.lstsq(h, g, rcond=1e-14)[0]
+    for _ in range(60 if penalised else 200):
         step = solve(hessian(b), gradient(b))
         size = np.abs(z @ step).max(initial=0)
         b = b - step / (1 + max(size - 1, 0))
-    full = np.zeros(len(free))
+    full = known.copy()
     full[free] = b
-    return full, hessian(b)
+    return full, hessian(b), objective(b)
+
+
+def decided_and_undecided(q: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the free design matrix [rows, free]: pairs with one outcome, turned so that the
+    outcome becomes likelier as the logit grows, and pairs with both."""
+    z, (shown, wins) = q.design_matrix()[:, q.free()], q.counts()
+    undecided = (wins > 0) & (wins < shown)
+    sign = np.where(wins == shown, 1, -1)[:, None]
+    return (sign * z)[~undecided], z[undecided]

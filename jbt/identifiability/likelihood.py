@@ -1,23 +1,12 @@
-"""What the comparisons made can tell, and what they cannot.
+"""How much the verdicts say about one coefficient c, when nothing else is known.
 
-A direction of the parameters along which no logit of a comparison made changes is a null direction
-of the design matrix: the likelihood is flat along it, and the prior chooses. Whether a coefficient
-c is touched by one is settled by the design alone (`null_space`, `rank`, `prior_selected`). How
-much the verdicts say about c is measured by its profile log-likelihood, the maximum over all other
-parameters at fixed c (`profile`), and where that has a single top, by the estimate there
-(`estimate_bias`). Both work on (theta, c, kappa) as they stand, without a prior and in float64.
-
-c is identified exactly if some cycle of comparisons changes the covariate without changing the
-contents shown: two renderings of one content, linked by a chain of comparisons. Comparisons in
-one order alone, between renderings whose covariates always differ by the same amount, tell c plus
-kappa and not c.
+The profile log-likelihood of c is the maximum over all other parameters at fixed c: without a
+prior, in float64, and on (theta, c, kappa) as they stand, so that flatness is found, not assumed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import jax
@@ -31,177 +20,13 @@ from jbt.fit import FLAT, RIDGE, fit_supremum, information_at_even_odds, informa
 from jbt.types import (
     Comparisons,
     Design,
+    Fit,
     Parameters,
     ScalarLike,
     Status,
     Variant,
     container,
 )
-
-NULL = 1e-6
-"""Singular values of the design matrix (covariates in standard deviations) below this share of the
-largest count as zero, and so does a covariate's remainder of this share."""
-
-
-# --- the design matrix of the comparisons made, in NumPy
-
-
-def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
-    """The design matrix of the comparisons made: z_ij = (e_a(i) - e_a(j), x_i - x_j, 1), one row for
-    each ordered pair that was shown. Explicit and large: for checks, not for fits.
-
-    Args:
-      design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
-
-    Returns:
-      [pairs, P], columns (theta, c, kappa).
-    """
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
-    i, j = np.nonzero(shown)
-    return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
-
-
-@dataclass(frozen=True)
-class NullSpace:
-    """The directions the comparisons made are silent about."""
-
-    rank: int
-    """Of the design matrix."""
-    n_columns: int
-    """Contents of the pool, covariates and position."""
-    directions: np.ndarray
-    """[nullity, P] a basis, in the order (theta, c, kappa)."""
-    names: tuple[str, ...]
-    """What each direction does."""
-
-    @property
-    def nullity(self) -> int:
-        return len(self.names)
-
-
-def null_space(
-    design: Design, shown: np.ndarray, covariates: Sequence[str] | None = None
-) -> NullSpace:
-    """A basis of the null space of the comparisons made, whose directions have names.
-
-    First the constants of the contents that comparisons link. Then each of c_1 ... c_D, kappa whose
-    column is a combination of the columns before it: the amounts that undo a change of it.
-
-    Args:
-      design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
-      covariates: their names, default x1 ... xD.
-
-    Raises:
-      ValueError: not one name for each covariate.
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    n_contents, n_covariates = design.n_contents, design.n_covariates
-    if covariates is None:
-        covariates = [f"x{d + 1}" for d in range(n_covariates)]
-    if len(covariates) != n_covariates:
-        raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
-    real = np.flatnonzero(np.asarray(design.content_mask()))
-    z = comparison_matrix(design, shown)
-    linked = (z[:, real].T @ z[:, real]) != 0
-    n_islands, island = connected_components(linked, directed=False)
-
-    directions, names = [], []
-    for k in range(n_islands):
-        direction = np.zeros(z.shape[1])
-        direction[real[island == k]] = 1
-        directions.append(direction)
-        where = "every quality" if n_islands == 1 else _qualities(real[island == k])
-        names.append(f"adding 1 to {where}")
-
-    before = list(real)
-    coefficients = [*covariates, "position"]
-    for q, name in enumerate(coefficients, start=n_contents):
-        column = z[:, q]
-        # Of least norm: the constants, which change nothing, are left out.
-        amounts = np.linalg.lstsq(z[:, before], column, rcond=1e-12)[0]
-        if np.linalg.norm(column - z[:, before] @ amounts) > NULL * np.linalg.norm(column):
-            before.append(q)
-            continue
-        direction = np.zeros(z.shape[1])
-        direction[before], direction[q] = amounts, -1
-        directions.append(direction)
-        moved = np.abs(direction) > NULL * np.abs(amounts).max(initial=1e-300)
-        against = ["quality"] * bool(moved[:n_contents].any())
-        against += [
-            other for i, other in enumerate(coefficients[: q - n_contents], n_contents) if moved[i]
-        ]
-        if not against or not column.any():
-            names.append(f"changing the coefficient of {name}, in which no comparison differs")
-        elif against == ["quality"] and q < n_contents + n_covariates:
-            names.append(f"trading quality against {name}: theta + delta x, c - delta")
-        else:
-            names.append(f"trading {' and '.join(against)} against {name}")
-    rank = len(real) + n_covariates + 1 - len(names)
-    return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
-
-
-def _qualities(contents: np.ndarray) -> str:
-    some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
-    what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
-    return f"{what} {some}, which nothing compares with the others"
-
-
-def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
-    """Which of theta, c, kappa and phi the comparisons made are silent about [Prop. 2].
-
-    Those that some null direction of the design matrix of the pairs shown moves: the likelihood
-    is flat along it, so the prior chooses. theta and phi are meant up to a constant.
-
-    Args:
-      design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
-
-    Returns:
-      Their names, in this order.
-    """
-    items = np.asarray(design.item_mask)
-    contents = np.asarray(design.content_mask())
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
-    n_contents, n_covariates = design.n_contents, design.n_covariates
-    z = comparison_matrix(design, shown)
-    spread = x[items].std(axis=0)
-    scale = np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
-    z[:, n_contents:-1] /= scale
-    values, vectors = np.linalg.eigh(z.T @ z)
-    null = vectors[:, values <= NULL**2 * max(values.max(), 1.0)]
-
-    def moves(directions: np.ndarray) -> bool:
-        return bool((np.abs(directions) > 1e-6).any())
-
-    def but_a_constant(v: np.ndarray) -> np.ndarray:
-        return v - v.mean(axis=0)
-
-    theta, c, kappa = null[:n_contents], null[n_contents:-1], null[-1:]
-    silent = {
-        "theta": moves(but_a_constant(theta[contents])),
-        "c": n_covariates > 0 and moves(c),
-        "kappa": moves(kappa),
-        "phi": moves(but_a_constant((owner @ theta + (x / scale) @ c)[items])),
-    }
-    return tuple(name for name, is_silent in silent.items() if is_silent)
-
-
-# --- inside a batch
-
-
-def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
-    """Rank of the design matrix of the comparisons made, for use inside a batch; float64. The full
-    count of columns is that of the contents shown by real items, D and 1."""
-    _check_precision(design)
-    spread = _spread(design)
-    scaled = design.covariates / jnp.where(spread > 0, spread, 1)
-    design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
-    once = (shown > 0).astype(design.dtype)
-    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once / 2), design))
-    return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
 
 
 @container
@@ -271,7 +96,7 @@ def profile(
         return -fit.objective, fit.status
 
     log_likelihood, status = jax.vmap(point)(grid)
-    varies = _spread(design)[covariate] > 0
+    varies = design.spread()[covariate] > 0
     constant = ~varies & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
@@ -407,7 +232,7 @@ def _existence(
     status = jnp.where(curvature <= threshold, Status.SEPARATED, fit_status)
     silent = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
     status = jnp.where(flat, silent, status)
-    constant = ~(_spread(design)[covariate] > 0)
+    constant = ~(design.spread()[covariate] > 0)
     status = jnp.where(constant, Status.COVARIATE_CONSTANT, status)
     status = jnp.where(comparisons.shown.sum() == 0, Status.NO_VERDICTS, status)
     return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
@@ -428,8 +253,10 @@ def _efficient(
     rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
     rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
     border = jnp.where(others, information[:, index], 0)
-    solved = jnp.linalg.solve(rest, border)
-    return information[index, index] - border @ solved
+    # The change of all parameters as c goes up by 1. The quadratic form over it leaves out the
+    # ridge, which would count as information where theta has to move far.
+    change = (-jnp.linalg.solve(rest, border)).at[index].set(1)
+    return change @ information @ change
 
 
 def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Array, ""]:
@@ -448,7 +275,7 @@ def _at(
     covariate: int | Int[Array, ""],
     value: Float[Array, ""],
     start: Parameters,
-):
+) -> Fit:
     """Supremum of the likelihood with c fixed at `value`."""
     m = design.n_contents
     variant = Variant(others[m:-1], others[-1])
@@ -462,15 +289,6 @@ def _others(
     """Which parameters are free beside the profiled coefficient."""
     variant = model.variant("bias_aware", design) if variant is None else variant
     return model.free_mask(variant, design).at[design.n_contents + covariate].set(False)
-
-
-def _spread(design: Design) -> Float[Array, " D"]:
-    """Standard deviation of each covariate over the real items."""
-    items = design.item_mask[:, None]
-    x = design.centred().covariates
-    spread = jnp.sqrt((x**2).sum(0) / items.sum())
-    largest = jnp.where(items, jnp.abs(design.covariates), 0).max(0)
-    return jnp.where(spread > 1e-12 * largest, spread, 0)  # rounding of the mean is no variation
 
 
 def _check_precision(design: Design) -> None:

@@ -1,0 +1,176 @@
+"""What no comparison made depends on: the null space of their design matrix.
+
+All in NumPy, on one pool and the explicit matrix, but for `rank`, which runs inside a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jbt.fit import information_at_even_odds
+from jbt.types import Comparisons, Design
+
+NULL = 1e-6
+"""Singular values of the design matrix (covariates in standard deviations) below this share of the
+largest count as zero, and so does a covariate's remainder of this share."""
+
+
+def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
+    """The design matrix of the comparisons made: z_ij = (e_a(i) - e_a(j), x_i - x_j, 1), one
+    row for each ordered pair that was shown. Explicit and large: for checks, not for fits.
+
+    Args:
+      design: one pool, float64.
+      shown: [N, N] how often each ordered pair was shown.
+
+    Returns:
+      [pairs, P], columns (theta, c, kappa).
+    """
+    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
+    i, j = np.nonzero(shown)
+    return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """The directions the comparisons made are silent about."""
+
+    rank: int
+    """Of the design matrix."""
+    n_columns: int
+    """Contents of the pool, covariates and position."""
+    directions: np.ndarray
+    """[nullity, P] a basis, in the order (theta, c, kappa)."""
+    names: tuple[str, ...]
+    """What each direction does."""
+
+    @property
+    def nullity(self) -> int:
+        return len(self.names)
+
+
+def null_space(
+    design: Design, shown: np.ndarray, covariates: Sequence[str] | None = None
+) -> NullSpace:
+    """A basis of the null space of the comparisons made, whose directions have names.
+
+    First the constants of the contents that comparisons link. Then each of c_1 ... c_D, kappa whose
+    column is a combination of the columns before it: the amounts that undo a change of it.
+
+    Args:
+      design: one pool, float64.
+      shown: [N, N] how often each ordered pair was shown.
+      covariates: their names, default x1 ... xD.
+
+    Raises:
+      ValueError: not one name for each covariate.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    n_contents, n_covariates = design.n_contents, design.n_covariates
+    if covariates is None:
+        covariates = [f"x{d + 1}" for d in range(n_covariates)]
+    if len(covariates) != n_covariates:
+        raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
+    real = np.flatnonzero(np.asarray(design.content_mask()))
+    z = comparison_matrix(design, shown)
+    linked = (z[:, real].T @ z[:, real]) != 0
+    n_islands, island = connected_components(linked, directed=False)
+
+    directions, names = [], []
+    for k in range(n_islands):
+        direction = np.zeros(z.shape[1])
+        direction[real[island == k]] = 1
+        directions.append(direction)
+        where = "every quality" if n_islands == 1 else _qualities(real[island == k])
+        names.append(f"adding 1 to {where}")
+
+    before = real.tolist()
+    coefficients = [*covariates, "position"]
+    for q, name in enumerate(coefficients, start=n_contents):
+        column = z[:, q]
+        # Of least norm: the constants, which change nothing, are left out.
+        amounts = np.linalg.lstsq(z[:, before], column, rcond=1e-12)[0]
+        if np.linalg.norm(column - z[:, before] @ amounts) > NULL * np.linalg.norm(column):
+            before.append(q)
+            continue
+        direction = np.zeros(z.shape[1])
+        direction[before], direction[q] = amounts, -1
+        directions.append(direction)
+        moved = np.abs(direction) > NULL * np.abs(amounts).max(initial=1e-300)
+        against = ["quality"] * bool(moved[:n_contents].any())
+        against += [
+            other for i, other in enumerate(coefficients[: q - n_contents], n_contents) if moved[i]
+        ]
+        if not against or not column.any():
+            names.append(f"changing the coefficient of {name}, in which no comparison differs")
+        elif against == ["quality"] and q < n_contents + n_covariates:
+            names.append(f"trading quality against {name}: theta + delta x, c - delta")
+        else:
+            names.append(f"trading {' and '.join(against)} against {name}")
+    rank = len(real) + n_covariates + 1 - len(names)
+    return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
+
+
+def _qualities(contents: np.ndarray) -> str:
+    some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
+    what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
+    return f"{what} {some}, which nothing compares with the others"
+
+
+def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
+    """Which of theta, c, kappa and phi the comparisons made are silent about [Prop. 2].
+
+    Those that some null direction of the design matrix of the pairs shown moves: the likelihood
+    is flat along it, so the prior chooses. theta and phi are meant up to a constant.
+
+    Args:
+      design: one pool, float64.
+      shown: [N, N] how often each ordered pair was shown.
+
+    Returns:
+      Their names, in this order.
+    """
+    items = np.asarray(design.item_mask)
+    contents = np.asarray(design.content_mask())
+    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
+    n_contents, n_covariates = design.n_contents, design.n_covariates
+    z = comparison_matrix(design, shown)
+    spread = x[items].std(axis=0)
+    scale = np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
+    z[:, n_contents:-1] /= scale
+    values, vectors = np.linalg.eigh(z.T @ z)
+    null = vectors[:, values <= NULL**2 * max(values.max(), 1.0)]
+
+    def moves(directions: np.ndarray) -> bool:
+        return bool((np.abs(directions) > 1e-6).any())
+
+    def but_a_constant(v: np.ndarray) -> np.ndarray:
+        return v - v.mean(axis=0)
+
+    theta, c, kappa = null[:n_contents], null[n_contents:-1], null[-1:]
+    silent = {
+        "theta": moves(but_a_constant(theta[contents])),
+        "c": n_covariates > 0 and moves(c),
+        "kappa": moves(kappa),
+        "phi": moves(but_a_constant((owner @ theta + (x / scale) @ c)[items])),
+    }
+    return tuple(name for name, is_silent in silent.items() if is_silent)
+
+
+def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
+    """Rank of the design matrix of the comparisons made, for use inside a batch; float64. The full
+    count of columns is that of the contents shown by real items, D and 1."""
+    if design.dtype != jnp.float64:
+        raise ValueError(f"rank needs float64, got {design.dtype}: see jbt.runtime.precision")
+    spread = design.spread()
+    scaled = design.covariates / jnp.where(spread > 0, spread, 1)
+    design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
+    once = (shown > 0).astype(design.dtype)
+    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once / 2), design))
+    return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()

@@ -16,11 +16,22 @@ import jax
 import numpy as np
 import tyro
 
-from jbt import __version__, estimators, metrics, model, runtime, store, study, verdicts
+from jbt import (
+    __version__,
+    cli_plan,
+    estimators,
+    metrics,
+    model,
+    runtime,
+    store,
+    study,
+    verdicts,
+)
 from jbt.types import Fit, Prior, Status, check_positive
 from jbt.verdicts import Batch, PoolTable, Transform
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
+       jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
@@ -31,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["fit"]:
         return _guarded(fit, argv[1:])
+    if argv[:1] == ["plan"]:
+        return _guarded(cli_plan.plan, argv[1:])
     if argv[:1] == ["sweep"]:
         return _guarded(sweep, argv[1:])
     if argv == ["--version"]:
@@ -161,13 +174,13 @@ def _fit_all(batch: Batch, options: FitOptions) -> list[dict[str, Any]]:
                 "pool": pool.pool,
                 "judge": pool.judge,
                 "items": pool.items,
-                "theta": _defined(theta[i, :n]),
-                "theta_naive": _defined(theta_naive[i, :n]),
-                "phi": _defined(phi[i, :n]),
-                "c": _defined(aware.parameters.c[i]),
-                "kappa": _defined(aware.parameters.kappa[i]),
+                "theta": store.defined(theta[i, :n]),
+                "theta_naive": store.defined(theta_naive[i, :n]),
+                "phi": store.defined(phi[i, :n]),
+                "c": store.defined(aware.parameters.c[i]),
+                "kappa": store.defined(aware.parameters.kappa[i]),
                 "status": _status(pool, int(naive.status[i]), int(aware.status[i])),
-                "grad_norm": _defined(aware.grad_norm[i]),
+                "grad_norm": store.defined(aware.grad_norm[i]),
                 "prior_selected": list(pool.prior_selected),
                 "constant_covariates": list(pool.constant_covariates),
                 "n_verdicts": pool.n_verdicts,
@@ -176,14 +189,6 @@ def _fit_all(batch: Batch, options: FitOptions) -> list[dict[str, Any]]:
             }
         )
     return records
-
-
-def _defined(x: Any) -> Any:
-    """Floats as JSON has them: null for what is undefined, never NaN."""
-    x = np.asarray(x)
-    if x.ndim:
-        return [_defined(v) for v in x]
-    return float(x) if np.isfinite(x) else None
 
 
 def _status(pool: PoolTable, naive: int, aware: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.types import Comparisons, Judge, Pool, ScalarLike
@@ -48,6 +49,41 @@ def across_contents(pool: Pool) -> Float[Array, "N N"]:
     return every_pair(pool) - within_contents(pool)
 
 
+WITHIN_SHARE = {"all": None, "across": 0.0, "within": 1.0, "mixed": 0.5}
+"""Choice of comparisons -> share of the budget spent between two renderings of one content; None is
+the share that these pairs have among all ordered pairs."""
+
+
+def natural_share(pool: Pool) -> Float[Array, ""]:
+    """Share of the ordered pairs that show two renderings of one content."""
+    return within_contents(pool).sum() / every_pair(pool).sum()
+
+
+def choose(
+    key: Key[Array, ""], pool: Pool, budget: ScalarLike, within_share: ScalarLike | None = None
+) -> Float[Array, "N N"]:
+    """How often each ordered pair is shown if a budget of verdicts is spread over the pool.
+
+    Args:
+      key: PRNG key, consumed.
+      budget: verdicts; may be traced, as the share may.
+      within_share: share of the budget spent between two renderings of one content, see
+        `WITHIN_SHARE`; what is left goes across contents. All of it does where no content is
+        rendered twice.
+
+    Raises:
+      ValueError: a share outside 0..1, if it is not traced.
+    """
+    share = natural_share(pool) if within_share is None else within_share
+    if not isinstance(share, Tracer) and not 0 <= float(share) <= 1:
+        raise ValueError(f"within_share must lie in 0..1, got {share}")
+    within = within_contents(pool)
+    spent = jnp.where(within.sum() > 0, jnp.round(share * budget), 0)
+    one, two = jax.random.split(key)
+    rest = spread_evenly(two, across_contents(pool), budget - spent)
+    return spread_evenly(one, within, spent) + rest
+
+
 def spread_evenly(
     key: Key[Array, ""], pairs: Float[Array, "N N"], budget: ScalarLike
 ) -> Float[Array, "N N"]:
@@ -57,14 +93,15 @@ def spread_evenly(
     Args:
       key: PRNG key, consumed.
       pairs: [N, N] above 0 for the pairs that may be shown.
-      budget: verdicts; may be traced. Nothing is shown where no pair may be.
+      budget: verdicts, a whole number; may be traced. Nothing is shown where no pair may be.
     """
     allowed = pairs > 0
     n = jnp.maximum(allowed.sum(), 1)
     rounds = jnp.floor(budget / n)
+    left = (budget - rounds * n).astype(int)
     lot = jnp.where(allowed, jax.random.uniform(key, pairs.shape), 2)
-    place = jnp.argsort(jnp.argsort(lot.ravel())).reshape(pairs.shape)
-    return jnp.where(allowed, rounds + (place < budget - rounds * n), 0).astype(pairs.dtype)
+    cut = jnp.where(left > 0, jnp.sort(lot.ravel())[left - 1], -1)
+    return jnp.where(allowed, rounds + (lot <= cut), 0).astype(pairs.dtype)
 
 
 def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:

@@ -140,12 +140,7 @@ def paired(
     twice = n_contents if n_twice is None else n_twice
     if not isinstance(twice, Tracer) and not 0 <= int(twice) <= n_contents:
         raise ValueError(f"n_twice must lie in 0..{n_contents}, got {int(twice)}")
-    if not isinstance(spread, Tracer) and not 0 <= float(spread) < math.inf:
-        raise ValueError(f"spread must be finite and at least 0, got {spread}")
-    if not isinstance(offset, Tracer):
-        moved = np.ravel(np.asarray(offset))
-        if not np.isfinite(moved).all() or not moved.all():
-            raise ValueError(f"offset must be finite and not 0, got {offset}")
+    check_renderings(spread, offset)
     base = gaussian(key, n_contents, sd=sd, rho=rho)
     x = spread * base.design.covariates
     offset = jnp.broadcast_to(jnp.asarray(offset, x.dtype), x.shape[1:])
@@ -154,6 +149,17 @@ def paired(
     renderings = jnp.concatenate([x, x + offset])
     design = Design(jnp.where(mask[:, None], renderings, 0), jnp.tile(content, 2), mask, n_contents)
     return Pool(base.quality, design)
+
+
+def check_renderings(spread: Any, offset: Any) -> None:
+    """Raise `ValueError` for a spread below 0, or an offset of 0, which would show one thing twice;
+    traced values pass."""
+    if not isinstance(spread, Tracer) and not 0 <= float(spread) < math.inf:
+        raise ValueError(f"spread must be finite and at least 0, got {spread}")
+    if not isinstance(offset, Tracer):
+        moved = np.ravel(np.asarray(offset))
+        if not np.isfinite(moved).all() or not moved.all():
+            raise ValueError(f"offset must be finite and not 0, got {offset}")
 
 
 def one_content_an_item(design: Design) -> Design:

@@ -131,3 +131,11 @@ def shards(folder: Path, group: str) -> Iterator[tuple[np.ndarray, dict[str, np.
 def discard_shards(folder: Path) -> None:
     """Remove the chunks, if any are left."""
     shutil.rmtree(folder / "shards", ignore_errors=True)
+
+
+def defined(x: Any) -> Any:
+    """Floats as JSON has them: null for what is undefined or infinite, never NaN."""
+    x = np.asarray(x)
+    if x.ndim:
+        return [defined(v) for v in x]
+    return float(x) if np.isfinite(x) else None

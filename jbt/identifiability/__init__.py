@@ -12,6 +12,7 @@ one order alone, between renderings whose covariates always differ by the same a
 kappa and not c.
 """
 
+from jbt.fit import FLAT
 from jbt.identifiability.directions import (
     NullSpace,
     comparison_matrix,
@@ -22,16 +23,19 @@ from jbt.identifiability.directions import (
 from jbt.identifiability.likelihood import (
     BiasEstimate,
     Profile,
+    efficient_information,
     estimate_bias,
     grid_around,
     profile,
 )
 
 __all__ = [
+    "FLAT",
     "BiasEstimate",
     "NullSpace",
     "Profile",
     "comparison_matrix",
+    "efficient_information",
     "estimate_bias",
     "grid_around",
     "null_space",

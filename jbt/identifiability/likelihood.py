@@ -208,6 +208,33 @@ def estimate_bias(
     )
 
 
+def efficient_information(
+    parameters: Parameters,
+    comparisons: Comparisons,
+    design: Design,
+    *,
+    covariate: int | Int[Array, ""] = 0,
+    variant: Variant | None = None,
+) -> Float[Array, ""]:
+    """Fisher information about one coefficient c when the other parameters are unknown, at given
+    parameters: minus the second derivative of the profile log-likelihood where these are its
+    maximum, nats per squared unit of c. 1.96 / sqrt(it) is the half-width of a 95 % Wald interval.
+
+    Depends on the comparisons through how often each pair was shown, which may be a fraction.
+
+    Args:
+      parameters: where, fitted or true.
+      comparisons, design: one pool, float64.
+      covariate: which one, 0..D-1.
+      variant: free coefficients, default all.
+    """
+    _check_precision(design)
+    _check_covariate(design, covariate)
+    others = _others(design, covariate, variant)
+    information = model.score_and_information(parameters, design, comparisons)[1]
+    return _efficient(information, comparisons, design, others, covariate)
+
+
 def _existence(
     fit_status: Int[Array, ""],
     curvature: Float[Array, ""],

@@ -1,0 +1,121 @@
+"""The command `jbt plan`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from jbt import __version__, planning, runtime, store
+from jbt.types import check_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairingOptions:
+    """How many contents must be rendered twice to know the bias coefficient c? The expected
+    half-width of its 95 % interval, from the information at the truth of simulated pools
+    (float64)."""
+
+    half_width: float = 0.2
+    """The half-width wanted (logits per unit of the covariate)."""
+    n_contents: int = 30
+    """Contents of a pool (count)."""
+    budget: int = 3480
+    """Verdicts to be spent (count), evenly over the pairs that may be asked."""
+    n_twice: tuple[int, ...] = ()
+    """Numbers of contents rendered twice to try (count), increasing; default all up to
+    n_contents."""
+    max_repeats: float = 1
+    """How often an ordered pair may be asked (count); more than 1 only for a judge whose answers to
+    the same question are independent draws."""
+    bias: float = 1.0
+    """Bias c* of the judge expected (logits per unit of the covariate)."""
+    position: float = 0.0
+    """Its position bias kappa* (logits in favour of the first shown)."""
+    discrimination: float = 1.0
+    """Factor on quality in its logits (pure number)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    rho: float = 0.0
+    """Correlation of quality and covariate of the contents as they come."""
+    spread: float = 1.0
+    """Standard deviation of that covariate (units of the covariate)."""
+    offset: float = 1.0
+    """Covariate of the second rendering minus that of the first (units of the covariate)."""
+    pools: int = 128
+    """Pools simulated (count)."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+    json: Path | None = None
+    """Write the plan to this file."""
+
+
+def plan(argv: list[str]) -> int:
+    """`jbt plan pairing`."""
+    if argv[:1] != ["pairing"]:
+        found = f"unknown plan {argv[0]!r}" if argv else "nothing to plan"
+        raise ValueError(f"{found}: one of pairing")
+    options = tyro.cli(PairingOptions, args=argv[1:], prog="jbt plan pairing")
+    check_positive("half_width", options.half_width)
+    fields = asdict(options)
+    for name in ("json", "half_width"):
+        fields.pop(name)
+    pools_simulated, n_twice = fields.pop("pools"), fields.pop("n_twice")
+    runtime.start()
+    found = planning.pairing(**fields, n_twice=n_twice or None, pools_simulated=pools_simulated)
+    if options.json is not None:
+        _write_plan(options.json, options, found)
+    _print_plan(options, found)
+    return 0
+
+
+def _write_plan(path: Path, options: PairingOptions, found: planning.PairingPlan) -> None:
+    choices = {
+        name: {
+            "smallest_n_twice": found.smallest(name, options.half_width),
+            "half_width": store.defined(found.half_width[name]),
+            "half_width_5_percent": store.defined(found.low[name]),
+            "half_width_95_percent": store.defined(found.high[name]),
+            "verdicts": store.defined(found.verdicts[name]),
+        }
+        for name in found.half_width
+    }
+    settings = {k: v for k, v in asdict(options).items() if k != "json"}
+    content = {
+        "settings": {**settings, "jbt": __version__},
+        "n_twice": found.n_twice.tolist(),
+        "comparisons": choices,
+    }
+    store.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:
+    names = list(found.half_width)
+    print(
+        f"Expected half-width of the 95 % interval for c: {options.budget} verdicts on "
+        f"{options.n_contents} contents,\nmean over {options.pools} simulated pools "
+        f"[central 90 % of pools], by choice of comparisons"
+    )
+    print("n_twice " + "".join(f"{name:>22}" for name in names))
+    last = len(found.n_twice) - 1
+    some = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
+    for t in sorted(some):
+        cells = [
+            f"{found.half_width[n][t]:.3f} [{found.low[n][t]:.3f}, {found.high[n][t]:.3f}]"
+            for n in names
+        ]
+        print(f"{found.n_twice[t]:7d} " + "".join(f"{cell:>22}" for cell in cells))
+    print(f"\nTo know c to +-{options.half_width:g} in the mean, render twice:")
+    for name in names:
+        smallest = found.smallest(name, options.half_width)
+        answer = f"{smallest} contents" if smallest else "not enough, however many"
+        t = last if smallest is None else list(found.n_twice).index(smallest)
+        spent = round(found.verdicts[name][t])
+        less = "" if spent >= options.budget else f" ({spent} verdicts, no pair is left to ask)"
+        print(f"  {name + ':':8} {answer}{less}")
+    print(
+        "all: every ordered pair alike; across: different contents; within: the two renderings of\n"
+        "one content, which say nothing about quality; mixed: half within, half across."
+    )

@@ -1,0 +1,162 @@
+"""Before any verdict is bought: what a design would tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jbt import identifiability, judges, model, pools
+from jbt.simulate import Condition, simulate, stream
+from jbt.types import Comparisons, Judge, Parameters, Pool, ScalarLike, check_positive
+
+
+def expected_half_width(
+    pool: Pool, judge: Judge, shown: Float[Array, "N N"], *, level: float = 0.95
+) -> Float[Array, ""]:
+    """Half-width of the interval for c that these comparisons would give, from the Fisher
+    information at the truth: no verdict is drawn and nothing is fitted. float64, D = 1.
+
+    Args:
+      shown: [N, N] how often each ordered pair would be shown; may be a fraction.
+      level: coverage of the interval.
+
+    Returns:
+      Logits per unit of the covariate; infinite where the comparisons are silent about c.
+    """
+    truth = Parameters(
+        judge.discrimination * pool.quality, judge.bias, jnp.asarray(judge.position, shown.dtype)
+    )
+    made = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
+    information = identifiability.efficient_information(truth, made, pool.design)
+    even = model.score_and_information(Parameters.zeros(pool.design), pool.design, made)[1]
+    index = pool.design.n_contents
+    told = information > identifiability.FLAT * even[index, index]
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    return jnp.where(told, z / jnp.sqrt(jnp.where(told, information, 1)), jnp.inf)
+
+
+def expected_showings(
+    pool: Pool, budget: ScalarLike, within_share: ScalarLike, max_repeats: ScalarLike
+) -> Float[Array, "N N"]:
+    """`judges.choose` on average, with a limit on how often a pair is shown: [N, N].
+
+    What the limit does not let be spent between two renderings of one content goes across contents;
+    what it does not let be spent there is not spent.
+    """
+    within, across = judges.within_contents(pool), judges.across_contents(pool)
+    inside = jnp.minimum(within_share * budget, max_repeats * within.sum())
+    outside = jnp.minimum(budget - inside, max_repeats * across.sum())
+    outside = jnp.where(within_share >= 1, 0, outside)
+    return within * inside / jnp.maximum(within.sum(), 1) + across * outside / across.sum()
+
+
+@dataclass(frozen=True)
+class PairingPlan:
+    """What each number of contents rendered twice would tell about c."""
+
+    n_twice: np.ndarray
+    """[T] contents rendered twice, increasing."""
+    half_width: Mapping[str, np.ndarray]
+    """Choice of comparisons -> [T] mean half-width over pools, logits per unit of the covariate;
+    infinite where the comparisons are silent in some pool."""
+    low: Mapping[str, np.ndarray]
+    high: Mapping[str, np.ndarray]
+    """The same: the central 90 % of pools."""
+    verdicts: Mapping[str, np.ndarray]
+    """The same: verdicts spent, below the budget where the limit of repeats binds."""
+
+    def smallest(self, comparisons: str, half_width: float) -> int | None:
+        """The smallest n_twice whose mean half-width is at most `half_width`; None if there is
+        none."""
+        enough = np.flatnonzero(self.half_width[comparisons] <= half_width)
+        return int(self.n_twice[enough[0]]) if len(enough) else None
+
+
+def pairing(
+    n_contents: int,
+    budget: int,
+    *,
+    n_twice: Sequence[int] | None = None,
+    max_repeats: float = 1,
+    bias: float = 1.0,
+    position: float = 0.0,
+    discrimination: float = 1.0,
+    sd: float = 1.2,
+    rho: float = 0.0,
+    spread: float = 1.0,
+    offset: float = 1.0,
+    pools_simulated: int = 128,
+    seed: int = 0,
+) -> PairingPlan:
+    """How well a budget of verdicts would tell c, by how many contents are rendered twice and by
+    which comparisons are made.
+
+    Args:
+      n_contents: M.
+      budget: verdicts.
+      n_twice: numbers of contents rendered twice, 1..M, increasing; default all of them.
+      max_repeats: how often an ordered pair may be asked; a judge that repeats itself tells nothing
+        by a second answer.
+      bias, position, discrimination: the judge expected.
+      sd, rho, spread, offset: the pools expected, as in `pools.paired`.
+      pools_simulated: pools to average over.
+      seed: of the pools.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    which = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
+    if n_contents < 2:
+        raise ValueError(f"n_contents must be at least 2, got {n_contents}")
+    if not which.size or which.min() < 1 or which.max() > n_contents or (np.diff(which) <= 0).any():
+        raise ValueError(f"n_twice must increase within 1..{n_contents}, got {which.tolist()}")
+    if pools_simulated < 1:
+        raise ValueError(f"pools must be at least 1, got {pools_simulated}")
+    for name, value in (("budget", budget), ("max_repeats", max_repeats), ("sd", sd)):
+        check_positive(name, value)
+    check_positive("discrimination", discrimination)
+    for name, value in (("bias", bias), ("position", position)):
+        if not np.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value}")
+    pools.check_rho(rho, "continuous")
+    pools.check_renderings(spread, offset)
+    names = list(judges.WITHIN_SHARE)
+
+    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.paired(
+            stream(key, "pool"),
+            n_contents,
+            n_twice=condition["n_twice"],
+            sd=sd,
+            rho=rho,
+            spread=spread,
+            offset=offset,
+        )
+        judge = Judge(jnp.full(1, bias), position, discrimination)
+        natural = judges.natural_share(pool)
+        asked = jnp.asarray(condition["share"])
+        share = jnp.asarray(jnp.where(asked < 0, natural, asked))
+        shown = expected_showings(pool, budget, share, max_repeats)
+        return {"half_width": expected_half_width(pool, judge, shown), "verdicts": shown.sum()}
+
+    shares = [-1.0 if (share := judges.WITHIN_SHARE[name]) is None else share for name in names]
+    conditions = {
+        "n_twice": np.tile(which, len(names)),
+        "share": np.repeat(shares, len(which)),
+    }
+    out = simulate(experiment, conditions, range(pools_simulated), seed=seed, dtype="float64")
+    half_width = out["half_width"].reshape(pools_simulated, len(names), -1)
+    verdicts = out["verdicts"].reshape(pools_simulated, len(names), -1).mean(0)
+    low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
+
+    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(zip(names, values, strict=True))
+
+    return PairingPlan(
+        which, by_name(half_width.mean(0)), by_name(low), by_name(high), by_name(verdicts)
+    )

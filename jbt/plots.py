@@ -25,11 +25,12 @@ RHO_LABEL = r"corr(quality, covariate), $\rho$"
 
 
 def new_figure(
-    n_columns: int = 1, *, width: float = 6.4, height: float = 4.4
+    n_columns: int = 1, *, n_rows: int = 1, width: float = 6.4, height: float = 4.4
 ) -> tuple[Figure, Any]:
-    """A figure without global state (no pyplot), and its Axes, [n_columns] if above one."""
-    figure = Figure(figsize=(width * n_columns, height), layout="constrained")
-    return figure, figure.subplots(1, n_columns)
+    """A figure without global state (no pyplot), and its Axes, [n_rows, n_columns] without the
+    axes that are 1."""
+    figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns)
 
 
 def band(

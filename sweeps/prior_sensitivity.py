@@ -1,0 +1,344 @@
+"""What the prior decides: c_hat, recall and benefit over fixed, learned and heavy-tailed priors.
+
+The paper's appendix "Shrinkage strength" and its unbiased control, for two designs on the same
+qualities and as many verdicts: each content shown once, half of them with x = 1 (unpaired), or each
+content shown with x = 0 and with x = 1 (paired). No prior finds a direction that the likelihood is
+flat along: the spread of c_hat over the priors is set beside the range of the profile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import estimators, identifiability, judges, metrics, pools, stats, study
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Comparisons, Design, Judge, Pool, Prior, check_positive
+from sweeps import _judges
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DESIGNS = ("unpaired", "paired")
+JUDGES = {**_judges.OPEN_JUDGES, "unbiased": _judges.CONTROL}
+LEARNED = {
+    "fixed_point": estimators.fixed_point_prior,
+    "evidence": estimators.evidence_prior,
+    "horseshoe": estimators.horseshoe_prior,
+}
+LEADING = ("judge", "design", "prior", "lam", "lam_b")
+LAM, LAM_B = 1.0, 0.1
+"""The paper's prior."""
+START = {"fixed_point": LAM_B, "evidence": LAM_B, "horseshoe": 1.0}
+"""lam_b that learning begins with; for the horseshoe the precision of the global scale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(study.Settings):
+    pools: int = 400
+    """Pools simulated at every condition (count)."""
+    dtype: str = "float64"
+    """Precision; the profile likelihood needs float64."""
+    judge: tuple[str, ...] = tuple(JUDGES)
+    """Judges: the paper's open ones and its unbiased control."""
+    lam: tuple[float, ...] = (0.2, 1.0, 5.0)
+    """Prior precisions of quality, 1 among them (1/logit^2)."""
+    lam_b: tuple[float, ...] = (0.01, 0.1, 1.0, 2.0, 10.0)
+    """Prior precisions of c and kappa, 0.1 among them (1/logit^2)."""
+    sd: float = 1.25
+    """Standard deviation of quality (logits)."""
+    n_contents: int = 30
+    """Contents of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    budget: int = 870
+    """Verdicts in either design (count): every ordered pair of 30 items once, or that many of the
+    3,540 ordered pairs of 60 renderings."""
+
+
+PRESETS = {
+    "smoke": Settings(pools=8, n_contents=8, k=2, budget=56, judge=("llama", "unbiased")),
+    "paper": Settings(pools=10),
+    "full": Settings(),
+}
+
+
+def priors(s: Settings) -> list[tuple[str, float, float | None]]:
+    """(prior, lam, lam_b) of each fit, in the order of the axis `prior`."""
+    normal = [("normal", lam, lam_b) for lam, lam_b in itertools.product(s.lam, s.lam_b)]
+    return normal + [
+        (name, lam, START[name] if name == "horseshoe" else None)
+        for name, lam in itertools.product(LEARNED, s.lam)
+    ]
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    if s.dtype != "float64":
+        raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
+    _judges.check(s.judge, list(JUDGES))
+    check_positive("sd", s.sd)
+    for name, needed in (("lam", LAM), ("lam_b", LAM_B)):
+        _judges.check_precisions(name, getattr(s, name), needed)
+    if s.n_contents < 2:
+        raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
+    if not 1 <= s.k < s.n_contents:
+        raise ValueError(f"k must lie in 1..{s.n_contents - 1}, got {s.k}")
+    if not 1 <= s.budget <= (most := s.n_contents * (s.n_contents - 1)):
+        raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
+
+
+def pool_of(s: Settings, key: Key[Array, ""], paired: Array) -> Pool:
+    """The same qualities in either design; the unpaired one leaves the second renderings out."""
+    rendered = pools.paired(key, s.n_contents, n_twice=jnp.where(paired, s.n_contents, 0), sd=s.sd)
+    once = pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
+    x = jnp.concatenate([once.design.covariates, jnp.zeros((s.n_contents, 1))])
+    x = jnp.where(paired, rendered.design.covariates, x)
+    return Pool(rendered.quality, dataclasses.replace(rendered.design, covariates=x))
+
+
+def experiment(s: Settings) -> Experiment:
+    """Experiment: one judge's verdicts on one design under every prior."""
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pool_of(s, stream(key, "pool"), condition["paired"] > 0)
+        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
+        pairs = judges.every_pair(pool)
+        shown = judges.spread_evenly(stream(key, "comparisons"), pairs, s.budget)
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        comparisons = judges.reveal(oracle, shown)
+        lam, lam_b, learning = every_prior(s, comparisons, pool.design)
+
+        def under(lam: Array, lam_b: Array) -> tuple[Array, Array, Array]:
+            fit = estimators.bias_aware(comparisons, pool.design, Prior(lam, lam_b))
+            recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, s.k)
+            return fit.parameters.c[0], recall, fit.status
+
+        c, recall, status = jax.vmap(under)(lam, lam_b)
+        at = [(name, a, b) for name, a, b in priors(s)].index(("normal", LAM, LAM_B))
+        grid = identifiability.grid_around(c[at])
+        profile = identifiability.profile(comparisons, pool.design, grid)
+        naive = estimators.naive(comparisons, pool.design, Prior(LAM, LAM_B))
+        return {
+            "c_hat": c,
+            "tau2": 1 / lam_b[:, 0],
+            "recall": recall,
+            "naive_recall": metrics.top_k_recall(naive.parameters.theta, pool.quality, s.k),
+            "profile_range": profile.range(),
+            "status_map": jnp.maximum(status.max(), naive.status),
+            "status_profile": profile.status.max(),
+            **learning,
+        }
+
+    return one
+
+
+def every_prior(
+    s: Settings, comparisons: Comparisons, design: Design
+) -> tuple[Array, Array, dict[str, Array]]:
+    """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and how learning ended."""
+    normal = [(a, b) for name, a, b in priors(s) if name == "normal"]
+    lam = [jnp.asarray([a for a, _ in normal])]
+    lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
+    status = {}
+    for name, learn in LEARNED.items():
+
+        def learned(a: Array, learn: Any = learn, start: float = START[name]) -> Any:
+            return learn(comparisons, design, Prior(a, start))
+
+        found = jax.vmap(learned)(jnp.asarray(s.lam))
+        lam.append(jnp.asarray(s.lam))
+        lam_b.append(found.prior.lam_b)
+        status[f"status_{name}"] = found.status.max()
+    return jnp.concatenate(lam), jnp.concatenate(lam_b), status
+
+
+def groups(s: Settings) -> list[study.Group]:
+    check(s)
+    each = list(itertools.product(s.judge, DESIGNS))
+    conditions = {
+        name: np.array([getattr(JUDGES[judge], name) for judge, _ in each])
+        for name in ("bias", "position", "discrimination")
+    }
+    conditions["paired"] = np.array([int(design == "paired") for _, design in each])
+    axis = {"prior": [f"{n}, lam {a:g}" + f", lam_b {b:g}" * bool(b) for n, a, b in priors(s)]}
+    return [
+        study.Group(
+            "priors",
+            experiment(s),
+            conditions,
+            {"judge": [judge for judge, _ in each], "design": [design for _, design in each]},
+            2 * s.n_contents,
+            s.pools,
+            axes=dict.fromkeys(("c_hat", "tau2", "recall"), axis),
+            fits=300,
+        )
+    ]
+
+
+# --- from the saved results
+
+
+PAPER_BENEFIT = {("llama", 0.1): 0.32, ("llama", 2.0): 0.24}
+"""Unpaired, lam = 1; it says "towards +0.24" over lam_b = 0.1, 1, 2."""
+PAPER_RECALL = {("unbiased", "normal"): 0.79, ("unbiased", "naive"): 0.86}
+"""Unpaired, lam = 1, lam_b = 0.1."""
+
+
+def is_paper_s(s: Settings) -> bool:
+    """Whether the pools are those that the paper's numbers are set beside."""
+    return all(getattr(s, n) == getattr(Settings, n) for n in ("sd", "n_contents", "k", "budget"))
+
+
+def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
+    rows: list[list[Any]] = []
+    for i, (judge, design) in enumerate(itertools.product(s.judge, DESIGNS)):
+        c, recall = ds["c_hat"].values[i].T, ds["recall"].values[i].T  # [priors, pools]
+        naive, tau2 = ds["naive_recall"].values[i], ds["tau2"].values[i].T
+        beside = is_paper_s(s) and design == "unpaired"
+
+        def add(
+            prior: str,
+            lam: Any,
+            lam_b: Any,
+            name: str,
+            values: np.ndarray,
+            paper: float | None = None,
+            where: tuple[str, str] = (judge, design),
+        ) -> None:
+            interval = stats.mean_interval(values, seed=s.seed)
+            rows.append([*where, prior, lam, lam_b, name, *interval, len(values), paper])
+
+        paper = PAPER_RECALL.get((judge, "naive")) if beside else None
+        add("naive", LAM, None, "recall", naive, paper)
+        for p, (name, lam, lam_b) in enumerate(priors(s)):
+            own = beside and (name, lam) == ("normal", LAM)
+            add(name, lam, lam_b, "c_hat", c[p])
+            paper = PAPER_RECALL.get((judge, name)) if own and lam_b == LAM_B else None
+            add(name, lam, lam_b, "recall", recall[p], paper)
+            paper = PAPER_BENEFIT.get((judge, lam_b)) if own and lam_b else None
+            add(name, lam, lam_b, "benefit", recall[p] - naive, paper)
+            if name in ("fixed_point", "evidence"):
+                add(name, lam, lam_b, "log_tau2", np.log(tau2[p]))
+        add("normal", LAM, LAM_B, "profile_range", ds["profile_range"].values[i])
+        kinds = np.array([name for name, _, _ in priors(s)])
+        for name in ("normal", *LEARNED):
+            add(name, None, None, "c_spread", np.ptp(c[kinds == name], axis=0))
+        add("all", None, None, "c_spread", np.ptp(c, axis=0))
+    return study.tidy_table(LEADING, rows)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """What is printed: the paper's numbers and ours, ranges, spreads, learned priors at lam = 1."""
+    everywhere = table.quantity.isin(["profile_range", "c_spread"])
+    learned = table.prior.isin(["naive", *LEARNED]) & (table.lam == LAM)
+    return table[table.paper.notna() | everywhere | learned]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(3, width=5.2)
+    draw_against_prior(axes[0], table, s, "c_hat", r"mean $\hat c$ (logits)")
+    draw_against_prior(axes[1], table, s, "benefit", f"top-{s.k} recall, bias-aware minus naive")
+    axes[1].axhline(0, color="black", linewidth=0.8)
+    draw_spread(axes[2], ds, s)
+    return fig
+
+
+def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
+    """A quantity against lam_b at lam = 1; learned priors at the right."""
+    from jbt import plots
+
+    rows = table[(table.quantity == name) & (table.lam == LAM)]
+    ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
+    for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
+        for design, line in (("unpaired", "-"), ("paired", "--")):
+            mine = rows[(rows.judge == judge) & (rows.design == design)]
+            normal = mine[mine.prior == "normal"]
+            plots.band(
+                ax,
+                normal.lam_b,
+                normal.estimate,
+                normal.ci_low,
+                normal.ci_high,
+                colour=colour,
+                label=f"{judge}, {design}",
+                linestyle=line,
+            )
+            learned = mine[mine.prior.isin(list(ends))]
+            ax.errorbar(
+                [ends[prior] for prior in learned.prior],
+                learned.estimate,
+                yerr=[learned.estimate - learned.ci_low, learned.ci_high - learned.estimate],
+                fmt="o" if design == "unpaired" else "s",
+                mfc=colour if design == "unpaired" else "white",
+                color=colour,
+                markersize=4,
+            )
+    ax.set_xscale("log")
+    ticks = {**{v: f"{v:g}" for v in s.lam_b}, **{at: prior for prior, at in ends.items()}}
+    ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, fontsize=7)
+    ax.minorticks_off()
+    ax.set_xlabel(
+        r"prior precision of c and kappa, $\lambda_b$ (1/logit$^2$), or how it is learned"
+    )
+    ax.set_ylabel(label)
+    ax.set_title(rf"$\lambda$ = {LAM:g}")
+    if name == "c_hat":
+        ax.legend(fontsize=6)
+    return ax
+
+
+def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
+    """Evidence of the comparisons against what the priors make of it, a point a pool."""
+    from jbt import plots
+
+    for i, (judge, design) in enumerate(itertools.product(s.judge, DESIGNS)):
+        colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
+        ax.plot(
+            np.maximum(ds["profile_range"].values[i], 1e-15),
+            np.ptp(ds["c_hat"].values[i], axis=-1),
+            "." if design == "unpaired" else "+",
+            color=colour,
+            markersize=3,
+            alpha=0.5,
+            label=f"{judge}, {design}",
+        )
+    ax.set_xscale("log")
+    ax.set_xlabel("range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)")
+    ax.set_ylabel(r"spread of $\hat c$ over all priors, max minus min (logits)")
+    ax.set_title("No prior finds what the likelihood does not hold")
+    ax.legend(fontsize=6, markerscale=2)
+    return ax
+
+
+SWEEP = study.Sweep(
+    "prior_sensitivity",
+    "What the prior decides: c_hat, recall and benefit over fixed, learned and horseshoe priors.",
+    PRESETS,
+    groups,
+    table,
+    figure,
+    units={
+        "c_hat": "logits for x = 1 over x = 0",
+        "tau2": "prior variance of c, logits^2",
+        "recall": "share of k",
+        "naive_recall": "share of k",
+        "profile_range": "nats, over c_hat +- 1",
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

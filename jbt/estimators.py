@@ -84,7 +84,7 @@ def fixed_point_prior(comparisons: Comparisons, design: Design, prior: Prior) ->
       prior: lam, and lam_b [logit^-2] to begin with.
     """
 
-    def update(second_moment: Float[Array, " D+1"], _: Float[Array, " D+1"]) -> Array:
+    def update(second_moment: Float[Array, " biases"], _: Float[Array, " biases"]) -> Array:
         tau2 = second_moment.mean().clip(SMALLEST_TAU2, LARGEST_TAU2)
         return jnp.full_like(second_moment, 1 / tau2)
 
@@ -107,7 +107,7 @@ def horseshoe_prior(comparisons: Comparisons, design: Design, prior: Prior) -> L
     """
     lam_b = model.prior_precision(design, prior)[design.n_contents :]
 
-    def update(second_moment: Float[Array, " D+1"], old: Float[Array, " D+1"]) -> Array:
+    def update(second_moment: Float[Array, " biases"], old: Float[Array, " biases"]) -> Array:
         horseshoe = lam_b / (1 / (1 + old / lam_b) + lam_b * second_moment / 2)
         return horseshoe.at[-1].set(lam_b[-1])
 
@@ -118,7 +118,7 @@ def _alternate(
     comparisons: Comparisons,
     design: Design,
     prior: Prior,
-    update: Callable[[Float[Array, " D+1"], Float[Array, " D+1"]], Float[Array, " D+1"]],
+    update: Callable[[Float[Array, " biases"], Float[Array, " biases"]], Float[Array, " biases"]],
 ) -> LearnedPrior:
     """Alternate the Laplace fit with an update (second moments, old precision) -> precision."""
     m, variant = design.n_contents, model.variant("bias_aware", design)
@@ -234,7 +234,7 @@ def log_evidence(
 
 def _learned(
     prior: Prior,
-    precision: Float[Array, " D+1"],
+    precision: Float[Array, " biases"],
     converged: Bool[Array, ""],
     rounds: Int[Array, ""],
 ) -> LearnedPrior:

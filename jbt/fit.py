@@ -34,6 +34,9 @@ FLAT = 1e-10
 """Information left, as a fraction of what the same comparisons carry at even odds, below
 which a direction of the MLE counts as flat or separated. A pair decided 10^6 to 1 keeps 4e-6."""
 
+LONGEST_STRETCH = 8.0
+"""How much longer than Newton's the steps towards an optimum at infinity may be."""
+
 RIDGE = 1e-12
 """Ridge in the Hessian of an MLE, as a fraction of the information at even odds."""
 
@@ -145,7 +148,16 @@ def fit_supremum(
     ridge = RIDGE * scale
     limit = 8 * MAX_STEPS if max_steps is None else max_steps
     end = _newton(
-        comparisons, design, 0 * ridge, variant, start, limit, None, ridge, careful=careful
+        comparisons,
+        design,
+        0 * ridge,
+        variant,
+        start,
+        limit,
+        None,
+        ridge,
+        careful=careful,
+        follow_tails=True,
     )
     return _result(end, end.done, comparisons, design, None, variant)
 
@@ -197,6 +209,7 @@ class _State(NamedTuple):
     decrement: Float[Array, ""]
     grad_norm: Float[Array, ""]
     safeguard: Bool[Array, ""]
+    stretch: Float[Array, ""]
     done: Bool[Array, ""]
     steps: Int[Array, ""]
 
@@ -212,7 +225,11 @@ def _newton(
     ridge: Float[Array, " P"] | float = 0.0,
     *,
     careful: bool = False,
+    follow_tails: bool = False,
 ) -> _State:
+    """`careful` begins with the safeguard on. `follow_tails` stretches steps that do what they do
+    towards an optimum at infinity, where the loss decays exponentially and each full step only
+    divides it by e: twice as long a step as long as each finds the decay that it foretold."""
     dtype, m = design.dtype, design.n_contents
     limit = MAX_STEPS if max_steps is None else max_steps
     tol = (1e-3 if dtype == jnp.float32 else 1e-7) if tolerance is None else tolerance
@@ -237,20 +254,26 @@ def _newton(
         spread = jnp.where(items, d_phi, -jnp.inf).max() - jnp.where(items, d_phi, jnp.inf).min()
         reach = spread + jnp.abs(change.kappa)
         length = jnp.where(safeguard & (reach > 1), jnp.log1p(reach) / reach, 1)
+        stretch = s.stretch
+        if follow_tails:
+            foretold = jnp.exp(-stretch / 2) * s.decrement
+            decays = (decrement > 0.8 * foretold) & (decrement < s.decrement) & (decrement < 0.1)
+            stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
+            length = length * stretch
         beta = s.beta + length * delta
         theta = beta[:m]
         theta = theta - jnp.where(contents, theta, 0).sum() / contents.sum()
         beta = beta.at[:m].set(jnp.where(contents, theta, 0))
-        return _State(beta, decrement, grad_norm, safeguard, decrement <= tol, s.steps + 1)
+        return _State(beta, decrement, grad_norm, safeguard, stretch, decrement <= tol, s.steps + 1)
 
     def going(s: _State) -> Bool[Array, ""]:
         # A NaN decrement compares False here and ends the loop.
         return ~s.done & (s.steps < limit) & ((s.steps == 0) | (s.decrement > tol))
 
     inf = jnp.asarray(jnp.inf, dtype)
-    first = _State(
-        start.flat().astype(dtype), inf, inf, jnp.array(careful), jnp.array(False), jnp.array(0)
-    )
+    one = jnp.ones((), dtype)
+    no, zero = jnp.array(False), jnp.array(0)
+    first = _State(start.flat().astype(dtype), inf, inf, jnp.array(careful), one, no, zero)
     return jax.lax.while_loop(going, step, first)
 
 
@@ -332,6 +355,7 @@ def _lbfgs(
         run.state.error,
         run.state.error,
         jnp.array(False),
+        jnp.ones(()),
         run.state.error <= tol,
         run.state.iter_num,
     )

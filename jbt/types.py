@@ -6,6 +6,7 @@ Axis letters, used in every annotation of the package:
     M  contents of a pool: what owns a quality (M = N unless renderings share one)
     D  covariates of an item
     P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa)
+    biases  the last D + 1 of them, (c, kappa)
 
 Containers describe *one* pool; thousands of them are the same containers with leading
 axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. Where jaxtyping's import hook is on,
@@ -287,7 +288,7 @@ class Prior:
 
     lam: ScalarLike = 1.0
     """Precision of quality, 1/logit^2."""
-    lam_b: ScalarLike | Float[Array, " D+1"] = 0.1
+    lam_b: ScalarLike | Float[Array, " biases"] = 0.1
     """Precision of c and kappa, 1/tau^2: one for all, or one for each of (c, kappa)."""
 
     def __post_init__(self) -> None:

@@ -81,8 +81,20 @@ def share_of(pool: Pool, condition: Condition) -> Array:
     return jnp.asarray(jnp.where(asked < 0, judges.natural_share(pool), asked))
 
 
-def experiment(s: Settings) -> Experiment:
-    """Experiment: the prior-free interval of c, and recall of the contents by each of MODELS."""
+INTERVAL = (
+    "interval_mle",
+    "interval_width",
+    "interval_width_wald",
+    "interval_information",
+    "covered",
+    "planned_width",
+)
+RECALL = ("recall", "recall_mle", "status_recall")
+
+
+def experiment(s: Settings, wanted: Sequence[str]) -> Experiment:
+    """Experiment: the prior-free interval of c, and recall of the contents by each of MODELS. What is
+    not `wanted` is not computed."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool, judge, comparisons = judged(s, key, condition)
@@ -98,61 +110,76 @@ def experiment(s: Settings) -> Experiment:
         measured = estimators.with_bias(comparisons, pool.design, prior, c[None])
         fits = (naive, aware, measured)
         recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, s.k) for f in fits]
-        return {
-            "partial_mle": estimate.status,
-            "partial_c": estimate.c,
-            "partial_width": estimate.high - estimate.low,
-            "partial_width_wald": estimate.wald_high - estimate.wald_low,
-            "partial_information": estimate.curvature,
+        out = {
+            "interval_mle": estimate.status,
+            "interval_width": estimate.high - estimate.low,
+            "interval_width_wald": estimate.wald_high - estimate.wald_low,
+            "interval_information": estimate.curvature,
             "covered": (estimate.low <= s.bias) & (s.bias <= estimate.high),
             "planned_width": 2 * planning.expected_half_width(pool, judge, shown),
             "recall": jnp.stack(recall),
-            "status_partial": jnp.stack([f.status for f in fits]).max(),
+            "recall_mle": estimate.status,
+            "status_recall": jnp.stack([f.status for f in fits]).max(),
         }
+        return {name: out[name] for name in wanted}
 
     return one
 
 
-def cells(s: Settings) -> list[tuple[int, str, int, float]]:
-    """(n_twice, comparisons, budget, rho) of every design simulated."""
-    out = [*itertools.product(s.n_twice, s.comparisons, s.budget, s.rho[:1])]
-    if s.recall_n_twice:
-        out += itertools.product([0], ["all"], s.budget, s.rho)
-        out += itertools.product(s.recall_n_twice, RECALL_COMPARISONS, s.budget, s.rho)
-    return list(dict.fromkeys(out))
+Cell = tuple[int, str, int, float]
+"""(n_twice, comparisons, budget, rho) of a design."""
+
+
+def interval_cells(s: Settings) -> list[Cell]:
+    return [*itertools.product(s.n_twice, s.comparisons, s.budget, s.rho[:1])]
+
+
+def recall_cells(s: Settings) -> list[Cell]:
+    if not s.recall_n_twice:
+        return []
+    none = itertools.product([0], ["all"], s.budget, s.rho)
+    return [*none, *itertools.product(s.recall_n_twice, RECALL_COMPARISONS, s.budget, s.rho)]
 
 
 def groups(s: Settings) -> list[study.Group]:
-    if not cells(s):
-        return []
-    n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells(s), strict=True))
+    out = []
+    if s.n_twice:
+        out.append(group(s, "interval", INTERVAL, interval_cells(s), {}))
+    if s.recall_n_twice:
+        axes = {"recall": {"model": list(MODELS)}}
+        out.append(group(s, "recall", RECALL, recall_cells(s), axes))
+    return out
+
+
+def group(
+    s: Settings, name: str, wanted: Sequence[str], cells: Sequence[Cell], axes: dict[str, Any]
+) -> study.Group:
+    n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells, strict=True))
     share = [judges.WITHIN_SHARE[c] for c in comparisons]
-    n = len(rho)
-    return [
-        study.Group(
-            "partial",
-            experiment(s),
-            {
-                "n_twice": np.array(n_twice),
-                "within_share": np.array([-1.0 if v is None else v for v in share]),
-                "budget": np.array(budget, float),
-                "rho": np.array(rho, float),
-            },
-            {
-                "part": ["partial"] * n,
-                "judge": ["default"] * n,
-                "n_contents": [s.some_contents] * n,
-                "n_twice": n_twice,
-                "comparisons": comparisons,
-                "budget": budget,
-                "rho": rho,
-            },
-            2 * s.some_contents,
-            s.pools,
-            axes={"recall": {"model": list(MODELS)}},
-            fits=8,
-        )
-    ]
+    n = len(cells)
+    return study.Group(
+        name,
+        experiment(s, wanted),
+        {
+            "n_twice": np.array(n_twice),
+            "within_share": np.array([-1.0 if v is None else v for v in share]),
+            "budget": np.array(budget, float),
+            "rho": np.array(rho, float),
+        },
+        {
+            "part": [name] * n,
+            "judge": ["default"] * n,
+            "n_contents": [s.some_contents] * n,
+            "n_twice": n_twice,
+            "comparisons": comparisons,
+            "budget": budget,
+            "rho": rho,
+        },
+        2 * s.some_contents,
+        s.pools,
+        axes=axes,
+        fits=8,
+    )
 
 
 # --- from the saved results
@@ -163,9 +190,9 @@ def rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:
     return out + (recall_rows(ds, s) if s.recall_n_twice else [])
 
 
-def select(ds: xr.Dataset, metric: str, cell: tuple[int, str, int, float]) -> np.ndarray:
-    """A metric [pools, ...] of one of `cells`."""
-    at = ds["part"].values == "partial"
+def select(ds: xr.Dataset, part: str, metric: str, cell: Cell) -> np.ndarray:
+    """A metric [pools, ...] of one cell of a part."""
+    at = ds["part"].values == part
     for name, value in zip(("n_twice", "comparisons", "budget", "rho"), cell, strict=True):
         at &= ds[name].values == value
     return ds[metric].values[np.flatnonzero(at)[0]]
@@ -179,16 +206,16 @@ def interval_rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:
         each = [(m, comparisons, budget, rho) for m in s.n_twice]
 
         def get(metric: str, each: Sequence[Any] = each) -> np.ndarray:
-            return np.stack([select(ds, metric, cell) for cell in each]).astype(float)
+            return np.stack([select(ds, "interval", metric, cell) for cell in each]).astype(float)
 
-        exists = get("partial_mle") == Status.CONVERGED
-        width = get("partial_width")
+        exists = get("interval_mle") == Status.CONVERGED
+        width = get("interval_width")
         quantities = {
             "c_interval_width": width,
-            "c_interval_width_wald": get("partial_width_wald"),
+            "c_interval_width_wald": get("interval_width_wald"),
             "c_interval_width_planned": get("planned_width"),
             "c_interval_coverage": np.where(exists, get("covered"), np.nan),
-            "curvature": get("partial_information"),
+            "curvature": get("interval_information"),
             "mle_exists": exists.astype(float),
         }
         for name, values in quantities.items():
@@ -234,7 +261,7 @@ def recall_rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:
     for budget in s.budget:
         designs = [(0, "all"), *itertools.product(s.recall_n_twice, RECALL_COMPARISONS)]
         found = {
-            (m, how): np.stack([select(ds, "recall", (m, how, budget, p)) for p in s.rho])
+            (m, how): np.stack([select(ds, "recall", "recall", (m, how, budget, p)) for p in s.rho])
             for m, how in designs
         }  # [rho, pools, models]
         reference = found[0, "all"][..., MODELS.index("naive")]

@@ -11,7 +11,7 @@ comparisons.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ BASE_SIZE = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(study.Settings):
-    pools: int = 500
+    pools: int = 200
     """Pools simulated at every condition (count)."""
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 6 and 3."""
@@ -58,6 +58,11 @@ class Settings(study.Settings):
     """Judges of the parts on size and on prior sensitivity."""
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
+    oracle: Literal["draw", "argmax"] = "draw"
+    """draw: each verdict of these judges drawn once. argmax: the likelier one, as open-weight judges
+    answer at temperature 0, of logits with a preference for the pair added."""
+    pair_noise: float = 0.5
+    """Standard deviation of that preference (logits); of no effect on drawn verdicts."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
     lam_b: tuple[float, ...] = (0.1, 1.0, 2.0)
@@ -68,7 +73,7 @@ class Settings(study.Settings):
     """Size of the top set in the part on recall (count)."""
     some_contents: int = 30
     """Contents of a pool of which only some are rendered twice (count)."""
-    n_twice: tuple[int, ...] = (1, 2, 3, 5, 8, 12, 20, 30)
+    n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
     """How many of them, for the interval of c (count); nothing leaves the part out."""
     comparisons: tuple[str, ...] = tuple(judges.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
@@ -76,7 +81,7 @@ class Settings(study.Settings):
     """Verdicts spent on such a pool (count)."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
     """How many of them, for recall (count), beside none; nothing leaves the part out."""
-    rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Correlations of quality and covariate, for recall; increasing."""
     bias: float = 1.0
     """True bias c* in the parts with some contents rendered twice (logits per unit)."""
@@ -118,6 +123,8 @@ def check(s: Settings) -> None:
     _judges.check(s.judge, list(_judges.OPEN_JUDGES))
     check_positive("sd", s.sd)
     check_positive("half_width", s.half_width)
+    if not 0 <= s.pair_noise < float("inf"):
+        raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
     for name, needed in (("lam", LAM), ("lam_b", LAM_B)):
         _judges.check_precisions(name, getattr(s, name), needed)
     if not s.n_contents or list(s.n_contents) != sorted(set(s.n_contents)) or s.n_contents[0] < 2:
@@ -133,7 +140,11 @@ def full_matrix(s: Settings, n_contents: int) -> Experiment:
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.paired(stream(key, "pool"), n_contents, sd=s.sd)
         judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
-        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        draw = stream(key, "verdicts")
+        if s.oracle == "argmax":
+            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=s.pair_noise)
+        else:
+            oracle = judges.frozen_draw(draw, pool, judge)
         comparisons = judges.reveal(oracle, judges.every_pair(pool))
         # Both designs with room for 2 M contents: one kernel, vectorised over them.
         owners = jnp.stack([jnp.arange(2 * n_contents), jnp.tile(jnp.arange(n_contents), 2)])
@@ -159,12 +170,14 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
     c, status = jax.vmap(c_map)(jnp.asarray(priors(s)))
     estimate = identifiability.estimate_bias(comparisons, design)
     exists = estimate.status == Status.CONVERGED
-    centres = jnp.stack([c[0], jnp.where(exists, estimate.c, c[0])])
-    around = jax.vmap(identifiability.grid_around)(centres)
-    profile = identifiability.profile(comparisons, design, around.ravel())
-    at_map, at_mle = (
-        jax.tree.map(lambda v, i=i: v.reshape(around.shape)[i], profile).range() for i in (0, 1)
-    )
+    around_map = identifiability.grid_around(c[0])
+    # The profile is concave: around its top three of the nine points have the range of all.
+    top = jnp.where(exists, estimate.c, c[0])
+    around_mle = identifiability.grid_around(top, points=3)
+    grid = jnp.concatenate([around_map, around_mle])
+    profile = identifiability.profile(comparisons, design, grid)
+    at_map = jax.tree.map(lambda v: v[: len(around_map)], profile).range()
+    at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
     return {
         "c_map": c,
         "profile_range": at_map,
@@ -246,7 +259,8 @@ PAPER_SIZE = 40
 
 
 def is_paper_s(s: Settings) -> bool:
-    """Whether the judges and pools are those the paper's numbers are set beside."""
+    """Whether the judges and pools are those the paper's numbers are set beside, however they
+    answer: the paper's are open-weight judges at temperature 0."""
     return set(s.judge) == set(_judges.OPEN_JUDGES) and s.sd == Settings.sd
 
 

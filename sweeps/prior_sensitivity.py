@@ -171,7 +171,12 @@ def groups(s: Settings) -> list[study.Group]:
         for name in ("bias", "position", "discrimination")
     }
     conditions["paired"] = np.array([int(design == "paired") for _, design in each])
-    axis = {"prior": [f"{n}, lam {a:g}" + f", lam_b {b:g}" * bool(b) for n, a, b in priors(s)]}
+    axis = {
+        "prior": [
+            f"{name}, lam {a:g}" + ("" if b is None else f", lam_b {b:g}")
+            for name, a, b in priors(s)
+        ]
+    }
     return [
         study.Group(
             "priors",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import judges
+from jbt import judges, pools
 from jbt.types import Design, Judge, Pool
 
 DRAWS = 20_000
@@ -85,3 +85,37 @@ def test_reveal_counts_what_was_shown(pool):
     comparisons = judges.reveal(oracle, shown)
     assert comparisons.wins[0, 1] == 3
     assert comparisons.wins.sum() == 3
+
+
+def test_choices_of_comparisons(same_key_again):
+    pool = pools.paired(jax.random.key(0), 5, n_twice=2)
+    every, within, across = (
+        np.asarray(f(pool))
+        for f in (judges.every_pair, judges.within_contents, judges.across_contents)
+    )
+    assert (every.sum(), within.sum(), across.sum()) == (42, 4, 38)
+    np.testing.assert_array_equal(within + across, every)
+    assert within[0, 5] == within[5, 0] == within[1, 6] == 1
+    key = jax.random.key(1)
+    for share, inside in ((None, 10), (0.0, 0), (1.0, 100), (0.3, 30)):
+        shown = np.asarray(judges.choose(key, pool, 100, share))
+        assert shown.sum() == 100
+        assert (shown * within).sum() == inside
+        assert not shown[every == 0].any()
+        # As even as whole verdicts can be.
+        for pairs in (within, across):
+            counts = shown[pairs > 0]
+            assert np.ptp(counts) <= 1
+            assert (counts == np.round(counts)).all()
+    none = pools.paired(jax.random.key(0), 5, n_twice=0)
+    assert float(judges.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
+    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got 1\.5"):
+        judges.choose(key, pool, 100, 1.5)
+
+
+def test_what_is_left_over_goes_to_every_pair_alike(pool):
+    keys = jax.random.split(jax.random.key(3), DRAWS)
+    pairs = judges.every_pair(pool)
+    shown = jax.vmap(lambda k: judges.spread_evenly(k, pairs, 8))(keys)
+    mean = np.asarray(shown).mean(0)[np.asarray(pairs) > 0]
+    assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)

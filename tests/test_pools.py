@@ -86,3 +86,51 @@ def test_streams_are_distinct():
     key = jax.random.key(0)
     a, b = simulate.stream(key, "pool"), simulate.stream(key, "verdicts")
     assert (jax.random.key_data(a) != jax.random.key_data(b)).any()
+
+
+def test_paired_renderings_share_a_quality_and_differ_by_the_offset(same_key_again):
+    key = jax.random.key(5)
+    pool = pools.paired(key, 6)
+    d = pool.design
+    assert (d.n_items, d.n_contents, d.item_mask.sum()) == (12, 6, 12)
+    np.testing.assert_array_equal(d.content, np.tile(np.arange(6), 2))
+    np.testing.assert_array_equal(d.covariates[:, 0], np.repeat([0, 1], 6))
+    np.testing.assert_array_equal(d.of_items(pool.quality)[:6], d.of_items(pool.quality)[6:])
+    part = pools.paired(key, 6, n_twice=2, rho=jnp.array([0.5, -0.5]), spread=2.0, offset=-0.3)
+    x = np.asarray(part.design.covariates)
+    np.testing.assert_array_equal(part.design.item_mask, [True] * 8 + [False] * 4)
+    np.testing.assert_allclose(x[6:8], x[:2] - 0.3, atol=1e-6)
+    assert not x[8:].any()
+    np.testing.assert_array_equal(part.quality, pool.quality)
+    more = pools.paired(key, 6, n_twice=4, rho=jnp.array([0.5, -0.5]), spread=2.0, offset=-0.3)
+    np.testing.assert_array_equal(more.design.covariates[:8], x[:8])
+    unpaired = pools.one_content_an_item(part.design)
+    assert (unpaired.content, unpaired.n_contents) == (None, 12)
+
+
+def test_the_base_covariate_has_its_correlation_and_spread():
+    def one(key):
+        pool = pools.paired(key, 20, n_twice=0, rho=0.7, spread=1.5)
+        return pool.quality, pool.design.covariates[:20, 0]
+
+    quality, x = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 1000))
+    n = x.size
+    assert abs(float(x.std()) - 1.5) < 4 * 1.5 / np.sqrt(2 * n)
+    assert abs(np.corrcoef(quality.ravel(), x.ravel())[0, 1] - 0.7) < 4 / np.sqrt(n)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_contents": 1}, "n_contents must be at least 2, got 1"),
+        ({"n_contents": 5, "n_twice": 6}, r"n_twice must lie in 0..5, got 6"),
+        ({"n_contents": 5, "n_twice": -1}, r"n_twice must lie in 0..5, got -1"),
+        ({"n_contents": 5, "offset": 0.0}, "offset must be finite and not 0"),
+        ({"n_contents": 5, "offset": float("nan")}, "offset must be finite"),
+        ({"n_contents": 5, "spread": -1.0}, "spread must be finite and at least 0"),
+        ({"n_contents": 5, "rho": 0.99}, "rho must lie within"),
+    ],
+)
+def test_bad_pairing(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        pools.paired(jax.random.key(0), **arguments)

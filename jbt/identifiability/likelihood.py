@@ -87,12 +87,16 @@ def profile(
     if not isinstance(grid, Tracer) and not np.isfinite(np.asarray(grid)).all():
         raise ValueError(f"the grid must be finite, got {np.asarray(grid)}")
     others = _others(design, covariate, variant)
-    middle = grid[grid.shape[0] // 2]
-    # From one optimum to the others, which are near it but for the theta that c must be traded for.
+    middle = jnp.sort(grid)[grid.shape[0] // 2]
     first = _at(comparisons, design, others, covariate, middle, Parameters.zeros(design))
+    information = model.score_and_information(first.parameters, design.centred(), comparisons)[1]
+    along = _compensation(information, comparisons, design, others, covariate)
 
     def point(value: Float[Array, ""]) -> tuple[Float[Array, ""], Int[Array, ""]]:
-        fit = _at(comparisons, design, others, covariate, value, first.parameters)
+        # Begun on the tangent of the path of maxima; every point is maximised all the same.
+        start = first.parameters.flat() + (value - middle) * along
+        start = Parameters.unflat(start, design.n_contents)
+        fit = _at(comparisons, design, others, covariate, value, start)
         return -fit.objective, fit.status
 
     log_likelihood, status = jax.vmap(point)(grid)
@@ -273,6 +277,20 @@ def _efficient(
     covariate: int | Int[Array, ""],
 ) -> Float[Array, ""]:
     """Information about c left when the other free parameters are unknown (Schur complement)."""
+    # The quadratic form leaves out the ridge of the compensation, which would count as information
+    # where theta has to move far.
+    change = _compensation(information, comparisons, design, others, covariate)
+    return change @ information @ change
+
+
+def _compensation(
+    information: Float[Array, "P P"],
+    comparisons: Comparisons,
+    design: Design,
+    others: Bool[Array, " P"],
+    covariate: int | Int[Array, ""],
+) -> Float[Array, " P"]:
+    """How the maximising parameters change as c goes up by 1, to first order."""
     index, m = design.n_contents + covariate, design.n_contents
     scale = information_scale(comparisons, design.centred(), others)
     contents = design.content_mask()
@@ -280,10 +298,7 @@ def _efficient(
     rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
     rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
     border = jnp.where(others, information[:, index], 0)
-    # The change of all parameters as c goes up by 1. The quadratic form over it leaves out the
-    # ridge, which would count as information where theta has to move far.
-    change = (-jnp.linalg.solve(rest, border)).at[index].set(1)
-    return change @ information @ change
+    return (-jnp.linalg.solve(rest, border)).at[index].set(1)
 
 
 def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Array, ""]:

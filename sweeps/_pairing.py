@@ -93,8 +93,8 @@ RECALL = ("recall", "recall_mle", "status_recall")
 
 
 def experiment(s: Settings, wanted: Sequence[str]) -> Experiment:
-    """Experiment: the prior-free interval of c, and recall of the contents by each of MODELS. What is
-    not `wanted` is not computed."""
+    """Experiment: the prior-free interval of c, and recall of the contents by each of MODELS. What
+    is not `wanted` is not computed."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool, judge, comparisons = judged(s, key, condition)
@@ -344,6 +344,10 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.set_xticks(s.n_twice, [str(m) for m in s.n_twice])
+    ax.minorticks_off()
+    widths = (0.05, 0.1, 0.2, 0.5, 1.0)
+    ax.set_yticks(widths, [f"{w:g}" for w in widths])
     ax.set_xlabel(f"contents rendered twice, of {s.some_contents}")
     ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
     ax.set_title("How many must be rendered twice?")

@@ -50,13 +50,13 @@ def with_bias(comparisons: Comparisons, design: Design, prior: Prior, c: Float[A
 # --- priors on the biases, learned
 
 
-MAX_ROUNDS = 200
+MAX_ROUNDS = 100
 """Fits that learning a prior may take."""
 
-SMALLEST_TAU2 = 1e-4
+SMALLEST_TAU2 = 1e-3
 """Variance of the biases, logits squared, at which learning stops shrinking: no bias."""
 
-LARGEST_TAU2 = 1e4
+LARGEST_TAU2 = 1e3
 
 
 @container
@@ -147,6 +147,7 @@ def evidence_prior(
     prior: Prior,
     *,
     follow_mode: bool = True,
+    step: float = 1.0,
     rounds: int = 60,
 ) -> LearnedPrior:
     """The tau^2, one for c and kappa, of highest Laplace evidence (`log_evidence`), found by
@@ -159,15 +160,16 @@ def evidence_prior(
     Args:
       prior: lam, and lam_b [logit^-2] to begin with, one number.
       follow_mode: False leaves the term out, and the optimum is the fixed point.
+      step: length of the first step in log tau^2.
       rounds: steps.
     """
     import optax
 
-    solver = optax.rprop(1.0, eta_plus=1.05)
+    solver = optax.rprop(step, eta_plus=1.05)
     variant = model.variant("bias_aware", design)
     bounds = jnp.log(jnp.asarray([SMALLEST_TAU2, LARGEST_TAU2], design.dtype))
 
-    def step(s: tuple, _: None) -> tuple[tuple, None]:
+    def uphill(s: tuple, _: None) -> tuple[tuple, None]:
         log_tau2, start, state, _ = s
         mode = fit_map(
             comparisons, design, Prior(prior.lam, jnp.exp(-log_tau2)), variant, start=start
@@ -182,7 +184,7 @@ def evidence_prior(
     begin = -jnp.log(jnp.asarray(prior.lam_b, design.dtype))
     inf = jnp.asarray(jnp.inf, design.dtype)
     first = (begin, Parameters.zeros(design), solver.init(begin), inf)
-    (log_tau2, _, _, change), _ = jax.lax.scan(step, first, length=rounds)
+    (log_tau2, _, _, change), _ = jax.lax.scan(uphill, first, length=rounds)
     precision = jnp.full(design.n_covariates + 1, jnp.exp(-log_tau2), design.dtype)
     return _learned(prior, precision, change <= 1e-3, jnp.array(rounds))
 

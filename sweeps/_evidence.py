@@ -160,7 +160,7 @@ PAPER_SIZE = 40
 def is_paper_s(s: Settings) -> bool:
     """Whether the judges and pools are those the paper's numbers are set beside, however they
     answer: the paper's are open-weight judges at temperature 0."""
-    return set(s.judge) == set(_judges.OPEN_JUDGES) and s.sd == Settings.sd
+    return set(s.judge) == set(_judges.OPEN_JUDGES) and s.sd == type(s).sd
 
 
 def rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:

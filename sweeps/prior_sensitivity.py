@@ -8,8 +8,8 @@ flat along: the spread of c_hat over the priors is set beside the range of the p
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,21 +31,17 @@ if TYPE_CHECKING:
 
 DESIGNS = ("unpaired", "paired")
 JUDGES = {**_judges.OPEN_JUDGES, "unbiased": _judges.CONTROL}
-LEARNED = {
-    "fixed_point": estimators.fixed_point_prior,
-    "evidence": estimators.evidence_prior,
-    "horseshoe": estimators.horseshoe_prior,
-}
+LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
 LEADING = ("judge", "design", "prior", "lam", "lam_b")
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
-START = {"fixed_point": LAM_B, "evidence": LAM_B, "horseshoe": 1.0}
-"""lam_b that learning begins with; for the horseshoe the precision of the global scale."""
+HORSESHOE = 1.0
+"""Precision of the horseshoe's global scale (1/logit^2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(study.Settings):
-    pools: int = 400
+    pools: int = 200
     """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
@@ -75,11 +71,11 @@ PRESETS = {
 
 def priors(s: Settings) -> list[tuple[str, float, float | None]]:
     """(prior, lam, lam_b) of each fit, in the order of the axis `prior`."""
-    normal = [("normal", lam, lam_b) for lam, lam_b in itertools.product(s.lam, s.lam_b)]
-    return normal + [
-        (name, lam, START[name] if name == "horseshoe" else None)
-        for name, lam in itertools.product(LEARNED, s.lam)
-    ]
+    out: list[tuple[str, float, float | None]] = []
+    out += [("normal", lam, lam_b) for lam, lam_b in itertools.product(s.lam, s.lam_b)]
+    for name, lam in itertools.product(LEARNED, s.lam):
+        out.append((name, lam, HORSESHOE if name == "horseshoe" else None))
+    return out
 
 
 def check(s: Settings) -> None:
@@ -98,20 +94,18 @@ def check(s: Settings) -> None:
         raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
 
 
-def pool_of(s: Settings, key: Key[Array, ""], paired: Array) -> Pool:
-    """The same qualities in either design; the unpaired one leaves the second renderings out."""
-    rendered = pools.paired(key, s.n_contents, n_twice=jnp.where(paired, s.n_contents, 0), sd=s.sd)
-    once = pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
-    x = jnp.concatenate([once.design.covariates, jnp.zeros((s.n_contents, 1))])
-    x = jnp.where(paired, rendered.design.covariates, x)
-    return Pool(rendered.quality, dataclasses.replace(rendered.design, covariates=x))
+def pool_of(s: Settings, key: Key[Array, ""], design: str) -> Pool:
+    """The same qualities in either design."""
+    if design == "paired":
+        return pools.paired(key, s.n_contents, sd=s.sd)
+    return pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
 
 
-def experiment(s: Settings) -> Experiment:
+def experiment(s: Settings, design: str) -> Experiment:
     """Experiment: one judge's verdicts on one design under every prior."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pool_of(s, stream(key, "pool"), condition["paired"] > 0)
+        pool = pool_of(s, stream(key, "pool"), design)
         judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
         pairs = judges.every_pair(pool)
         shown = judges.spread_evenly(stream(key, "comparisons"), pairs, s.budget)
@@ -151,26 +145,31 @@ def every_prior(
     lam = [jnp.asarray([a for a, _ in normal])]
     lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
     status = {}
-    for name, learn in LEARNED.items():
 
-        def learned(a: Array, learn: Any = learn, start: float = START[name]) -> Any:
-            return learn(comparisons, design, Prior(a, start))
+    def learned(a: Array) -> dict[str, estimators.LearnedPrior]:
+        fixed_point = estimators.fixed_point_prior(comparisons, design, Prior(a, LAM_B))
+        # From the fixed point, the optimum of the evidence is near.
+        near = Prior(a, jnp.asarray(fixed_point.prior.lam_b)[0])
+        return {
+            "fixed_point": fixed_point,
+            "evidence": estimators.evidence_prior(comparisons, design, near, step=0.2, rounds=30),
+            "horseshoe": estimators.horseshoe_prior(comparisons, design, Prior(a, HORSESHOE)),
+        }
 
-        found = jax.vmap(learned)(jnp.asarray(s.lam))
+    found = jax.vmap(learned)(jnp.asarray(s.lam))
+    for name in LEARNED:
         lam.append(jnp.asarray(s.lam))
-        lam_b.append(found.prior.lam_b)
-        status[f"status_{name}"] = found.status.max()
+        lam_b.append(jnp.asarray(found[name].prior.lam_b))
+        status[f"status_{name}"] = found[name].status.max()
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
 def groups(s: Settings) -> list[study.Group]:
     check(s)
-    each = list(itertools.product(s.judge, DESIGNS))
     conditions = {
-        name: np.array([getattr(JUDGES[judge], name) for judge, _ in each])
+        name: np.array([getattr(JUDGES[judge], name) for judge in s.judge])
         for name in ("bias", "position", "discrimination")
     }
-    conditions["paired"] = np.array([int(design == "paired") for _, design in each])
     axis = {
         "prior": [
             f"{name}, lam {a:g}" + ("" if b is None else f", lam_b {b:g}")
@@ -179,16 +178,22 @@ def groups(s: Settings) -> list[study.Group]:
     }
     return [
         study.Group(
-            "priors",
-            experiment(s),
+            design,
+            experiment(s, design),
             conditions,
-            {"judge": [judge for judge, _ in each], "design": [design for _, design in each]},
-            2 * s.n_contents,
+            {"judge": list(s.judge), "design": [design] * len(s.judge)},
+            s.n_contents * (1 + (design == "paired")),
             s.pools,
             axes=dict.fromkeys(("c_hat", "tau2", "recall"), axis),
             fits=300,
         )
+        for design in DESIGNS
     ]
+
+
+def cases(s: Settings) -> list[tuple[str, str]]:
+    """(judge, design) in the order of the conditions."""
+    return [(judge, design) for design in DESIGNS for judge in s.judge]
 
 
 # --- from the saved results
@@ -206,41 +211,52 @@ def is_paper_s(s: Settings) -> bool:
 
 
 def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    rows: list[list[Any]] = []
-    for i, (judge, design) in enumerate(itertools.product(s.judge, DESIGNS)):
-        c, recall = ds["c_hat"].values[i].T, ds["recall"].values[i].T  # [priors, pools]
-        naive, tau2 = ds["naive_recall"].values[i], ds["tau2"].values[i].T
-        beside = is_paper_s(s) and design == "unpaired"
-
-        def add(
-            prior: str,
-            lam: Any,
-            lam_b: Any,
-            name: str,
-            values: np.ndarray,
-            paper: float | None = None,
-            where: tuple[str, str] = (judge, design),
-        ) -> None:
-            interval = stats.mean_interval(values, seed=s.seed)
-            rows.append([*where, prior, lam, lam_b, name, *interval, len(values), paper])
-
-        paper = PAPER_RECALL.get((judge, "naive")) if beside else None
-        add("naive", LAM, None, "recall", naive, paper)
-        for p, (name, lam, lam_b) in enumerate(priors(s)):
-            own = beside and (name, lam) == ("normal", LAM)
-            add(name, lam, lam_b, "c_hat", c[p])
-            paper = PAPER_RECALL.get((judge, name)) if own and lam_b == LAM_B else None
-            add(name, lam, lam_b, "recall", recall[p], paper)
-            paper = PAPER_BENEFIT.get((judge, lam_b)) if own and lam_b else None
-            add(name, lam, lam_b, "benefit", recall[p] - naive, paper)
-            if name in ("fixed_point", "evidence"):
-                add(name, lam, lam_b, "log_tau2", np.log(tau2[p]))
-        add("normal", LAM, LAM_B, "profile_range", ds["profile_range"].values[i])
-        kinds = np.array([name for name, _, _ in priors(s)])
-        for name in ("normal", *LEARNED):
-            add(name, None, None, "c_spread", np.ptp(c[kinds == name], axis=0))
-        add("all", None, None, "c_spread", np.ptp(c, axis=0))
+    settings: list[list[Any]] = []
+    values: list[np.ndarray] = []
+    papers: list[float | None] = []
+    for i, case in enumerate(cases(s)):
+        for prior, lam, lam_b, name, v, paper in quantities(ds.isel(condition=i), case, s):
+            settings.append([*case, prior, lam, lam_b, name])
+            values.append(v)
+            papers.append(paper)
+    intervals = np.stack(stats.mean_interval(np.stack(values), seed=s.seed), axis=1)
+    rows = [
+        [*setting, *interval, s.pools, paper]
+        for setting, interval, paper in zip(settings, intervals, papers, strict=True)
+    ]
     return study.tidy_table(LEADING, rows)
+
+
+def quantities(
+    ds: xr.Dataset, case: tuple[str, str], s: Settings
+) -> Iterator[tuple[str, float | None, float | None, str, np.ndarray, float | None]]:
+    """(prior, lam, lam_b, quantity, a number a pool, the paper's) of one judge and design."""
+    judge, design = case
+    c, recall, tau2 = (ds[name].values.T for name in ("c_hat", "recall", "tau2"))  # [priors, pools]
+    naive = ds["naive_recall"].values
+    beside = is_paper_s(s) and design == "unpaired"
+    yield (
+        "naive",
+        LAM,
+        None,
+        "recall",
+        naive,
+        PAPER_RECALL.get((judge, "naive")) if beside else None,
+    )
+    for p, (name, lam, lam_b) in enumerate(priors(s)):
+        own = beside and (name, lam) == ("normal", LAM)
+        yield name, lam, lam_b, "c_hat", c[p], None
+        paper = PAPER_RECALL.get((judge, name)) if own and lam_b == LAM_B else None
+        yield name, lam, lam_b, "recall", recall[p], paper
+        paper = PAPER_BENEFIT.get((judge, lam_b)) if own and lam_b else None
+        yield name, lam, lam_b, "benefit", recall[p] - naive, paper
+        if name in ("fixed_point", "evidence"):
+            yield name, lam, lam_b, "log_tau2", np.log(tau2[p]), None
+    yield "normal", LAM, LAM_B, "profile_range", ds["profile_range"].values, None
+    kinds = np.array([name for name, _, _ in priors(s)])
+    for name in ("normal", *LEARNED):
+        yield name, None, None, "c_spread", np.ptp(c[kinds == name], axis=0), None
+    yield "all", None, None, "c_spread", np.ptp(c, axis=0), None
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -301,7 +317,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
     ax.set_ylabel(label)
     ax.set_title(rf"$\lambda$ = {LAM:g}")
     if name == "c_hat":
-        ax.legend(fontsize=6)
+        ax.legend(fontsize=5, ncols=2, loc="center left", bbox_to_anchor=(0, 0.57))
     return ax
 
 
@@ -309,7 +325,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Evidence of the comparisons against what the priors make of it, a point a pool."""
     from jbt import plots
 
-    for i, (judge, design) in enumerate(itertools.product(s.judge, DESIGNS)):
+    for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(
             np.maximum(ds["profile_range"].values[i], 1e-15),

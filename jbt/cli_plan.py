@@ -27,7 +27,7 @@ class PairingOptions:
     n_twice: tuple[int, ...] = ()
     """Numbers of contents rendered twice to try (count), increasing; default all up to
     n_contents."""
-    max_repeats: float = 1
+    max_repeats: float = 1.0
     """How often an ordered pair may be asked (count); more than 1 only for a judge whose answers to
     the same question are independent draws."""
     bias: float = 1.0
@@ -54,6 +54,9 @@ class PairingOptions:
 
 def plan(argv: list[str]) -> int:
     """`jbt plan pairing`."""
+    if argv in (["--help"], ["-h"]):
+        print("plans: pairing (jbt plan pairing --help)")
+        return 0
     if argv[:1] != ["pairing"]:
         found = f"unknown plan {argv[0]!r}" if argv else "nothing to plan"
         raise ValueError(f"{found}: one of pairing")

@@ -161,7 +161,11 @@ def evidence_prior(
       prior: lam, and lam_b [logit^-2] to begin with, one number.
       follow_mode: False leaves the term out, and the optimum is the fixed point.
       step: length of the first step in log tau^2.
-      rounds: steps.
+      rounds: steps. Status NOT_CONVERGED where the evidence still rises by more than 1e-3 nats for
+        each unit of log tau^2.
+
+    Raises:
+      ValueError: several lam_b.
     """
     import optax
 
@@ -171,22 +175,25 @@ def evidence_prior(
 
     def uphill(s: tuple, _: None) -> tuple[tuple, None]:
         log_tau2, start, state, _ = s
-        mode = fit_map(
-            comparisons, design, Prior(prior.lam, jnp.exp(-log_tau2)), variant, start=start
-        )
+        current = Prior(prior.lam, jnp.exp(-log_tau2))
+        mode = fit_map(comparisons, design, current, variant, start=start).parameters
         slope = jax.grad(log_evidence)(
-            log_tau2, mode.parameters, comparisons, design, prior.lam, follow_mode=follow_mode
+            log_tau2, mode, comparisons, design, prior.lam, follow_mode=follow_mode
         )
         change, state = solver.update(-slope, state)
         new = (log_tau2 + jnp.asarray(change)).clip(*bounds)
-        return (new, mode.parameters, state, jnp.abs(new - log_tau2)), None
+        # A bound that the slope points beyond is where learning ends, too.
+        outward = jnp.where(slope < 0, log_tau2 <= bounds[0], log_tau2 >= bounds[1])
+        return (new, mode, state, jnp.where(outward, 0, jnp.abs(slope))), None
 
+    if jnp.ndim(prior.lam_b):
+        raise ValueError("evidence_prior begins with one lam_b for all biases, got several")
     begin = -jnp.log(jnp.asarray(prior.lam_b, design.dtype))
     inf = jnp.asarray(jnp.inf, design.dtype)
     first = (begin, Parameters.zeros(design), solver.init(begin), inf)
-    (log_tau2, _, _, change), _ = jax.lax.scan(uphill, first, length=rounds)
+    (log_tau2, _, _, slope), _ = jax.lax.scan(uphill, first, length=rounds)
     precision = jnp.full(design.n_covariates + 1, jnp.exp(-log_tau2), design.dtype)
-    return _learned(prior, precision, change <= 1e-3, jnp.array(rounds))
+    return _learned(prior, precision, slope <= 1e-3, jnp.array(rounds))
 
 
 def log_evidence(

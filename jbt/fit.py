@@ -343,7 +343,7 @@ def _lbfgs(
     m = design.n_contents
 
     def objective(beta: Float[Array, " P"]) -> Float[Array, ""]:
-        parameters = Parameters.unflat(jnp.where(free, beta, 0), m)
+        parameters = Parameters.unflat(jnp.where(free, beta, start.flat()), m)
         likelihood = model.log_likelihood(parameters, design, comparisons)
         return -likelihood - model.log_prior(parameters, prior)
 
@@ -351,7 +351,7 @@ def _lbfgs(
         start.flat()
     )
     end = _State(
-        run.params * free,
+        jnp.asarray(jnp.where(free, run.params, start.flat())),
         run.state.error,
         run.state.error,
         jnp.array(False),

@@ -33,7 +33,8 @@ def expected_half_width(
     )
     made = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
     information = identifiability.efficient_information(truth, made, pool.design)
-    even = model.score_and_information(Parameters.zeros(pool.design), pool.design, made)[1]
+    design = pool.design.centred()
+    even = model.score_and_information(Parameters.zeros(design), design, made)[1]
     index = pool.design.n_contents
     told = information > identifiability.FLAT * even[index, index]
     z = NormalDist().inv_cdf((1 + level) / 2)
@@ -45,13 +46,15 @@ def expected_showings(
 ) -> Float[Array, "N N"]:
     """`judges.choose` on average, with a limit on how often a pair is shown: [N, N].
 
-    What the limit does not let be spent between two renderings of one content goes across contents;
-    what it does not let be spent there is not spent.
+    What the limit does not let be spent between two renderings of one content goes across contents,
+    unless all was to be spent within; what it does not let be spent there is not spent.
     """
     within, across = judges.within_contents(pool), judges.across_contents(pool)
-    inside = jnp.minimum(within_share * budget, max_repeats * within.sum())
+    some = within.sum() > 0
+    limit = max_repeats * jnp.where(some, within.sum(), 1)
+    inside = jnp.where(some, jnp.minimum(within_share * budget, limit), 0)
     outside = jnp.minimum(budget - inside, max_repeats * across.sum())
-    outside = jnp.where(within_share >= 1, 0, outside)
+    outside = jnp.where(some & (jnp.asarray(within_share) >= 1), 0, outside)
     return within * inside / jnp.maximum(within.sum(), 1) + across * outside / across.sum()
 
 
@@ -82,7 +85,7 @@ def pairing(
     budget: int,
     *,
     n_twice: Sequence[int] | None = None,
-    max_repeats: float = 1,
+    max_repeats: float = 1.0,
     bias: float = 1.0,
     position: float = 0.0,
     discrimination: float = 1.0,

@@ -109,12 +109,12 @@ def paired(
     `offset`, and is padding unless i < n_twice. With spread 0 all contents are alike but for their
     quality, x = 0 terse and x = offset verbose, the paper's paired rendering design (Section 5).
 
-    When the coefficient c of a covariate is identified by comparisons: if some content's two
-    renderings are linked by a chain of comparisons, as they are in the full design as soon as
-    n_twice >= 1. Comparisons between the two renderings of one content need both orders: in one
-    order alone they tell c times the offset plus kappa. Comparisons across contents identify c too,
-    by the detour over other contents. Without any (n_twice = 0) nothing does (Prop. 2).
-    `identifiability.null_space` says which case a given set of comparisons is.
+    When the coefficient c of one covariate is identified by comparisons: if a chain of them, shown
+    in both orders, links some content's two renderings, directly or by a detour over other
+    contents; in the full design as soon as n_twice >= 1. If the verbose rendering always comes
+    first, c is told only together with kappa. Without any (n_twice = 0) nothing tells c (Prop. 2).
+    Of several covariates, all moved at once, only c . offset is identified: to tell one of them,
+    move it alone. `identifiability.null_space` says which case a set of comparisons is.
 
     The same key gives the same qualities and covariates whatever the other arguments are, and the
     contents rendered twice for a smaller n_twice are among those for a larger one.
@@ -132,17 +132,22 @@ def paired(
       A pool of N = 2 M items, M - n_twice of them padding.
 
     Raises:
-      ValueError: fewer than two contents, n_twice outside 0..M, rho out of reach, sd not above 0,
-        spread below 0, an offset of 0 or not finite; traced values are not checked.
+      ValueError: fewer than two contents, n_twice not an integer in 0..M, rho out of reach, sd not
+        above 0, spread below 0, an offset of 0, not finite or not one for each covariate; traced
+        values are not checked.
     """
     if n_contents < 2:
         raise ValueError(f"n_contents must be at least 2, got {n_contents}")
     twice = n_contents if n_twice is None else n_twice
-    if not isinstance(twice, Tracer) and not 0 <= int(twice) <= n_contents:
-        raise ValueError(f"n_twice must lie in 0..{n_contents}, got {int(twice)}")
+    if not isinstance(twice, Tracer) and not (
+        int(twice) == float(twice) and 0 <= int(twice) <= n_contents
+    ):
+        raise ValueError(f"n_twice must be an integer in 0..{n_contents}, got {twice}")
     check_renderings(spread, offset)
     base = gaussian(key, n_contents, sd=sd, rho=rho)
     x = spread * base.design.covariates
+    if jnp.ndim(offset) and jnp.shape(offset) != x.shape[1:]:
+        raise ValueError(f"offset must be one for each of {x.shape[1]} covariates, got {offset}")
     offset = jnp.broadcast_to(jnp.asarray(offset, x.dtype), x.shape[1:])
     content = jnp.arange(n_contents)
     mask = jnp.concatenate([jnp.ones(n_contents, bool), content < twice])
@@ -158,7 +163,7 @@ def check_renderings(spread: Any, offset: Any) -> None:
         raise ValueError(f"spread must be finite and at least 0, got {spread}")
     if not isinstance(offset, Tracer):
         moved = np.ravel(np.asarray(offset))
-        if not np.isfinite(moved).all() or not moved.all():
+        if not np.isfinite(moved).all() or not moved.any():
             raise ValueError(f"offset must be finite and not 0, got {offset}")
 
 

@@ -157,6 +157,12 @@ PAPER_SIZE = 40
 """Contents at which the paper compares MAP and MLE."""
 
 
+def same_grids(s: Settings) -> bool:
+    """Whether sensitivities are over the grids that stand in for the paper's, which it does not
+    state."""
+    return (s.lam, s.lam_b) == (type(s).lam, type(s).lam_b)
+
+
 def is_paper_s(s: Settings) -> bool:
     """Whether the judges and pools are those the paper's numbers are set beside, however they
     answer: the paper's are open-weight judges at temperature 0."""
@@ -191,7 +197,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings) -> list[list[Any]]:
 
     def add(design: str, lam: Any, lam_b: Any, name: str, judged: np.ndarray, paper: Any = None):
         """One row a judge [J, P] and one for their mean; `paper`: judge -> its number."""
-        setting = (design, n, n, lam, lam_b, "all", budget, 0.0, None)
+        setting = (design, n, n, lam, lam_b, "all", budget, "frozen", 0.0, None)
         several = len(s.judge) > 1
         with np.errstate(invalid="ignore"):
             pooled = judged.mean(0, keepdims=True)
@@ -224,6 +230,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings) -> list[list[Any]]:
                 LAM_B,
                 "all",
                 budget,
+                "frozen",
                 0.0,
                 None,
                 "profile_range_max",
@@ -245,7 +252,8 @@ def size_rows(part: xr.Dataset, n: int, s: Settings) -> list[list[Any]]:
             paper = PAPER_RANKS.get((name, design)) if n == BASE_SIZE else None
             add(design, None, None, name, values[name][..., d], {"all": paper})
         nullity = values["n_columns"] - values["rank"]
-        add(design, None, None, "nullity", nullity[..., d], {"all": 1 if paired else 2})
+        paper = 2 - paired if n == BASE_SIZE else None
+        add(design, None, None, "nullity", nullity[..., d], {"all": paper})
         add(design, None, None, "mle_exists", exists[..., d].astype(float))
         for i, lam in enumerate(s.lam):
             coder = PAPER_CODER.get(lam) if paired and n == PAPER_SIZE else None
@@ -261,13 +269,25 @@ def size_rows(part: xr.Dataset, n: int, s: Settings) -> list[list[Any]]:
             None,
             "c_sensitivity_lam_b",
             sensitivity(at_lam_b)[..., d],
-            {"all": PAPER_SENSITIVITY[design]} if n == BASE_SIZE else None,
+            {"all": PAPER_SENSITIVITY[design]} if n == BASE_SIZE and same_grids(s) else None,
         )
         add(design, None, LAM_B, "c_sensitivity_lam", sensitivity(at_lam)[..., d])
     for name, at in (("lam", at_lam), ("lam_b", at_lam_b)):
         rows += ratio_rows(sensitivity(at), n, budget, name, s)
     extreme = values["extreme_item"]
-    setting = (None, n, n, None, None, "all", budget, 0.0, None, "pools_with_an_extreme_item")
+    setting = (
+        None,
+        n,
+        n,
+        None,
+        None,
+        "all",
+        budget,
+        "frozen",
+        0.0,
+        None,
+        "pools_with_an_extreme_item",
+    )
     for judge, v in zip(s.judge, extreme, strict=True):
         rows.append([judge, *setting, *stats.mean_interval(v, seed=s.seed), len(v)])
     return rows
@@ -282,8 +302,8 @@ def ratio_rows(
     ratios = means[:, 0] / means[:, 1]
     estimate = sensitivity[..., 0].mean() / sensitivity[..., 1].mean()
     at = {"lam_b": BASE_SIZE, "lam": PAPER_SIZE}[name]
-    paper = PAPER_RATIO[name] if n == at and is_paper_s(s) else None
-    setting = ("all", None, n, n, None, None, "all", budget, 0.0, None)
+    paper = PAPER_RATIO[name] if n == at and is_paper_s(s) and same_grids(s) else None
+    setting = ("all", None, n, n, None, None, "all", budget, "frozen", 0.0, None)
     quantity = f"c_sensitivity_{name}_ratio"
     return [[*setting, quantity, estimate, *stats.percentiles(ratios), sensitivity.shape[1], paper]]
 

@@ -1,4 +1,8 @@
-"""Part (c) of `sweeps.paired`: some contents rendered twice, a budget, a choice of comparisons."""
+"""Part (c) of `sweeps.paired`: some contents rendered twice, a budget, a choice of comparisons.
+
+The judge draws a fresh verdict at every query, so that a pair asked again tells something new and
+any budget can be spent on any choice. `jbt plan pairing` asks each ordered pair at most once unless
+told otherwise."""
 
 from __future__ import annotations
 
@@ -199,7 +203,8 @@ def select(ds: xr.Dataset, part: str, metric: str, cell: Cell) -> np.ndarray:
 
 
 def interval_rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:
-    """Width of the interval of c in each design, and how many renderings a width takes."""
+    """Width of the interval of c in each design, and how many renderings a width takes. Widths and
+    coverage are means over the pools in which an estimate exists."""
     out: list[list[Any]] = []
     rho = s.rho[0]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
@@ -226,7 +231,8 @@ def interval_rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:
         sure = np.where(exists.mean(1, keepdims=True) >= SURE, width, np.nan)
         answer = needed(np.array(s.n_twice), sure, 2 * s.half_width, s.seed)
         row = setting(s, None, comparisons, budget, rho)
-        out.append([*row, "n_twice_needed", *answer, width.shape[1]])
+        known = int(np.isfinite(width).sum(1).min())
+        out.append([*row, "n_twice_needed", *answer, known])
     return out
 
 
@@ -303,6 +309,7 @@ def setting(
         lam_b,
         comparisons,
         budget,
+        "stochastic",
         rho,
         model,
     ]
@@ -326,9 +333,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     from jbt import plots
 
     rows = table[(table.quantity == "c_interval_width") & (table.judge == "default")]
-    for (comparisons, budget), line in zip(
-        itertools.product(s.comparisons, s.budget), itertools.cycle(["--", "-"]), strict=False
-    ):
+    for comparisons, budget in itertools.product(s.comparisons, s.budget):
         mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
         line = "-" if budget == max(s.budget) else "--"
         plots.band(

@@ -31,6 +31,7 @@ LEADING = (
     "lam_b",
     "comparisons",
     "budget",
+    "protocol",
     "rho",
     "model",
 )
@@ -68,7 +69,7 @@ class Settings(study.Settings):
     comparisons: tuple[str, ...] = tuple(judges.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
     budget: tuple[int, ...] = (870, 3480)
-    """Verdicts spent on such a pool (count)."""
+    """Verdicts spent on such a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
     """How many of them, for recall (count), beside none; nothing leaves the part out."""
     rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -88,8 +89,7 @@ PRESETS = {
         n_contents=(8,),
         some_contents=8,
         k=2,
-        n_twice=(8,),
-        comparisons=("all",),
+        n_twice=(),
         budget=(240,),
         recall_n_twice=(8,),
         rho=(0.0, 0.8),

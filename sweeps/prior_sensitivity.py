@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DESIGNS = ("unpaired", "paired")
+DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 JUDGES = {**_judges.OPEN_JUDGES, "unbiased": _judges.CONTROL}
 LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
 LEADING = ("judge", "design", "prior", "lam", "lam_b")
@@ -45,6 +45,8 @@ class Settings(study.Settings):
     """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
+    design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
+    """Each content shown once, or with x = 0 and with x = 1."""
     judge: tuple[str, ...] = tuple(JUDGES)
     """Judges: the paper's open ones and its unbiased control."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
@@ -63,7 +65,9 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(pools=8, n_contents=8, k=2, budget=56, judge=("llama", "unbiased")),
+    "smoke": Settings(
+        pools=8, n_contents=8, k=2, budget=56, judge=("llama", "unbiased"), design=("paired",)
+    ),
     "paper": Settings(pools=10),
     "full": Settings(),
 }
@@ -83,6 +87,8 @@ def check(s: Settings) -> None:
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
     _judges.check(s.judge, list(JUDGES))
+    if not s.design or len(set(s.design)) < len(s.design):
+        raise ValueError(f"design must list unpaired, paired or both, got {s.design}")
     check_positive("sd", s.sd)
     for name, needed in (("lam", LAM), ("lam_b", LAM_B)):
         _judges.check_precisions(name, getattr(s, name), needed)
@@ -187,13 +193,13 @@ def groups(s: Settings) -> list[study.Group]:
             axes=dict.fromkeys(("c_hat", "tau2", "recall"), axis),
             fits=300,
         )
-        for design in DESIGNS
+        for design in s.design
     ]
 
 
 def cases(s: Settings) -> list[tuple[str, str]]:
     """(judge, design) in the order of the conditions."""
-    return [(judge, design) for design in DESIGNS for judge in s.judge]
+    return [(judge, design) for design in s.design for judge in s.judge]
 
 
 # --- from the saved results

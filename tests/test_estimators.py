@@ -36,7 +36,8 @@ def learned():
 
     with jax.enable_x64(True):
         bias = jnp.array([[3.0, 1.0]] * (POOLS - 1) + [[0.0, 0.0]])
-        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), POOLS), bias)
+        keys = jax.random.split(jax.random.key(1), POOLS)
+        return jax.device_get(jax.jit(jax.vmap(one))(keys, bias))
 
 
 def pool(learned, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,24 +99,25 @@ def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
 
 
 def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
-    comparisons, x, _ = jax.tree.map(lambda v: v[0], learned)
-    design = Design.build(np.asarray(x))
+    comparisons, x, _ = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
+    design = Design.build(x)
+
+    @jax.jit
+    def at(log_tau2):
+        mode = estimators.bias_aware(comparisons, design, Prior(1.0, jnp.exp(-log_tau2)))
+        fixed = (mode.parameters, comparisons, design, 1.0)
+        value, slope = jax.value_and_grad(estimators.log_evidence)(log_tau2, *fixed)
+        held = jax.grad(lambda r: estimators.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
+        return value, slope, held
+
     for log_tau2 in (-1.0, 1.5):
-        prior = Prior(1.0, float(np.exp(-log_tau2)))
-        mode = estimators.bias_aware(comparisons, design, prior).parameters
-        value, slope = jax.value_and_grad(estimators.log_evidence)(
-            jnp.asarray(log_tau2), mode, comparisons, design, 1.0
-        )
+        value, slope, held = map(float, at(jnp.asarray(log_tau2)))
         h = 1e-4
-        expected = (evidence(learned, 0, log_tau2 + h) - evidence(learned, 0, log_tau2 - h)) / (
-            2 * h
-        )
-        assert float(value) == pytest.approx(evidence(learned, 0, log_tau2), abs=1e-8)
-        assert float(slope) == pytest.approx(expected, abs=1e-6)
-        held = jax.grad(estimators.log_evidence)(
-            jnp.asarray(log_tau2), mode, comparisons, design, 1.0, follow_mode=False
-        )
-        assert abs(float(held) - expected) > 1e-4
+        above, below = (evidence(learned, 0, log_tau2 + s * h) for s in (1, -1))
+        expected = (above - below) / (2 * h)
+        assert value == pytest.approx(evidence(learned, 0, log_tau2), abs=1e-8)
+        assert slope == pytest.approx(expected, abs=1e-6)
+        assert abs(held - expected) > 1e-4
 
 
 def test_leaving_out_the_mode_s_dependence_gives_the_fixed_point(learned):
@@ -145,7 +147,7 @@ def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
 def test_no_bias_is_learned_where_there_is_none(learned):
     found, fit = learned[2]["evidence"]
     assert float(found.prior.lam_b[-1, 0]) > 3 * float(found.prior.lam_b[:-1, 0].max())
-    assert np.abs(np.asarray(fit.parameters.c[-1])).max() < 0.5
+    assert np.abs(np.asarray(fit.parameters.c[-1])).max() < 1
 
 
 def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
@@ -165,7 +167,7 @@ def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
 
 def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
     """The design is unpaired: moving c from one prior's choice to another's costs no likelihood."""
-    comparisons, x, out = jax.tree.map(lambda v: v[0], learned)
+    comparisons, x, out = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
     chosen = jnp.stack([fit.parameters.c[0] for _, fit in out.values()])
     assert float(jnp.ptp(chosen)) > 0.05
     profile = jax.jit(identifiability.profile)(comparisons, Design.build(np.asarray(x)), chosen)
@@ -178,3 +180,13 @@ def test_no_verdicts(x64):
     found = estimators.fixed_point_prior(Comparisons(zero, zero), design, Prior())
     # Nothing was learned: the update returns the variance it was given.
     np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
+
+
+def test_evidence_says_when_it_is_not_there_yet(x64):
+    made = pools.paired(jax.random.key(0), 6)
+    oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))
+    comparisons = judges.reveal(oracle, judges.every_pair(made))
+    short = estimators.evidence_prior(comparisons, made.design, Prior(1.0, 10.0), rounds=1)
+    assert short.status == Status.NOT_CONVERGED
+    with pytest.raises(ValueError, match="one lam_b for all biases"):
+        estimators.evidence_prior(comparisons, made.design, Prior(1.0, jnp.ones(2)))

@@ -8,7 +8,7 @@ import problems
 import pytest
 from scipy.optimize import brentq, linprog
 
-from jbt import estimators, identifiability, judges, pools, verdicts
+from jbt import estimators, identifiability, judges, model, pools, verdicts
 from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 
@@ -136,19 +136,19 @@ def profiles(comparisons, design, variant, grid, covariate):
     return identifiability.profile(comparisons, design, grid, covariate=covariate, variant=variant)
 
 
-def several(d: int, count: int) -> tuple[list[problems.Problem], bool]:
-    """Problems with d covariates, contents shared for d = 1."""
-    shared = d == 1
-    found = (problems.random_problem(s, shared=shared) for s in range(1000, 3000))
-    return [q for q in found if q.d == d][:count], shared
+def several(d: int, count: int) -> list[problems.Problem]:
+    """Problems with d covariates, half of them with shared contents."""
+    found = (problems.random_problem(s, shared=s // 6 % 2 == 0) for s in range(1000, 3000))
+    return [q for q in found if q.d == d][:count]
 
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_profile_agrees_with_scipy(x64, d):
-    qs, shared = several(d, 50)
+    qs = several(d, 50)
     assert len(qs) == 50
+    assert 10 < sum(q.m < q.n for q in qs) < 40
     assert {q.kind for q in qs} == set(problems.KINDS)
-    comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
+    comparisons, design, _, variant = problems.as_batch(qs, shared=True, dtype="float64")
     grid = np.array([-1.5, 0.1, 0.8])
     which = np.arange(50) % d
     out = profiles(comparisons, design, variant, jnp.tile(grid, (50, 1)), jnp.asarray(which))
@@ -157,6 +157,8 @@ def test_profile_agrees_with_scipy(x64, d):
         for g, value in enumerate(grid):
             _, _, best = problems.reference(q, penalised=False, fixed={q.m + which[i]: value})
             assert -float(out.log_likelihood[i, g]) == pytest.approx(best, abs=1e-8, rel=0)
+    curved = np.ptp(np.asarray(out.log_likelihood), axis=1) > 1e-3
+    assert 10 < curved.sum() < 45
 
 
 def paired_batch(n_pools: int, n_contents: int, *, bias=1.78, position=0.35, sd=1.2):
@@ -357,6 +359,9 @@ def test_reasons_why_there_is_no_estimate(x64):
     assert status(alike, alike / 2) == "DISCONNECTED"
     verbose_wins = full * (x[:, None] > x) + full * (x[:, None] == x) / 2
     assert status(full, verbose_wins) == "SEPARATED"
+    for far in (1e3, 1e6):  # a large mean is no information
+        assert status(full, verbose_wins, x=x + far) == "SEPARATED"
+        assert status(full, split, x=x + far, content=np.arange(2 * m)) == "FLAT"
     assert status(full, split, x=np.full(2 * m, 0.3)) == "COVARIATE_CONSTANT"
     assert status(0 * full, 0 * full) == "NO_VERDICTS"
     poisoned = dataclasses.replace(
@@ -385,14 +390,24 @@ def test_relabelling_units_and_order_of_showing(x64):
         Comparisons(comparisons.shown.T, (comparisons.shown - comparisons.wins).T), design
     )
     rescaled = one_estimate(
-        comparisons, dataclasses.replace(design, covariates=100 + 10 * design.covariates)
+        comparisons, dataclasses.replace(design, covariates=1e6 + 10 * design.covariates)
     )
     for name in ("c", "low", "high", "wald_low"):
         value = float(getattr(base, name))
         assert float(getattr(again, name)) == pytest.approx(value, abs=1e-8)
         assert float(getattr(swapped, name)) == pytest.approx(value, abs=1e-8)
-        assert 10 * float(getattr(rescaled, name)) == pytest.approx(value, abs=1e-8)
+        assert 10 * float(getattr(rescaled, name)) == pytest.approx(value, abs=1e-7)
     assert float(swapped.parameters.kappa) == pytest.approx(-float(base.parameters.kappa), abs=1e-8)
+
+
+def test_the_estimated_coefficient_is_free_whatever_the_variant(x64):
+    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(200, 8))
+    batch = jax.tree.map(lambda v: jnp.stack([v, v]), (comparisons, design))
+    variants = [model.variant(name, design) for name in ("position", "bias_aware")]
+    both = jax.tree.map(lambda *v: jnp.stack(v), *variants)
+    out = estimates(*batch, both, jnp.zeros(2, int))
+    assert float(out.c[0]) == pytest.approx(float(out.c[1]), abs=1e-9)
+    assert float(out.low[0]) < float(out.c[0]) < float(out.high[0])
 
 
 def test_coverage_of_the_intervals(x64):

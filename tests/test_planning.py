@@ -37,6 +37,9 @@ def test_expected_showings_are_those_of_choose_on_average(x64):
     assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
     limited = np.asarray(planning.expected_showings(made, 100, 0.25, 1))
     np.testing.assert_array_equal(limited, judges.every_pair(made))
+    lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
+    for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
+        assert float(planning.expected_showings(lonely, 100, share, limit).sum()) == 100
     within = planning.expected_showings(made, 100, 1.0, 3)
     np.testing.assert_array_equal(within, 3 * judges.within_contents(made))
 
@@ -70,6 +73,11 @@ def test_the_smallest_number_that_is_enough():
     assert plan.smallest("all", 0.2) == 9
     assert plan.smallest("all", 0.3) == 3
     assert plan.smallest("all", 0.1) is None
+
+
+def test_help(capsys):
+    assert cli.main(["plan", "--help"]) == 0
+    assert "pairing" in capsys.readouterr().out
 
 
 def test_the_command(tmp_path, capsys):

@@ -104,6 +104,8 @@ def test_paired_renderings_share_a_quality_and_differ_by_the_offset(same_key_aga
     np.testing.assert_array_equal(part.quality, pool.quality)
     more = pools.paired(key, 6, n_twice=4, rho=jnp.array([0.5, -0.5]), spread=2.0, offset=-0.3)
     np.testing.assert_array_equal(more.design.covariates[:8], x[:8])
+    one = pools.paired(key, 6, rho=jnp.zeros(2), spread=1.0, offset=jnp.array([1.0, 0.0])).design
+    np.testing.assert_array_equal(one.covariates[6:, 1], one.covariates[:6, 1])
     unpaired = pools.one_content_an_item(part.design)
     assert (unpaired.content, unpaired.n_contents) == (None, 12)
 
@@ -123,10 +125,12 @@ def test_the_base_covariate_has_its_correlation_and_spread():
     ("arguments", "message"),
     [
         ({"n_contents": 1}, "n_contents must be at least 2, got 1"),
-        ({"n_contents": 5, "n_twice": 6}, r"n_twice must lie in 0..5, got 6"),
-        ({"n_contents": 5, "n_twice": -1}, r"n_twice must lie in 0..5, got -1"),
+        ({"n_contents": 5, "n_twice": 6}, r"n_twice must be an integer in 0\.\.5, got 6"),
+        ({"n_contents": 5, "n_twice": -1}, r"n_twice must be an integer in 0\.\.5, got -1"),
         ({"n_contents": 5, "offset": 0.0}, "offset must be finite and not 0"),
         ({"n_contents": 5, "offset": float("nan")}, "offset must be finite"),
+        ({"n_contents": 5, "n_twice": 2.5}, "n_twice must be an integer"),
+        ({"n_contents": 5, "offset": [1.0, 2.0]}, "offset must be one for each of 1 covariates"),
         ({"n_contents": 5, "spread": -1.0}, "spread must be finite and at least 0"),
         ({"n_contents": 5, "rho": 0.99}, "rho must lie within"),
     ],

@@ -108,7 +108,7 @@ def only(table: pd.DataFrame, **wanted) -> pd.Series:
 
 
 def test_the_table_of_paired():
-    s = dataclasses.replace(SMALL, n_twice=(2, 8), rho=(0.0, 0.4))
+    s = dataclasses.replace(SMALL, n_twice=(2, 8), comparisons=("all",), rho=(0.0, 0.4))
     table = paired.table(invented(s), s)
     assert list(table.columns[:7]) == [
         "judge",
@@ -154,6 +154,8 @@ def test_the_table_of_paired():
         table, quantity="c_map_minus_mle", judge="coder", design="paired", n_contents=8, lam=0.2
     )
     assert away.estimate == pytest.approx(-0.1)
+    protocol = table[table.quantity.isin(["recall", "profile_range"])]
+    assert set(protocol.protocol) == {"stochastic", "frozen"}
     assert not len(table[(table.quantity == "c_map_minus_mle") & (table.design == "unpaired")])
     crossing = table[table.quantity == "crossing"].set_index(["n_twice", "comparisons", "model"])
     assert crossing.estimate[0, "all", "bias_aware"] == pytest.approx(0.2, abs=0.01)
@@ -246,6 +248,7 @@ def test_the_table_of_priors():
         ({"judge": ()}, "judge must list some of .*, got nothing"),
         ({"lam_b": (1.0,)}, r"lam_b must increase, be above 0 and include 0\.1"),
         ({"n_contents": 1}, "n_contents must be at least 2"),
+        ({"design": ()}, "design must list unpaired, paired or both"),
         ({"k": 30}, r"k must lie in 1\.\.29"),
         ({"budget": 871}, r"budget must lie in 1\.\.870"),
         ({"sd": 0.0}, "sd must be finite and above 0"),

@@ -6,10 +6,15 @@ c is touched by one is settled by the design alone (`null_space`, `rank`, `prior
 much the verdicts say about c is measured by its profile log-likelihood (`profile`), and where that
 has a single top, by the estimate there (`estimate_bias`).
 
-c is identified exactly if some cycle of comparisons changes the covariate without changing the
-contents shown: two renderings of one content, linked by a chain of comparisons. Comparisons in
-one order alone, between renderings whose covariates always differ by the same amount, tell c plus
-kappa and not c.
+With one covariate, c is identified exactly if some closed chain of comparisons, from one rendering
+of a content to another of it, changes the covariate and was gone through in both orders, or in so
+many of one as of the other; otherwise c is told only together with kappa. With several covariates
+the renderings must differ in as many independent ways: if all differ by the same amounts, only the
+sum of these amounts times c is told.
+
+`null_space` and `rank` call a direction null if it moves no logit by more than a millionth of what
+others do; `estimate_bias` calls c flat if less than 1e-10 of its information is left, which is a
+remainder of 1e-5 in the covariate.
 """
 
 from jbt.fit import FLAT

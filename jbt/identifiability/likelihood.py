@@ -145,7 +145,7 @@ def estimate_bias(
     Args:
       comparisons, design: one pool, float64.
       covariate: which one, 0..D-1.
-      variant: free coefficients, default all.
+      variant: free coefficients, default all; this one is free in any case.
       level: coverage of the intervals, in (0, 1).
 
     Raises:
@@ -156,9 +156,10 @@ def estimate_bias(
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}")
     z = NormalDist().inv_cdf((1 + level) / 2)
-    if variant is None:
-        variant = model.variant("bias_aware", design)
+    design = design.centred()  # or a large mean would drown what is left of the information
     others = _others(design, covariate, variant)
+    m = design.n_contents
+    variant = Variant(others[m:-1].at[covariate].set(True), others[-1])
     top = fit_supremum(comparisons, design, variant)
     information = model.score_and_information(top.parameters, design, comparisons)[1]
     curvature = _efficient(information, comparisons, design, others, covariate)
@@ -196,6 +197,9 @@ def estimate_bias(
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
     low, high = jax.vmap(end)(jnp.stack([c - half, c + half]))
+    lost = exists & ~(jnp.isfinite(low) & jnp.isfinite(high))
+    status = jnp.where(lost, Status.NOT_CONVERGED, status)
+    exists = exists & ~lost
 
     def defined(value: Float[Array, ""]) -> Float[Array, ""]:
         return jnp.where(exists, value, jnp.nan)
@@ -234,6 +238,7 @@ def efficient_information(
     """
     _check_precision(design)
     _check_covariate(design, covariate)
+    design = design.centred()
     others = _others(design, covariate, variant)
     information = model.score_and_information(parameters, design, comparisons)[1]
     return _efficient(information, comparisons, design, others, covariate)

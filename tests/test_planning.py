@@ -83,7 +83,7 @@ def test_help(capsys):
 def test_the_command(tmp_path, capsys):
     out = tmp_path / "plan.json"
     options = ["--n-contents", "6", "--budget", "60", "--pools", "4", "--json", str(out)]
-    assert cli.main(["plan", "pairing", *options, "--half-width", "0.9"]) == 0
+    assert cli.main(["plan", "pairing", *options, "--half-width", "1.6"]) == 0
     printed = capsys.readouterr().out
     assert "n_twice" in printed
     plan = json.loads(out.read_text())
@@ -91,7 +91,7 @@ def test_the_command(tmp_path, capsys):
     every = plan["comparisons"]["all"]
     assert every["half_width"] == sorted(every["half_width"], reverse=True)
     smallest = every["smallest_n_twice"]
-    assert every["half_width"][smallest - 1] <= 0.9 < every["half_width"][smallest - 2]
+    assert every["half_width"][smallest - 1] <= 1.6 < every["half_width"][smallest - 2]
     assert f"all:     {smallest} contents" in printed
 
 

@@ -323,7 +323,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
     ax.set_ylabel(label)
     ax.set_title(rf"$\lambda$ = {LAM:g}")
     if name == "c_hat":
-        ax.legend(fontsize=5, ncols=2, loc="center left", bbox_to_anchor=(0, 0.57))
+        ax.legend(fontsize=5, ncols=2, loc="center left", bbox_to_anchor=(0, 0.62))
     return ax
 
 

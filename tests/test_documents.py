@@ -15,7 +15,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_in_the_readme():
-    example, _ = EXAMPLES
+    example = EXAMPLES[0]
     promised = [float(v) for v in re.findall(r"about ([\d., ]+)", example)[0].split(", ")]
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
@@ -23,9 +23,21 @@ def test_the_example_in_the_readme():
     assert names["recall"].mean(0) == pytest.approx(promised, abs=0.01)
 
 
+def test_the_example_on_identifiability(capsys):
+    exec(compile(EXAMPLES[1], "README.md", "exec"), {})
+    unpaired, no_nats, no_c, paired, nats, c = capsys.readouterr().out.splitlines()
+    assert "trading quality against x1" in unpaired
+    assert paired == "('adding 1 to every quality',)"
+    assert float(no_nats.split()[1]) < 1e-10
+    assert float(nats.split()[1]) > 10
+    assert no_c == "c: nan nan nan"
+    estimate, low, high = map(float, c.split()[1:])
+    assert low < estimate < high
+
+
 def test_the_example_of_a_rule_of_your_own():
     names: dict = {}
-    exec(compile(EXAMPLES[1], "README.md", "exec"), names)
+    exec(compile(EXAMPLES[2], "README.md", "exec"), names)
     assert names["trace"].recall.shape == (15,)
     assert (names["trace"].status == 0).all()
 

@@ -129,7 +129,10 @@ def test_the_base_covariate_has_its_correlation_and_spread():
         ({"n_contents": 5, "n_twice": -1}, r"n_twice must be an integer in 0\.\.5, got -1"),
         ({"n_contents": 5, "offset": 0.0}, "offset must be finite and not 0"),
         ({"n_contents": 5, "offset": float("nan")}, "offset must be finite"),
-        ({"n_contents": 5, "offset": jnp.array([1.0, 2.0])}, "offset must be one for each of 1 covariates"),
+        (
+            {"n_contents": 5, "offset": jnp.array([1.0, 2.0])},
+            "offset must be one for each of 1 covariates",
+        ),
         ({"n_contents": 5, "spread": -1.0}, "spread must be finite and at least 0"),
         ({"n_contents": 5, "rho": 0.99}, "rho must lie within"),
     ],

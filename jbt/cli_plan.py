@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import tyro
 
 from jbt import __version__, planning, runtime, store
@@ -97,7 +98,7 @@ def _write_plan(path: Path, options: PairingOptions, found: planning.PairingPlan
 def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:
     names = list(found.half_width)
     print(
-        f"Expected half-width of the 95 % interval for c: {options.budget} verdicts on "
+        f"Expected half-width of the 95 % interval for c: up to {options.budget} verdicts on "
         f"{options.n_contents} contents,\nmean over {options.pools} simulated pools "
         f"[central 90 % of pools], by choice of comparisons"
     )
@@ -113,12 +114,16 @@ def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:
     print(f"\nTo know c to +-{options.half_width:g} in the mean, render twice:")
     for name in names:
         smallest = found.smallest(name, options.half_width)
-        answer = f"{smallest} contents" if smallest else "not enough, however many"
+        tried = "not with any of those tried" if options.n_twice else "not even all of them"
+        answer = f"{smallest} contents" if smallest else tried
         t = last if smallest is None else list(found.n_twice).index(smallest)
         spent = round(found.verdicts[name][t])
         less = "" if spent >= options.budget else f" ({spent} verdicts, no pair is left to ask)"
         print(f"  {name + ':':8} {answer}{less}")
     print(
         "all: every ordered pair alike; across: different contents; within: the two renderings of\n"
-        "one content, which say nothing about quality; mixed: half within, half across."
+        "one content, which say nothing about quality; mixed: half within, half across, as far as\n"
+        f"asking a pair {options.max_repeats:g} times at most allows (where all are, mixed is all)."
     )
+    if any(np.isinf(v).any() for v in found.half_width.values()):
+        print("inf: in some pool the verdicts would be certain, and say nothing more about c.")

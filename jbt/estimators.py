@@ -36,13 +36,24 @@ def bias_aware(comparisons: Comparisons, design: Design, prior: Prior) -> Fit:
 ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
 
 
-def with_bias(comparisons: Comparisons, design: Design, prior: Prior, c: Float[Array, " D"]) -> Fit:
+def with_bias(
+    comparisons: Comparisons,
+    design: Design,
+    prior: Prior,
+    c: Float[Array, " D"] | Float[Array, ""] | float,
+) -> Fit:
     """Quality and position by MAP, the bias coefficients being known from elsewhere: from
     `identifiability.estimate_bias`, say, or from another pool of the same judge.
 
     Args:
-      c: [D] logits per unit of each covariate.
+      c: [D] logits per unit of each covariate, or a number if there is one.
+
+    Raises:
+      ValueError: not one for each covariate.
     """
+    c = jnp.atleast_1d(jnp.asarray(c, design.dtype))
+    if c.shape != (design.n_covariates,):
+        raise ValueError(f"c must be one for each of {design.n_covariates} covariates, got {c}")
     known = dataclasses.replace(Parameters.zeros(design), c=c)
     return fit_map(comparisons, design, prior, model.variant("position", design), start=known)
 

@@ -120,8 +120,10 @@ def pairing(
         raise ValueError(f"n_twice must increase within 1..{n_contents}, got {which.tolist()}")
     if pools_simulated < 1:
         raise ValueError(f"pools must be at least 1, got {pools_simulated}")
-    for name, value in (("budget", budget), ("max_repeats", max_repeats), ("sd", sd)):
+    for name, value in (("budget", budget), ("sd", sd)):
         check_positive(name, value)
+    if max_repeats < 1:
+        raise ValueError(f"max_repeats must be at least 1, got {max_repeats}")
     check_positive("discrimination", discrimination)
     for name, value in (("bias", bias), ("position", position)):
         if not np.isfinite(value):

@@ -109,10 +109,11 @@ def paired(
     `offset`, and is padding unless i < n_twice. With spread 0 all contents are alike but for their
     quality, x = 0 terse and x = offset verbose, the paper's paired rendering design (Section 5).
 
-    When the coefficient c of one covariate is identified by comparisons: if a chain of them, shown
-    in both orders, links some content's two renderings, directly or by a detour over other
-    contents; in the full design as soon as n_twice >= 1. If the verbose rendering always comes
-    first, c is told only together with kappa. Without any (n_twice = 0) nothing tells c (Prop. 2).
+    When the coefficient c of one covariate is identified by comparisons: if a chain of them links
+    some content's two renderings, directly or by a detour over other contents, and other
+    comparisons or the other order tell kappa; in the full design as soon as n_twice >= 1. If only
+    terse and verbose are compared, verbose always first, c is told only together with kappa.
+    Without any content twice (n_twice = 0) nothing tells c (Prop. 2).
     Of several covariates, all moved at once, only c . offset is identified: to tell one of them,
     move it alone. `identifiability.null_space` says which case a set of comparisons is.
 

@@ -329,6 +329,7 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
                 colour=colour,
                 label=label,
                 linestyle="-" if judge == "all" else "--",
+                marker=".",
             )
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")

@@ -292,6 +292,8 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
         for design, line in (("unpaired", "-"), ("paired", "--")):
             mine = rows[(rows.judge == judge) & (rows.design == design)]
+            if mine.empty:
+                continue
             normal = mine[mine.prior == "normal"]
             plots.band(
                 ax,

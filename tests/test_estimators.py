@@ -159,7 +159,9 @@ def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
     given = estimators.with_bias(comparisons, made.design, prior, joint.parameters.c)
     np.testing.assert_allclose(given.parameters.theta, joint.parameters.theta, atol=1e-8)
     np.testing.assert_allclose(given.parameters.kappa, joint.parameters.kappa, atol=1e-8)
-    other = estimators.with_bias(comparisons, made.design, prior, jnp.full(1, -2.0))
+    with pytest.raises(ValueError, match="one for each of 1 covariates"):
+        estimators.with_bias(comparisons, made.design, prior, jnp.zeros(2))
+    other = estimators.with_bias(comparisons, made.design, prior, -2.0)
     assert float(other.parameters.c[0]) == -2.0
     assert np.abs(other.parameters.theta - joint.parameters.theta).max() > 0.1
     assert other.status == Status.CONVERGED

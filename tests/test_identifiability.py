@@ -234,6 +234,17 @@ def test_bad_grids_and_arguments(x64):
         identifiability.profile(comparisons, design, grid, covariate=1)
     with pytest.raises(ValueError, match="level must lie"):
         identifiability.estimate_bias(comparisons, design, level=1.0)
+    for points, half_width in ((1, 1.0), (9, 0.0)):
+        with pytest.raises(ValueError, match="a grid needs"):
+            identifiability.grid_around(0.0, points=points, half_width=half_width)
+    for f in (identifiability.null_space, identifiability.rank):
+        with pytest.raises(ValueError, match=r"shown must be \[16, 16\]"):
+            f(design, np.ones((5, 5)) if f is identifiability.null_space else jnp.ones((5, 5)))
+    # What is said to have been shown of padding does not count.
+    part = pools.paired(jax.random.key(0), 4, n_twice=1).design
+    everything = np.ones((8, 8)) - np.eye(8)
+    assert identifiability.null_space(part, everything).rank == 5
+    assert int(identifiability.rank(part, jnp.asarray(everything))) == 5
     single = jax.tree.map(lambda v: v.astype(jnp.float32), comparisons)
     rough = dataclasses.replace(design, covariates=design.covariates.astype(jnp.float32))
     for call in (

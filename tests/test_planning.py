@@ -103,7 +103,7 @@ def test_the_command(tmp_path, capsys):
         (["pairing", "--offset", "0"], "offset must be finite and not 0"),
         (["pairing", "--half-width", "-1"], "half_width must be finite and above 0"),
         (["pairing", "--budget", "0"], "budget must be finite and above 0"),
-        (["pairing", "--max-repeats", "0"], "max_repeats must be finite and above 0"),
+        (["pairing", "--max-repeats", "0"], "max_repeats must be at least 1, got 0"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),
         (["pairing", "--rho", "2"], "rho must lie within"),
         ([], "nothing to plan: one of pairing"),

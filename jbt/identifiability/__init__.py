@@ -6,11 +6,11 @@ c is touched by one is settled by the design alone (`null_space`, `rank`, `prior
 much the verdicts say about c is measured by its profile log-likelihood (`profile`), and where that
 has a single top, by the estimate there (`estimate_bias`).
 
-With one covariate, c is identified exactly if some closed chain of comparisons, from one rendering
-of a content to another of it, changes the covariate and was gone through in both orders, or in so
-many of one as of the other; otherwise c is told only together with kappa. With several covariates
-the renderings must differ in as many independent ways: if all differ by the same amounts, only the
-sum of these amounts times c is told.
+With one covariate and kappa known, c is identified exactly if some closed chain of comparisons,
+which may pass from one rendering of a content to another of it at any point, changes the covariate.
+Kappa is told by any pair shown in both orders; where nothing tells it, it may be confounded with c.
+With several covariates the renderings must differ in as many independent ways: if all differ by the
+same amounts, only the sum of these amounts times c is told.
 
 `null_space` and `rank` call a direction null if it moves no logit by more than a millionth of what
 others do; `estimate_bias` calls c flat if less than 1e-10 of its information is left, which is a

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,10 +30,15 @@ def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
       shown: [N, N] how often each ordered pair was shown.
 
     Returns:
-      [pairs, P], columns (theta, c, kappa).
+      [pairs, P], columns (theta, c, kappa). Pairs with padding are left out.
+
+    Raises:
+      ValueError: not [N, N].
     """
     owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
-    i, j = np.nonzero(shown)
+    _check_shape(design, shown)
+    items = np.asarray(design.item_mask)
+    i, j = np.nonzero(np.asarray(shown) * items[:, None] * items)
     return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
 
 
@@ -168,9 +174,17 @@ def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
     count of columns is that of the contents shown by real items, D and 1."""
     if design.dtype != jnp.float64:
         raise ValueError(f"rank needs float64, got {design.dtype}: see jbt.runtime.precision")
+    _check_shape(design, shown)
+    items = design.item_mask
     spread = design.spread()
     scaled = design.covariates / jnp.where(spread > 0, spread, 1)
     design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
-    once = (shown > 0).astype(design.dtype)
+    once = ((shown > 0) & items[:, None] & items).astype(design.dtype)
     values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once / 2), design))
     return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
+
+
+def _check_shape(design: Design, shown: Any) -> None:
+    n = design.n_items
+    if np.shape(shown) != (n, n):
+        raise ValueError(f"shown must be [{n}, {n}] for this design, got {np.shape(shown)}")

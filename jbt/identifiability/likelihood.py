@@ -53,7 +53,13 @@ def grid_around(
     centre: ScalarLike, *, half_width: float = 1.0, points: int = 9
 ) -> Float[Array, " G"]:
     """The paper's grid: `points` values over [centre - half_width, centre + half_width], logits per
-    unit of the covariate."""
+    unit of the covariate.
+
+    Raises:
+      ValueError: half_width not above 0, fewer than 2 points.
+    """
+    if not half_width > 0 or points < 2:
+        raise ValueError(f"a grid needs half_width > 0 and 2 points, got {half_width} and {points}")
     return centre + half_width * jnp.linspace(-1, 1, points, dtype=jnp.result_type(centre, float))
 
 

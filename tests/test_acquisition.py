@@ -22,6 +22,7 @@ from jbt.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Prior, Variant
 
 N, K, R = 8, 3, 4
+compiled_run = jax.jit(run, static_argnames=("loop", "budget"))
 DETERMINISTIC = (
     "top_k_aware",
     "global_uncertainty",
@@ -71,11 +72,12 @@ def salt_of(key, time):
     return jax.random.bits(for_ties, (), jnp.uint32)
 
 
-def test_the_twin_picks_the_same_pairs(x64, same_key_again):
-    """Every deterministic rule, 50 frozen pools, naive and bias-aware inside."""
+@pytest.mark.parametrize("n_pools", [12, pytest.param(50, marks=pytest.mark.slow)])
+def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
+    """Every deterministic rule on frozen pools, naive and bias-aware inside."""
     samples = 200
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(1), i))(jnp.arange(50))
-    naive = np.arange(50) % 4 == 0
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(1), i))(jnp.arange(n_pools))
+    naive = np.arange(n_pools) % 4 == 0
     tasks = jax.vmap(lambda key, free: binary_task(key, free=free))(keys, jnp.asarray(~naive))
     table = np.concatenate(list(np.asarray(standard_normals(samples, N + 2, "float64"))), 1).T
     settings = Loop(k=K, refit_every=R, n_samples=samples)
@@ -91,7 +93,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again):
 
         for which, name in enumerate(names):
             queries = jax.device_get(runs(which))
-            for i in range(50):
+            for i in range(n_pools):
                 state = SimpleNamespace(
                     shuffle=states.shuffle[i],
                     signs=states.signs[i],
@@ -309,7 +311,7 @@ def test_top_two_asks_where_two_sampled_sets_disagree(x64, same_key_again):
 def test_round_robin_spreads_evenly():
     task = binary_task(jax.random.key(0))
     settings = Loop("round_robin", K, 7, n_samples=50)
-    trace = run(jax.random.key(1), task, settings, 52)
+    trace = compiled_run(jax.random.key(1), task, settings, 52)
     first, second = np.asarray(trace.queries.first), np.asarray(trace.queries.second)
     for b in (4, 12, 28, 52):
         times = np.bincount(np.r_[first[:b], second[:b]], minlength=N)
@@ -336,26 +338,25 @@ def test_entropy_falls_by_the_first_order_formula(x64):
 def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
     """Against both verdicts of every pair, refitted and resampled."""
     normals = standard_normals(20_000, 10, "float64")
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(None, 0, 0))
+    def entropy_after(view, extra, won):
+        variant = model.variant("bias_aware", view.design)
+        comparisons = Comparisons(view.shown + extra, view.wins + extra * won)
+        mode = fit_map(comparisons, view.design, Prior(), variant).parameters
+        posterior = laplace(mode, comparisons, view.design, Prior(), variant)
+        p = membership(posterior, view.k, jnp.ones(7, bool), normals)
+        return jnp.sum(-xlogy(p, p) - xlogy(1 - p, 1 - p)), p
+
     correlations = []
     for seed in range(5):
         view = view_of(seed)
-        d, mask = view.design, jnp.ones(7, bool)
-        variant = model.variant("bias_aware", d)
-
-        @jax.jit
-        @jax.vmap
-        def entropy_after(extra, won, view=view, variant=variant, mask=mask):
-            comparisons = Comparisons(view.shown + extra, view.wins + extra * won)
-            mode = fit_map(comparisons, view.design, Prior(), variant).parameters
-            posterior = laplace(mode, comparisons, view.design, Prior(), variant)
-            p = membership(posterior, view.k, mask, normals)
-            return jnp.sum(-xlogy(p, p) - xlogy(1 - p, 1 - p)), p
-
         i, j = np.nonzero(~np.eye(7, dtype=bool))
         extra = np.zeros((42, 7, 7))
         extra[np.arange(42), i, j] = 1
-        (now,), (p_now,) = entropy_after(jnp.zeros((1, 7, 7)), jnp.zeros(1))
-        lost, won = (np.asarray(entropy_after(extra, jnp.full(42, y))[0]) for y in (0.0, 1.0))
+        (now,), (p_now,) = entropy_after(view, jnp.zeros((1, 7, 7)), jnp.zeros(1))
+        lost, won = (np.asarray(entropy_after(view, extra, jnp.full(42, y))[0]) for y in (0.0, 1.0))
         q = np.asarray(view.probability)[i, j]
         truth = float(now) - (q * won + (1 - q) * lost)
         here = rules.View(**{**vars(view), "membership": p_now})
@@ -387,10 +388,11 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     settings = Loop("top_k_aware_fresh", K, R, n_samples=100)
     with jax.debug_key_reuse(False):
         key = jax.random.key(8)
-        trace = run(key, task, settings, (10, 25))
+        trace = compiled_run(key, task, settings, (10, 25))
         state, blocks = init(key, task, settings), []
+        compiled_step = jax.jit(step, static_argnames="loop")
         for _ in range(3):
-            state, queries = step(state, task, settings)
+            state, queries = compiled_step(state, task, settings)
             blocks.append(queries)
     np.testing.assert_array_equal(trace.budget, [4, 8, 10, 12, 16, 20, 24, 25])
     # The report at 10 comes in the middle of the third block and leaves its picks alone.
@@ -439,13 +441,13 @@ def test_unanswered_pairs_are_not_asked():
     hole[2, :], hole[5, 1] = True, True
     answers = jnp.where(hole, jnp.nan, task.answers)
     task = type(task)(task.quality, task.design, answers, task.prior, task.variant)
-    q = run(jax.random.key(1), task, Loop("random", K, R, n_samples=50), 44).queries
+    q = compiled_run(jax.random.key(1), task, Loop("random", K, R, n_samples=50), 44).queries
     assert not hole[np.asarray(q.first), np.asarray(q.second)].any()
 
 
 def test_naive_inside_keeps_its_zeros():
     task = binary_task(jax.random.key(3), free=False)
-    trace = run(jax.random.key(1), task, Loop("top_k_aware", K, R, n_samples=50), 12)
+    trace = compiled_run(jax.random.key(1), task, Loop("top_k_aware", K, R, n_samples=50), 12)
     assert float(trace.parameters.kappa) == 0
     assert (np.asarray(trace.parameters.c) == 0).all()
 
@@ -481,7 +483,7 @@ def test_a_shift_of_the_covariate_changes_nothing():
     far = type(d)(d.covariates + 5000, None, d.item_mask, d.n_contents)
     moved = type(task)(task.quality, far, task.answers, task.prior, task.variant)
     with jax.debug_key_reuse(False):
-        a, b = (run(jax.random.key(1), t, settings, 24) for t in (task, moved))
+        a, b = (compiled_run(jax.random.key(1), t, settings, 24) for t in (task, moved))
     np.testing.assert_array_equal(a.queries.first, b.queries.first)
     np.testing.assert_allclose(a.parameters.theta, b.parameters.theta, atol=1e-5)
 
@@ -506,7 +508,9 @@ def test_a_score_that_is_not_finite_is_flagged(bad):
     def turns_bad(view, key):
         return jnp.where(view.shown.sum() > 21, bad, 1.0) * jnp.ones_like(view.shown)
 
-    trace = run(jax.random.key(1), binary_task(jax.random.key(3)), Loop(turns_bad, K, R), 28)
+    trace = compiled_run(
+        jax.random.key(1), binary_task(jax.random.key(3)), Loop(turns_bad, K, R), 28
+    )
     # The trial problem has fewer verdicts.
     assert np.asarray(trace.status).tolist() == [0, 0, 0, 0, 0, 2, 2]
     assert (np.asarray(trace.queries.first)[22:] == -1).all()
@@ -555,7 +559,7 @@ def test_a_rule_may_say_anything_of_pairs_that_are_not_available():
     def masked(view, key):
         return jnp.where(view.available, view.probability, -jnp.inf)
 
-    trace = run(jax.random.key(1), binary_task(jax.random.key(3)), Loop(masked, K, R), 8)
+    trace = compiled_run(jax.random.key(1), binary_task(jax.random.key(3)), Loop(masked, K, R), 8)
     assert (np.asarray(trace.status) == 0).all()
 
 

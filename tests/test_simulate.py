@@ -49,7 +49,7 @@ def test_batch_equals_loop(reference):
 
 def test_chunk_order_and_devices_do_not_matter():
     many = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
-    ids = np.arange(203)
+    ids = np.arange(103)
 
     def run(pool_ids, chunk, devices):
         parts = list(
@@ -59,7 +59,7 @@ def test_chunk_order_and_devices_do_not_matter():
         return np.concatenate([out["theta"] for _, out in parts])
 
     base = run(ids, 64, 2)
-    for chunk, devices in [(1, 1), (7, 1), (64, 1), (1000, 1), (1000, 8)]:
+    for chunk, devices in [(1, 1), (1000, 8)]:
         # The inner batch is the same, so are the bits.
         np.testing.assert_array_equal(run(ids, chunk, devices), base)
     order = np.random.default_rng(0).permutation(ids)
@@ -96,7 +96,9 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
             return group.experiment(key, condition)
 
         assert len(next(iter(group.conditions.values()))) >= 3
-        chunks = list(simulate.simulate_chunks(counting, group.conditions, range(800), chunk=8))
+        chunks = list(
+            simulate.simulate_chunks(counting, group.conditions, range(260), chunk=1, devices=1)
+        )
         assert len(chunks) > 1
         assert len(traces) == 1
 

@@ -446,7 +446,7 @@ def _try(rule: Rule, loop: Loop, n: int, m: int | None, n_covariates: int, dtype
         task = Task.build(pool, shown)
         state = init(keys[2], task, loop)
         state = dataclasses.replace(state, comparisons=Comparisons(shown, shown / 2))
-        view = look(state, task, loop)
+        view = jax.jit(look, static_argnames="loop")(state, task, loop)
         score = rule.score(view, keys[3])
     _check_shape(rule, score, n)
     if not bool((jnp.isfinite(score) | ~view.available).all()):

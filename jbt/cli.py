@@ -114,6 +114,7 @@ class FitOptions:
 def fit(argv: list[str]) -> int:
     """`jbt fit`."""
     options = tyro.cli(FitOptions, args=argv, prog="jbt fit")
+    _check_json(options)
     with runtime.precision("float64"):
         check_positive("lam", options.lam)
         check_positive("lam_b", options.lam_b)
@@ -202,10 +203,15 @@ def _status(pool: PoolTable, naive: int, aware: int) -> str:
     return Status.CONVERGED.name.lower()
 
 
-def _write_json(path: Path, options: FitOptions, records: list[dict[str, Any]]) -> None:
+def _check_json(options: FitOptions) -> None:
+    out = options.json
+    store.check_writable(out)
     for table in (options.verdicts, options.items):
-        if table is not None and path.exists() and path.samefile(table):
+        if out and table and out.exists() and table.exists() and out.samefile(table):
             raise ValueError(f"--json would overwrite {table}")
+
+
+def _write_json(path: Path, options: FitOptions, records: list[dict[str, Any]]) -> None:
     settings = asdict(options)
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     content = {"settings": {**settings, "dtype": "float64", "jbt": __version__}, "pools": records}

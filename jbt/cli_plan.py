@@ -63,6 +63,7 @@ def plan(argv: list[str]) -> int:
         raise ValueError(f"{found}: one of pairing")
     options = tyro.cli(PairingOptions, args=argv[1:], prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
+    store.check_writable(options.json)
     fields = asdict(options)
     for name in ("json", "half_width"):
         fields.pop(name)

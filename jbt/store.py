@@ -93,6 +93,20 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path | None) -> None:
+    """Raise `ValueError` for a file that `write_text` could not write, before hours are spent on
+    what is to be written; None passes."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    there = path if path.exists() else path.absolute().parent
+    if not there.exists():
+        raise ValueError(f"cannot write {path}: no folder {there}")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"cannot write {path}: no permission")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write text to a file of the user's choice, whole or not at all; through links, and straight
     into what is no regular file (a terminal, a pipe).

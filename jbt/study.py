@@ -165,6 +165,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     if settings.pools < 1:
         raise ValueError(f"pools must be at least 1, got {settings.pools}")
     check_seed(settings.seed)
+    store.check_writable(settings.json)
     folder = settings.out / sweep.name
     results = folder / "results.nc"
     if settings.redraw:

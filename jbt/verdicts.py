@@ -317,6 +317,7 @@ def _batch(
     n = int(items.groupby("pool").size().max())
     shared = "content" in items and bool(items.duplicated(["pool", "content"]).any())
     m = int(items.groupby("pool")["content"].nunique().max()) if shared else n
+    verdicts = _placed(verdicts, items)
     by_pool = {
         (judge, pool): rows
         for (judge, pool), rows in verdicts.groupby(["judge", "pool"], sort=False)
@@ -335,7 +336,7 @@ def _batch(
         constant = tuple(bool(v) for v in np.ptp(covariates[: len(rows)], axis=0) == 0)
         for judge in judges:
             seen = by_pool.get((judge, pool), none)
-            counts = _count(seen, rows["item"].tolist(), n)
+            counts = _count(seen, n)
             errors = seen["winner"] == "error"
             tables.append(
                 PoolTable(
@@ -359,14 +360,25 @@ def _stack(containers: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *containers)
 
 
-def _count(rows: pd.DataFrame, items: list[str], n: int) -> Comparisons:
-    place = {item: i for i, item in enumerate(items)}
+def _placed(verdicts: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts with the places `i` and `j` of both items within their pool."""
+    place = pd.Series(
+        items.groupby("pool", sort=False).cumcount().to_numpy(),
+        index=pd.MultiIndex.from_frame(items[["pool", "item"]]),
+    )
+    columns = {
+        name: place.reindex(pd.MultiIndex.from_frame(verdicts[["pool", side]])).to_numpy(int)
+        for name, side in (("i", "first"), ("j", "second"))
+    }
+    return verdicts.assign(**columns)
+
+
+def _count(rows: pd.DataFrame, n: int) -> Comparisons:
     shown, wins = np.zeros((n, n)), np.zeros((n, n))
-    valid = rows[rows["winner"] != "error"]
-    i = valid["first"].map(place).to_numpy(int)
-    j = valid["second"].map(place).to_numpy(int)
-    credit = valid["winner"].map({"first": 1.0, "tie": 0.5, "second": 0.0}).to_numpy(float)
-    count = valid["count"].to_numpy(float)
-    np.add.at(shown, (i, j), count)
-    np.add.at(wins, (i, j), count * credit)
+    winner = rows["winner"].to_numpy()
+    count = np.where(winner == "error", 0, rows["count"].to_numpy(float))
+    credit = np.where(winner == "first", 1.0, np.where(winner == "tie", 0.5, 0.0))
+    pairs = rows["i"].to_numpy(), rows["j"].to_numpy()
+    np.add.at(shown, pairs, count)
+    np.add.at(wins, pairs, count * credit)
     return Comparisons.build(shown, wins)

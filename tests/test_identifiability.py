@@ -284,10 +284,13 @@ def c_can_run_away(q: problems.Problem, column: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_the_estimate_exists_where_linear_programming_says_so(x64, shared):
-    found = (problems.random_problem(s, shared=shared) for s in range(5000, 5600))
-    qs = [q for q in found if q.d > 0][:200]
+@pytest.mark.parametrize(
+    ("shared", "count"), [(False, 80), (True, 80), pytest.param(True, 400, marks=pytest.mark.slow)]
+)
+def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):
+    found = (problems.random_problem(s, shared=shared) for s in range(5000, 6000))
+    qs = [q for q in found if q.d > 0][:count]
+    assert len(qs) == count
     comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
     which = np.arange(len(qs)) % np.array([q.d for q in qs])
     out = jax.device_get(estimates(comparisons, design, variant, jnp.asarray(which)))
@@ -307,12 +310,12 @@ def test_the_estimate_exists_where_linear_programming_says_so(x64, shared):
         assert silent.all()
         return
     exist = np.flatnonzero(~runs_away)
-    assert len(exist) > 30
-    assert (runs_away & ~silent).sum() > 20
+    assert len(exist) > count / 8
+    assert (runs_away & ~silent).sum() > count / 10
     # Some exist although the maximum likelihood estimate of the qualities does not.
     lonely = [i for i in exist if qs[i].kind in ("separated", "disconnected")]
-    assert len(lonely) > 3
-    for i in [*exist[:12], *lonely[:6]]:
+    assert len(lonely) > 2
+    for i in [*exist[: count // 16], *lonely[: count // 20]]:
         check_against_scipy(qs[i], which[i], jax.tree.map(lambda v, i=i: v[i], out))
 
 

@@ -220,6 +220,11 @@ def test_files_that_are_no_tables(tables, tmp_path, capsys):
     nowhere = tmp_path / "no" / "out.json"
     assert cli.main(["fit", "--verdicts", str(v), "--json", str(nowhere)]) == 2
     assert "cannot write" in capsys.readouterr().err
+    # Found out before anything is read or computed.
+    for command in (["fit", "--verdicts", "none.csv"], ["plan", "pairing"]):
+        for target, reason in ((nowhere, "no folder"), (tmp_path, "it is a folder")):
+            assert cli.main([*command, "--json", str(target)]) == 2
+            assert reason in capsys.readouterr().err
 
 
 def fit_json(tmp_path, *options):

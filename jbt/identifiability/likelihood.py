@@ -92,6 +92,17 @@ def profile(
         raise ValueError(f"the grid must hold at least one value, got shape {grid.shape}")
     if not isinstance(grid, Tracer) and not np.isfinite(np.asarray(grid)).all():
         raise ValueError(f"the grid must be finite, got {np.asarray(grid)}")
+    return _profile(comparisons, design, grid, jnp.asarray(covariate), variant)
+
+
+@jax.jit
+def _profile(
+    comparisons: Comparisons,
+    design: Design,
+    grid: Float[Array, " G"],
+    covariate: Int[Array, ""],
+    variant: Variant | None,
+) -> Profile:
     others = _others(design, covariate, variant)
     middle = jnp.sort(grid)[grid.shape[0] // 2]
     first = _at(comparisons, design, others, covariate, middle, Parameters.zeros(design))
@@ -161,7 +172,19 @@ def estimate_bias(
     _check_covariate(design, covariate)
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}")
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = jnp.asarray(NormalDist().inv_cdf((1 + level) / 2))
+    return _estimate_bias(comparisons, design, jnp.asarray(covariate), variant, z)
+
+
+@jax.jit
+def _estimate_bias(
+    comparisons: Comparisons,
+    design: Design,
+    covariate: Int[Array, ""],
+    variant: Variant | None,
+    z: Float[Array, ""],
+) -> BiasEstimate:
+    """`z`: half-width of the interval in standard errors."""
     design = design.centred()  # or a large mean would drown what is left of the information
     others = _others(design, covariate, variant)
     m = design.n_contents

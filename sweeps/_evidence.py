@@ -163,7 +163,7 @@ def same_grids(s: Settings) -> bool:
     return (s.lam, s.lam_b) == (type(s).lam, type(s).lam_b)
 
 
-def is_paper_s(s: Settings) -> bool:
+def as_in_the_paper(s: Settings) -> bool:
     """Whether the judges and pools are those the paper's numbers are set beside, however they
     answer: the paper's are open-weight judges at temperature 0."""
     return set(s.judge) == set(_judges.OPEN_JUDGES) and s.sd == type(s).sd
@@ -205,7 +205,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings) -> list[list[Any]]:
         for judge, v in zip(names, [*judged, *pooled], strict=False):
             known = int(np.isfinite(v).sum())
             interval = stats.mean_interval(v, seed=s.seed) if known else (np.nan,) * 3
-            beside = (paper or {}).get(judge) if is_paper_s(s) else None
+            beside = (paper or {}).get(judge) if as_in_the_paper(s) else None
             rows.append([judge, *setting, name, *interval, known, beside])
 
     for d, design in enumerate(DESIGNS):
@@ -302,7 +302,7 @@ def ratio_rows(
     ratios = means[:, 0] / means[:, 1]
     estimate = sensitivity[..., 0].mean() / sensitivity[..., 1].mean()
     at = {"lam_b": BASE_SIZE, "lam": PAPER_SIZE}[name]
-    paper = PAPER_RATIO[name] if n == at and is_paper_s(s) and same_grids(s) else None
+    paper = PAPER_RATIO[name] if n == at and as_in_the_paper(s) and same_grids(s) else None
     setting = ("all", None, n, n, None, None, "all", budget, "frozen", 0.0, None)
     quantity = f"c_sensitivity_{name}_ratio"
     return [[*setting, quantity, estimate, *stats.percentiles(ratios), sensitivity.shape[1], paper]]

@@ -211,7 +211,7 @@ PAPER_RECALL = {("unbiased", "normal"): 0.79, ("unbiased", "naive"): 0.86}
 """Unpaired, lam = 1, lam_b = 0.1."""
 
 
-def is_paper_s(s: Settings) -> bool:
+def as_in_the_paper(s: Settings) -> bool:
     """Whether the pools are those that the paper's numbers are set beside."""
     return all(getattr(s, n) == getattr(Settings, n) for n in ("sd", "n_contents", "k", "budget"))
 
@@ -240,7 +240,7 @@ def quantities(
     judge, design = case
     c, recall, tau2 = (ds[name].values.T for name in ("c_hat", "recall", "tau2"))  # [priors, pools]
     naive = ds["naive_recall"].values
-    beside = is_paper_s(s) and design == "unpaired"
+    beside = as_in_the_paper(s) and design == "unpaired"
     yield (
         "naive",
         LAM,

@@ -181,7 +181,7 @@ def range_around_map(comparisons, design):
 
 
 def test_the_unpaired_profile_is_flat_in_every_pool(x64):
-    comparisons, design = paired_batch(200, 8)
+    comparisons, design = paired_batch(100, 8)
     shown, wins = comparisons.shown.sum((1,)), comparisons.wins
     won = wins.sum(2) + (comparisons.shown - wins).sum(1)
     separated = ((won == 0) | (won == 2 * shown)).any(1)
@@ -220,7 +220,7 @@ def test_a_slightly_wrong_design_is_not_flat(x64):
 
 
 def test_bad_grids_and_arguments(x64):
-    comparisons, design = jax.tree.map(lambda v: v[0], paired_batch(200, 8))
+    comparisons, design = jax.tree.map(lambda v: v[0], paired_batch(100, 8))
     for grid, message in (
         (jnp.zeros(0), "at least one value"),
         (jnp.array([0.0, jnp.nan]), "grid must be finite"),
@@ -392,7 +392,7 @@ def test_reasons_why_there_is_no_estimate(x64):
 
 
 def test_relabelling_units_and_order_of_showing(x64):
-    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(200, 8))
+    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(100, 8))
     design = sixteen(design.covariates, design.content)
     base = one_estimate(comparisons, design)
     perm = np.random.default_rng(0).permutation(16)
@@ -415,7 +415,7 @@ def test_relabelling_units_and_order_of_showing(x64):
 
 
 def test_the_estimated_coefficient_is_free_whatever_the_variant(x64):
-    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(200, 8))
+    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(100, 8))
     batch = jax.tree.map(lambda v: jnp.stack([v, v]), (comparisons, design))
     variants = [model.variant(name, design) for name in ("position", "bias_aware")]
     both = jax.tree.map(lambda *v: jnp.stack(v), *variants)
@@ -425,7 +425,7 @@ def test_the_estimated_coefficient_is_free_whatever_the_variant(x64):
 
 
 def test_coverage_of_the_intervals(x64):
-    comparisons, design = paired_batch(200, 8, bias=1.0)
+    comparisons, design = paired_batch(100, 8, bias=1.0)
     out = jax.jit(jax.vmap(identifiability.estimate_bias))(comparisons, design)
     exists = np.asarray(out.status) == Status.CONVERGED
     assert exists.mean() > 0.95

@@ -38,7 +38,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
         "0.0",
         "0.7",
         "--pools",
-        "6000",
+        "2500",
         "--chunk",
         "16",
     ]

@@ -101,6 +101,9 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
         )
         assert len(chunks) > 1
         assert len(traces) == 1
+        # Nor does another seed compile again.
+        list(simulate.simulate_chunks(counting, group.conditions, [7], seed=5, chunk=1, devices=1))
+        assert len(traces) == 1
 
 
 def test_bad_input():

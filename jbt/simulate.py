@@ -15,7 +15,6 @@ condition are made once a pool, as `vmap` leaves them alone.
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -141,10 +140,8 @@ def _condition(value: Any, dtype: np.dtype) -> jax.Array:
     return jnp.asarray(v, dtype if np.issubdtype(v.dtype, np.floating) else np.int32)
 
 
-@functools.lru_cache(maxsize=8)
 def _kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Callable[..., dict[str, Array]]:
-    """(root key, ids [chunk], conditions [C]) -> results [chunk, C], compiled; kept, so that the
-    same experiment with another seed or more pools does not compile again."""
+    """(root key, ids [chunk], conditions [C]) -> results [chunk, C], compiled."""
 
     def one_pool(root: Key[Array, ""], conditions: Condition, pool_id: Array) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)

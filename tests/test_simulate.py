@@ -101,9 +101,18 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
         )
         assert len(chunks) > 1
         assert len(traces) == 1
-        # Nor does another seed compile again.
-        list(simulate.simulate_chunks(counting, group.conditions, [7], seed=5, chunk=1, devices=1))
-        assert len(traces) == 1
+
+
+def test_a_call_sees_what_its_experiment_refers_to_now():
+    """A kernel kept from an earlier call would hold the old number."""
+    number = 1.0
+
+    def experiment(key, condition):
+        return {"value": number + condition["rho"]}
+
+    for number in (1.0, 2.0):
+        out = simulate.simulate(experiment, {"rho": np.zeros(1)}, range(2))
+        assert (out["value"] == number).all()
 
 
 def test_bad_input():

@@ -33,28 +33,52 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
-def band(
-    ax: Axes, x: Any, mean: Any, low: Any, high: Any, *, colour: str, label: str, **line: Any
+def line(
+    ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1, **style: Any
 ) -> Axes:
-    """A line with its 95 % interval as a band."""
-    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
-    ax.plot(x, mean, color=colour, label=label, **line)
+    """Estimates of a table's rows against one of its columns, 95 % intervals as a band.
+
+    Args:
+      rows: of a sweep's table, [rows].
+      x: column along the x axis.
+      colour: a name in `COLOURS`, or any colour of Matplotlib.
+      scale: factor on the estimates.
+      style: of the line.
+    """
+    mean, low, high = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
+    colour = COLOURS.get(colour, colour)
+    ax.fill_between(rows[x].astype(float), low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.plot(rows[x].astype(float), mean, color=colour, label=label, **style)
     return ax
 
 
-def crossing_mark(ax: Axes, at: float, low: float, high: float, *, colour: str, label: str) -> Axes:
-    """A crossing on the zero line with its 95 % interval; nothing if there is none."""
-    if np.isfinite(at):
-        left = at - low if np.isfinite(low) else np.nan
-        right = high - at if np.isfinite(high) else np.nan
-        ax.errorbar(
-            [at],
-            [0],
-            xerr=[[left], [right]],
-            fmt="o",
-            color=colour,
-            capsize=4,
-            zorder=5,
-            label=label,
-        )
+def points(
+    ax: Axes, rows: Any, at: Any, *, colour: str, label: str, horizontal: bool = False, **style: Any
+) -> Axes:
+    """Estimates of a table's rows as points with their 95 % intervals.
+
+    Args:
+      rows: of a sweep's table, [rows].
+      at: [rows] where along the other axis.
+      colour: as in `line`.
+      horizontal: estimates along the x axis.
+      style: of the points.
+    """
+    error = [rows.estimate - rows.ci_low, rows.ci_high - rows.estimate]
+    colour = COLOURS.get(colour, colour)
+    style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour, "label": label, **style}
+    if horizontal:
+        ax.errorbar(rows.estimate, at, xerr=error, **style)
+    else:
+        ax.errorbar(at, rows.estimate, yerr=error, **style)
+    return ax
+
+
+def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
+    """The crossing of a table on the zero line; nothing if there is none."""
+    rows = table[(table.quantity == "crossing") & np.isfinite(table.estimate)][:1]
+    for found in rows.itertuples():
+        label = f"crossing {found.estimate:.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}]"
+        style = {"ms": 6, "capsize": 4, "zorder": 5}
+        points(ax, rows, [0.0], colour=colour, label=label, horizontal=True, **style)
     return ax

@@ -45,6 +45,66 @@ def stream(key: Key[Array, ""], name: str) -> Key[Array, ""]:
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 
+class Simulation:
+    """An experiment ready to be run for some pools and conditions: compiled when first run, for one
+    padded shape, so that numbers do not depend on the chunk size beyond rounding."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        conditions: Mapping[str, Any],
+        pool_ids: Sequence[int] | np.ndarray,
+        *,
+        seed: int = 0,
+        dtype: str = "float32",
+        chunk: int | None = None,
+        devices: int | None = None,
+    ) -> None:
+        """The arguments and errors of `simulate_chunks`."""
+        self.pool_ids = np.asarray(pool_ids, np.int64)
+        if not self.pool_ids.size:
+            raise ValueError("no pool ids")
+        if self.pool_ids.min() < 0 or self.pool_ids.max() >= 2**32:
+            raise ValueError("pool ids must lie in 0..2^32-1")
+        check_seed(seed)
+        lengths = {name: len(np.atleast_1d(v)) for name, v in conditions.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"conditions must have one length, got {lengths}")
+        n_conditions = next(iter(lengths.values()))
+        check_chunking(chunk, devices)
+        local = jax.local_devices()
+        n_devices = devices or len(local)
+        on_cpu = local[0].platform == "cpu"
+        size = chunk or max(1, (CPU_CHUNK if on_cpu else GPU_CHUNK) // n_conditions)
+        # The inner batch does not depend on the chunk size, hence neither do the numbers.
+        batch = max(1, CPU_BATCH // n_conditions) if on_cpu else -(-size // n_devices)
+        unit = n_devices * batch
+        self._size = -(-min(size, len(self.pool_ids)) // unit) * unit
+        self._dtype = dtype
+        with runtime.precision(dtype) as precision:
+            self._conditions = {k: _condition(v, precision) for k, v in conditions.items()}
+            self._root = jax.random.key(seed)
+            self._call = _kernel(experiment, Mesh(np.array(local[:n_devices]), ("pools",)), batch)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every metric of one pool and condition, without computing any. What is traced
+        for it need not be traced again to run."""
+        padded = np.zeros(self._size, np.uint32)
+        with runtime.precision(self._dtype):
+            out = self._call.eval_shape(self._root, padded, self._conditions)
+        return {name: v.shape[2:] for name, v in out.items()}
+
+    def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """What `simulate_chunks` yields."""
+        for begin in range(0, len(self.pool_ids), self._size):
+            part = self.pool_ids[begin : begin + self._size]
+            fill = np.repeat(part[-1:], self._size - len(part))
+            padded = np.concatenate([part, fill]).astype(np.uint32)
+            with runtime.precision(self._dtype):
+                out = self._call(self._root, padded, self._conditions)
+            yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+
+
 def simulate_chunks(
     experiment: Experiment,
     conditions: Mapping[str, Any],
@@ -57,8 +117,7 @@ def simulate_chunks(
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Run an experiment for every pool and condition, a chunk of pools at a time.
 
-    All chunks share one compiled shape (the last is padded), so numbers do not depend on the
-    chunk size beyond rounding, nor on the order of the ids.
+    Numbers depend neither on the chunk size, beyond rounding, nor on the order of the ids.
 
     Args:
       experiment: one pool, one condition; see the module's docstring.
@@ -77,36 +136,8 @@ def simulate_chunks(
       ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1,
         chunk or devices that cannot be had.
     """
-    ids = np.asarray(pool_ids, np.int64)
-    if not ids.size:
-        raise ValueError("no pool ids")
-    if ids.min() < 0 or ids.max() >= 2**32:
-        raise ValueError("pool ids must lie in 0..2^32-1")
-    check_seed(seed)
-    lengths = {name: len(np.atleast_1d(v)) for name, v in conditions.items()}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"conditions must have one length, got {lengths}")
-    n_conditions = next(iter(lengths.values()))
-    check_chunking(chunk, devices)
-    local = jax.local_devices()
-    n_devices = devices or len(local)
-    on_cpu = local[0].platform == "cpu"
-    size = chunk or max(1, (CPU_CHUNK if on_cpu else GPU_CHUNK) // n_conditions)
-    # The inner batch does not depend on the chunk size, hence neither do the numbers.
-    batch = max(1, CPU_BATCH // n_conditions) if on_cpu else -(-size // n_devices)
-    unit = n_devices * batch
-    size = -(-min(size, len(ids)) // unit) * unit
-
-    with runtime.precision(dtype) as precision:
-        traced = {k: _condition(v, precision) for k, v in conditions.items()}
-        root = jax.random.key(seed)
-        call = _kernel(experiment, Mesh(np.array(local[:n_devices]), ("pools",)), batch)
-    for begin in range(0, len(ids), size):
-        part = ids[begin : begin + size]
-        padded = np.concatenate([part, np.repeat(part[-1:], size - len(part))]).astype(np.uint32)
-        with runtime.precision(dtype):
-            out = call(root, padded, traced)
-        yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+    options = {"seed": seed, "dtype": dtype, "chunk": chunk, "devices": devices}
+    yield from Simulation(experiment, conditions, pool_ids, **options).chunks()
 
 
 def check_seed(seed: int) -> None:
@@ -140,8 +171,8 @@ def _condition(value: Any, dtype: np.dtype) -> jax.Array:
     return jnp.asarray(v, dtype if np.issubdtype(v.dtype, np.floating) else np.int32)
 
 
-def _kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Callable[..., dict[str, Array]]:
-    """(root key, ids [chunk], conditions [C]) -> results [chunk, C], compiled."""
+def _kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
+    """(root key, ids [chunk], conditions [C]) -> results [chunk, C], jitted."""
 
     def one_pool(root: Key[Array, ""], conditions: Condition, pool_id: Array) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)

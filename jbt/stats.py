@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 RESAMPLES = 2000
+REPLICATES = 4000
+"""Small studies drawn from many pools."""
 PERMUTATIONS = 9999
+MOST_BLOCKS = 20_000
+"""Pools resampled one by one; more of them in as many blocks, so that neither time nor memory
+grows with their number."""
 
 
 def bootstrap_means(
@@ -13,7 +18,8 @@ def bootstrap_means(
 ) -> np.ndarray:
     """Means over resampled pools.
 
-    All rows are resampled together, so differences between them stay paired.
+    All rows are resampled together, so differences between them stay paired. Beyond 20,000 pools
+    blocks of neighbours are resampled whole, whose means scatter as those of pools do.
 
     Args:
       values: [..., P] a number a pool; NaN (no result) is left out of its mean.
@@ -32,21 +38,80 @@ def bootstrap_means(
     if n == 0:
         raise ValueError("no pools to resample")
     flat = values.reshape(-1, n)
-    known = np.isfinite(flat)
-    filled = np.where(known, flat, 0.0).T.astype(np.float64)
-    complete = bool(known.all())
-    counts_of = None if complete else known.T.astype(np.float64)
     rng = np.random.default_rng([seed, n])
+    if size is not None:
+        means = _means_of_few(flat, rng, size, resamples)
+        return means.reshape(resamples, *values.shape[:-1])
+    known = np.isfinite(flat)
+    filled = np.where(known, flat, 0.0)
+    if n > MOST_BLOCKS:
+        begin = np.linspace(0, n, MOST_BLOCKS, endpoint=False).astype(int)
+        filled = np.add.reduceat(filled, begin, -1, dtype=np.float64)
+        known = np.add.reduceat(known, begin, -1, dtype=np.float64)
+        n = MOST_BLOCKS
+    totals, counts = filled.T.astype(np.float64), known.T.astype(np.float64)
+    even = bool((counts == 1).all())
     means = np.empty((resamples, flat.shape[0]))
     step = max(1, 4_000_000 // n)
     for begin in range(0, resamples, step):
         rows = min(step, resamples - begin)
-        drawn = rng.integers(0, n, (rows, size or n))
+        drawn = rng.integers(0, n, (rows, n))
         weights = np.stack([np.bincount(d, minlength=n) for d in drawn]).astype(np.float64)
-        total = weights.sum(1, keepdims=True) if counts_of is None else weights @ counts_of
+        total = n if even else weights @ counts
         with np.errstate(invalid="ignore"):  # no known pool drawn: the mean is undefined, NaN
-            means[begin : begin + rows] = weights @ filled / total
+            means[begin : begin + rows] = weights @ totals / total
     return means.reshape(resamples, *values.shape[:-1])
+
+
+def _means_of_few(
+    flat: np.ndarray, rng: np.random.Generator, size: int, resamples: int
+) -> np.ndarray:
+    """[R, rows] means of `size` drawn pools, without touching those that are not drawn."""
+    drawn = rng.integers(0, flat.shape[-1], (resamples, size))
+    means = np.empty((resamples, len(flat)))
+    for row, values in enumerate(flat):
+        picked = values[drawn].astype(np.float64)
+        known = np.isfinite(picked)
+        with np.errstate(invalid="ignore"):
+            means[:, row] = np.where(known, picked, 0).sum(1) / known.sum(1)
+    return means
+
+
+def study_means(
+    values: np.ndarray, *, seed: int, size: int, same_pools: bool = False
+) -> np.ndarray:
+    """Means [R, G] that studies of `size` pools find at each of G points, [G, P] pools each: fresh
+    pools at every point, or the same ones at all of them."""
+    if same_pools:
+        return bootstrap_means(values, seed=seed, size=size, resamples=REPLICATES)
+    points = [
+        bootstrap_means(v, seed=seed + i, size=size, resamples=REPLICATES)
+        for i, v in enumerate(values)
+    ]
+    return np.stack(points, axis=-1)
+
+
+def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
+    """Means over acquisition seeds [..., P] that scatter over pools as means of `seeds` would.
+
+    Var(mean of a pool) = between + within / seeds. Both parts are estimated from the seeds there
+    are, and the pools' means moved towards (or from) their overall mean by one factor, which keeps
+    that mean.
+
+    Args:
+      values: [..., S, P] a number a seed and pool.
+      seeds: acquisition seeds of the study meant; None for as many as there are.
+    """
+    mean = values.mean(-2)
+    s = values.shape[-2]
+    if seeds in (None, s) or s == 1 or mean.shape[-1] == 1:
+        return mean
+    within = values.var(-2, ddof=1).mean(-1, keepdims=True)
+    total = mean.var(-1, ddof=1, keepdims=True)
+    wanted = np.maximum(total - within / s, 0) + within / seeds
+    factor = np.sqrt(np.divide(wanted, total, out=np.ones_like(total), where=total > 0))
+    overall = mean.mean(-1, keepdims=True)
+    return overall + factor * (mean - overall)
 
 
 def mean_interval(
@@ -108,17 +173,37 @@ def holm(p: np.ndarray) -> np.ndarray:
     return out
 
 
-def small_study_power(
-    differences: np.ndarray, *, size: int, seed: int, replicates: int = 1000, level: float = 0.05
+def small_study_p(
+    differences: np.ndarray, *, size: int, seed: int, replicates: int = 1000, replace: bool = True
 ) -> np.ndarray:
-    """How often a study of `size` pools calls each of several differences significant: exact paired
-    permutation tests, Holm-corrected over the family.
+    """p-values that studies of `size` pools find for several differences: exact paired permutation
+    tests, Holm-corrected over the family.
 
     Args:
       differences: [F, P] a family of differences, each with a number a pool.
-      size: pools of a study, drawn from the P without replacement; at most 12, so that the test
-        is exact.
+      size: pools of a study, drawn from the P; at most 12, so that the test is exact.
       seed: of the draws.
+      replace: draw a study's pools with replacement.
+
+    Returns:
+      [replicates, F], NaN where a difference is not finite.
+
+    Raises:
+      ValueError: more than 12 pools a study.
+    """
+    n = differences.shape[1]
+    if size > 12:
+        raise ValueError(f"size must be at most 12, got {size}")
+    rng = np.random.default_rng([seed, n])
+    drawn = np.stack([rng.choice(n, size, replace=replace) for _ in range(replicates)])
+    return holm(paired_permutation(differences[:, drawn], seed=seed).T)
+
+
+def small_study_power(
+    differences: np.ndarray, *, size: int, seed: int, level: float = 0.05
+) -> np.ndarray:
+    """How often a study of `size` pools calls each of several differences significant: the share
+    of `small_study_p` below the level, a study's pools drawn without replacement.
 
     Returns:
       [F] shares of the studies, in either direction; NaN for fewer than 5 `size` pools, too few to
@@ -128,14 +213,11 @@ def small_study_power(
       ValueError: more than 12 pools a study.
     """
     family, n = differences.shape
-    if size > 12:
-        raise ValueError(f"size must be at most 12, got {size}")
     if n < 5 * size:
+        if size > 12:
+            raise ValueError(f"size must be at most 12, got {size}")
         return np.full(family, np.nan)
-    rng = np.random.default_rng([seed, n])
-    drawn = np.stack([rng.choice(n, size, replace=False) for _ in range(replicates)])
-    p = paired_permutation(differences[:, drawn], seed=seed)  # [F, replicates]
-    power = (holm(p.T) < level).mean(0)
+    power = (small_study_p(differences, size=size, seed=seed, replace=False) < level).mean(0)
     return np.where(np.isfinite(differences).all(-1), power, np.nan)
 
 

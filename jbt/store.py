@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DIGITS = "[0-9]" * 10
-"""Of the first pool id of a shard, in its name."""
-
 WRITTEN = ("results.nc", "table.csv", "figure.png")
+SHARDS = "shards"
+CODE = "code"
+"""Key of config.json under which the digests of the code stand, beside the configuration."""
 
 
 @contextmanager
@@ -26,28 +25,42 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
       ValueError: another run is in it, or it cannot be written to.
     """
+    from filelock import FileLock, Timeout
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
+        lock = FileLock(folder / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another run is writing to {folder}") from None
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"another run is writing to {folder}") from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
-def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> None:
+def claim(
+    folder: Path,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    *,
+    overwrite: bool,
+) -> None:
     """Make the folder this configuration's; with `overwrite`, empty it first.
 
+    Args:
+      configuration: what decides the numbers, field -> value as JSON has them.
+      code: digest of each file of the code that simulates, see `provenance.code_of`.
+
     Raises:
-      ValueError: it holds another configuration (naming the fields that differ), results
-        without one, or one that cannot be read; or it cannot be written to.
+      ValueError: it holds another configuration (naming the fields that differ), an unfinished run
+        of other code (naming the files), results without a configuration, or one that cannot be
+        read; or it cannot be written to.
     """
     file = folder / "config.json"
-    found = [name for name in (*WRITTEN, "shards") if (folder / name).exists()]
+    found = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
     if found and not file.exists() and not overwrite:
         raise ValueError(
             f"{folder} holds {found[0]} but no config.json; choose another --out, or --overwrite"
@@ -57,6 +70,7 @@ def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> No
             there = dict(json.loads(file.read_text()))
         except (ValueError, TypeError):
             raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
+        its_code = there.pop(CODE, {})
         differ = [
             f"{k} ({there.get(k)} there, {configuration.get(k)} now)"
             for k in sorted(there.keys() | configuration.keys())
@@ -69,16 +83,33 @@ def claim(folder: Path, configuration: dict[str, Any], *, overwrite: bool) -> No
             )
         for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
             torn.unlink()
-        return
-    text = json.dumps(configuration, indent=2)
+        begun = (folder / SHARDS).exists() and not (folder / "results.nc").exists()
+        if begun and its_code != code:
+            raise ValueError(
+                f"{folder} holds an unfinished run of other code, which would be mixed with this: "
+                f"{', '.join(changed(its_code, code))} changed; --overwrite starts afresh"
+            )
+        if begun or (folder / "results.nc").exists():
+            return
     try:
         file.unlink(missing_ok=True)
         discard_shards(folder)
         for name in WRITTEN:
             (folder / name).unlink(missing_ok=True)
+        text = json.dumps({**configuration, CODE: code}, indent=2)
         write_whole(file, lambda path: path.write_text(text + "\n"))
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def changed(there: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Files whose digests differ, or which are on one side only."""
+    return sorted(f for f in there.keys() | now.keys() if there.get(f) != now.get(f))
+
+
+def discard_shards(folder: Path) -> None:
+    """Remove the shards of a run, if any are left."""
+    shutil.rmtree(folder / SHARDS, ignore_errors=True)
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
@@ -121,30 +152,6 @@ def write_text(path: Path, text: str) -> None:
             write_whole(path.resolve(), lambda p: p.write_text(text))
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror}") from None
-
-
-def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...]."""
-    (folder / "shards").mkdir(exist_ok=True)
-
-    def write(path: Path) -> None:
-        with path.open("wb") as f:  # given a name, savez would append a suffix to it
-            np.savez(f, ids=ids, **arrays)  # type: ignore[arg-type]
-
-    write_whole(folder / "shards" / f"{group}-{ids[0]:010d}.npz", write)
-
-
-def shards(folder: Path, group: str) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """(ids, arrays) of every chunk kept for a group."""
-    for path in sorted((folder / "shards").glob(f"{group}-{DIGITS}.npz")):
-        with np.load(path) as shard:
-            arrays = dict(shard)
-        yield arrays.pop("ids"), arrays
-
-
-def discard_shards(folder: Path) -> None:
-    """Remove the chunks, if any are left."""
-    shutil.rmtree(folder / "shards", ignore_errors=True)
 
 
 def defined(x: Any) -> Any:

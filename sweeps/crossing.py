@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pools, stats, study, theory
+from jbt import estimators, judges, metrics, pools, study, sweep, theory
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Prior, check_positive
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from jbt.tables import Table
+
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
-PAPER_CROSSING = 0.45
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(study.Settings):
+class Settings(sweep.Settings):
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
     pool, else 0; its population correlation with quality cannot exceed 0.798."""
@@ -127,11 +128,11 @@ def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
     return {"rho": np.array(rho), **fixed}
 
 
-def groups(s: Settings) -> list[study.Group]:
+def groups(s: Settings) -> list[sweep.Group]:
     check_scenario(s)
     rho = grid(s)
     return [
-        study.Group(
+        sweep.Group(
             "crossing",
             full_matrix(s.n_items, s.covariate),
             conditions(s, rho),
@@ -154,41 +155,14 @@ def crossing_limit(s: Settings) -> float:
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
 
-def paper_crossing(s: Settings) -> float | None:
-    """The paper's crossing, where the scenario is its own (it does not name its covariate)."""
-    default = Settings()
-    same = all(getattr(s, f) == getattr(default, f) for f in (*SCENARIO, "n_items"))
-    return PAPER_CROSSING if same else None
-
-
-def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    rho = ds["rho"].values
-    quantities = {
-        "naive_recall": ds["naive_recall"].values,
-        "bias_aware_recall": ds["bias_aware_recall"].values,
-        "benefit": ds["bias_aware_recall"].values - ds["naive_recall"].values,
-        "realised_corr": ds["realised_corr"].values,
-    }
-    rows = []
-    for name, values in quantities.items():
-        for p, *interval in zip(rho, *stats.mean_interval(values, seed=s.seed), strict=True):
-            rows.append([s.covariate, p, name, *interval, s.pools])
-    means = stats.bootstrap_means(quantities["benefit"], seed=s.seed)
-    at = stats.first_crossing(rho, np.nanmean(quantities["benefit"], axis=-1))
-    interval = stats.crossing_interval(stats.first_crossing(rho, means))
-    rows.append(
-        [
-            s.covariate,
-            None,
-            "crossing",
-            stats.finite_or_nan(at),
-            *interval,
-            s.pools,
-            paper_crossing(s),
-        ]
-    )
-    rows.append([s.covariate, None, "crossing_limit", crossing_limit(s)])
-    return study.tidy_table(("covariate", "rho"), rows)
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    benefit = ds["bias_aware_recall"] - ds["naive_recall"]
+    for name in ("naive_recall", "bias_aware_recall"):
+        t.means(name, ds[name], covariate=s.covariate)
+    t.means("benefit", benefit, covariate=s.covariate)
+    t.means("realised_corr", ds["realised_corr"], covariate=s.covariate)
+    t.crossing(benefit, covariate=s.covariate)
+    t.add("crossing_limit", crossing_limit(s), covariate=s.covariate)
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
@@ -199,20 +173,12 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     ax.axhline(0, color="black", linewidth=0.8)
     fine = np.linspace(rows.rho.min(), rows.rho.max(), 60)
     limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
-    label = r"noise-free limit, $N \to \infty$"
-    ax.plot(fine, limit, "--", color=plots.COLOURS["black"], label=label)
-    blue = plots.COLOURS["blue"]
+    ax.plot(fine, limit, "--", color="black", label=r"noise-free limit, $N \to \infty$")
     label = f"simulated, N = {s.n_items}, {s.pools:,} pools (95 % interval)"
-    plots.band(ax, rows.rho, rows.estimate, rows.ci_low, rows.ci_high, colour=blue, label=label)
-    cross = table[table.quantity == "crossing"].iloc[0]
-    label = f"crossing {cross.estimate:.3f} [{cross.ci_low:.3f}, {cross.ci_high:.3f}]"
-    vermilion = plots.COLOURS["vermilion"]
-    plots.crossing_mark(
-        ax, *map(float, cross[["estimate", "ci_low", "ci_high"]]), colour=vermilion, label=label
-    )
-    if (paper := paper_crossing(s)) is not None:
-        name = f"paper's figure, near {paper}"
-        ax.axvline(paper, color=plots.COLOURS["orange"], linestyle=":", label=name)
+    plots.line(ax, rows, "rho", colour="blue", label=label)
+    plots.crossing(ax, table, colour="vermilion")
+    for paper in table[table.quantity == "crossing"].paper.dropna():
+        ax.axvline(paper, color=plots.COLOURS["orange"], linestyle=":", label=f"paper, {paper:g}")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"benefit: top-{s.k} recall, bias-aware minus naive")
     ax.set_title(f"{s.covariate} covariate, c* = {s.bias:g}, sd = {s.sd:g}")
@@ -220,11 +186,12 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = study.Sweep(
+SWEEP = sweep.Sweep(
     "crossing",
     "Benefit of bias-aware over naive ranking against corr(quality, covariate), and where it ends.",
     PRESETS,
     groups,
+    ("covariate", "rho"),
     table,
     figure,
     units={

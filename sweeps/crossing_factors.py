@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jbt import pools, stats, study, theory
+from jbt import pools, stats, study, sweep, theory
 from sweeps import crossing
 
 if TYPE_CHECKING:
@@ -21,22 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from jbt.tables import Table
+
 FACTORS = ("bias", "n_items", "sd", "lam", "lam_b", "k")
-PAPER = {
-    ("baseline", None): 0.45,  # its figure; its table has 0.50 for the same scenario
-    **dict(zip([("bias", v) for v in (0.5, 1, 2, 3)], (0.22, 0.50, 0.55, 0.60), strict=True)),
-    **dict(zip([("n_items", v) for v in (15, 30, 60)], (0.22, 0.50, 0.52), strict=True)),
-    **dict(zip([("sd", v) for v in (0.6, 1.2, 2.5)], (0.50, 0.50, 0.42), strict=True)),
-    **dict(zip([("lam", v) for v in (0.2, 1, 5)], (0.50, 0.50, 0.46), strict=True)),
-    **dict(zip([("lam_b", v) for v in (0.01, 0.1, 1)], (0.45, 0.50, 0.51), strict=True)),
-    **dict(zip([("k", v) for v in (2, 5, 10)], (0.44, 0.50, 0.49), strict=True)),
-}
 COLLAPSE = "collapse"
 SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(study.Settings):
+class Settings(sweep.Settings):
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -55,12 +48,7 @@ class Settings(study.Settings):
     k: tuple[int, ...] = (2, 5, 10)
     """Sizes of the top set (count)."""
     runs: int = 30
-    """Pools a point of the small studies that are resampled (count); the paper's is 30."""
-    replicates: int = 4000
-    """Small studies resampled (count)."""
-    same_pools: bool = True
-    """A small study uses the same pools at every correlation (as seeds 0..29 would); else
-    fresh ones at every point."""
+    """Pools a point of the small studies whose crossings are counted (count)."""
     collapse_bias: tuple[float, ...] = (0.5, 1.0, 2.0)
     """True biases of the collapse figure (logits per unit), crossed with its sd."""
     collapse_sd: tuple[float, ...] = (0.6, 1.2, 2.5)
@@ -79,7 +67,6 @@ PRESETS = {
         n_items=(15, 30),
         collapse_bias=(1.0,),
         collapse_n_items=(30,),
-        replicates=200,
     ),
     "paper": Settings(pools=30, large_pools=30),
     "full": Settings(pools=2048),
@@ -134,9 +121,9 @@ def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
     return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
 
 
-def groups(s: Settings) -> list[study.Group]:
-    if s.runs < 1 or s.replicates < 1:
-        raise ValueError("runs and replicates must be at least 1")
+def groups(s: Settings) -> list[sweep.Group]:
+    if s.runs < 1:
+        raise ValueError(f"runs must be at least 1, got {s.runs}")
     # One kernel a shape; the baseline, a value of every factor, is simulated once.
     together: dict[tuple[pools.CovariateKind, int], dict[crossing.Settings, None]] = {}
     for cell in cells(s):
@@ -149,7 +136,7 @@ def groups(s: Settings) -> list[study.Group]:
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
-            study.Group(
+            sweep.Group(
                 f"{covariate}-{n_items}",
                 crossing.full_matrix(n_items, covariate),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
@@ -161,57 +148,29 @@ def groups(s: Settings) -> list[study.Group]:
     return out
 
 
-def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> tuple[np.ndarray, np.ndarray]:
-    """The scenario's correlations [G] and the benefit of each of its pools [G, P]."""
+def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
+    """The benefit of each of a scenario's pools [rho, pool]."""
     mine = np.ones(ds.sizes["condition"], bool)
     for name in SCENARIO_LABELS:
         mine &= ds[name].values == getattr(scenario, name)
     part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
-    benefit = part["bias_aware_recall"].values - part["naive_recall"].values
-    return part["rho"].values, benefit
+    part = part.drop_vars(SCENARIO_LABELS).swap_dims(condition="rho")
+    return part["bias_aware_recall"] - part["naive_recall"]
 
 
-def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    rows = []
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     for cell in cells(s):
-        rho, values = benefit_of(ds, cell.scenario)
-        leading = [cell.covariate, cell.factor, cell.value]
-        at = stats.first_crossing(rho, np.nanmean(values, axis=-1))
-        means = stats.bootstrap_means(values, seed=s.seed)
-        interval = stats.crossing_interval(stats.first_crossing(rho, means))
-        estimate = [stats.finite_or_nan(at), *interval, values.shape[-1]]
-        limit = ["crossing_limit", crossing.crossing_limit(cell.scenario)]
-        if cell.factor.startswith(COLLAPSE):
-            rows += [[*leading, "crossing", *estimate], [*leading, *limit]]
-            continue
-        paper = PAPER.get((cell.factor, None if np.isnan(cell.value) else cell.value))
-        small = small_studies(values, s)
-        found = stats.first_crossing(rho, small)
-        low, high = stats.percentiles(found)
-        consistent = None if paper is None else "yes" if low <= paper <= high else "no"
-        ends = map(stats.finite_or_nan, (low, high))
-        rows += [
-            [*leading, "crossing", *estimate, paper, *ends, consistent],
-            [*leading, *limit],
-            [*leading, "small_studies_without_crossing", 1 - np.isfinite(found).mean()],
-            [
-                *leading,
-                "small_studies_with_several_changes",
-                (stats.sign_changes(small) > 1).mean(),
-            ],
-        ]
-    return study.tidy_table(("covariate", "factor", "value"), rows, replicates=True)
-
-
-def small_studies(values: np.ndarray, s: Settings) -> np.ndarray:
-    """Mean benefit [replicates, rho] of studies of `runs` pools a point."""
-    if s.same_pools:
-        return stats.bootstrap_means(values, seed=s.seed, size=s.runs, resamples=s.replicates)
-    points = [
-        stats.bootstrap_means(v, seed=s.seed + i, size=s.runs, resamples=s.replicates)
-        for i, v in enumerate(values)
-    ]
-    return np.stack(points, axis=-1)
+        benefit = benefit_of(ds, cell.scenario)
+        where = {"covariate": cell.covariate, "factor": cell.factor, "value": cell.value}
+        small = not cell.factor.startswith(COLLAPSE)
+        t.crossing(benefit, runs=s.runs if small else None, **where)
+        t.add("crossing_limit", crossing.crossing_limit(cell.scenario), **where)
+        if small:
+            found = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
+            none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, found))
+            several = stats.sign_changes(found) > 1
+            t.add("small_studies_without_crossing", none.mean(), **where)
+            t.add("small_studies_with_several_changes", several.mean(), **where)
 
 
 NAMES = {
@@ -241,24 +200,20 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
     from jbt import plots
 
     keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
-    colours = dict(zip(("continuous", "binary"), plots.CYCLE, strict=False))
+    colours = {"continuous": "blue", "binary": "orange"}
     for j, kind in enumerate(s.covariate):
-        mine = rows[rows.covariate == kind]
+        mine = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
         y = [keys.index(key) for key in zip(mine.factor, mine.value.fillna(-1), strict=True)]
         y = np.array(y) + (0.18 if j else -0.18)
-        error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
-        colour = colours[kind]
         label = f"{kind}, studies of {s.runs} runs (95 %)"
         # An open end is one where studies of this size need not cross on the grid.
         rho = rho_of(s, kind)
         low, high = mine.replicate_low.fillna(rho[0]), mine.replicate_high.fillna(rho[-1])
-        ax.hlines(y, low, high, colors=colour, alpha=0.25, lw=6, label=label)
-        style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour}
+        ax.hlines(y, low, high, colors=plots.COLOURS[colours[kind]], alpha=0.25, lw=6, label=label)
         label = f"{kind}, {s.pools:,} pools (95 %)"
-        ax.errorbar(mine.estimate, y, xerr=error, label=label, **style)
-    paper = rows.drop_duplicates(["factor", "value"])
-    y = [keys.index(key) for key in zip(paper.factor, paper.value.fillna(-1), strict=True)]
-    ax.plot(paper.paper, y, "x", color=plots.COLOURS["vermilion"], label="paper")
+        plots.points(ax, mine, y, colour=colours[kind], label=label, horizontal=True)
+    y = [keys.index(key) for key in zip(rows.factor, rows.value.fillna(-1), strict=True)]
+    ax.plot(rows.paper, y, "x", color=plots.COLOURS["vermilion"], label="paper")
     ax.set_yticks(range(len(keys)), [NAMES[f].format(v) for f, v in keys])
     ax.invert_yaxis()
     ax.set_xlabel("crossing: " + plots.RHO_LABEL)
@@ -276,10 +231,8 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
     for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
         mine = rows[sizes == n]
-        error = [mine.estimate - mine.ci_low, mine.ci_high - mine.estimate]
         aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
-        style = {"fmt": "o", "ms": 4, "capsize": 2, "color": colour, "label": f"N = {n}"}
-        ax.errorbar(mine.value * aside, mine.estimate, yerr=error, **style)
+        plots.points(ax, mine, mine.value * aside, colour=colour, label=f"N = {n}")
     ax.set_xscale("log")
     ticks = [0.2, 0.5, 1, 2, 4]
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
@@ -291,11 +244,12 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     return ax
 
 
-SWEEP = study.Sweep(
+SWEEP = sweep.Sweep(
     "crossing_factors",
     "The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time.",
     PRESETS,
     groups,
+    ("covariate", "factor", "value"),
     table,
     figure,
     units={

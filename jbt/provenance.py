@@ -1,0 +1,156 @@
+"""What numbers were made with: the configuration that decides them, the code, the machine."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib.metadata
+import inspect
+import json
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jbt import runtime
+from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
+
+VERSIONS = ("jbt", "jax")
+"""Packages whose version is part of a configuration: their numbers may differ."""
+
+PACKAGE = Path(__file__).resolve().parent
+SIMULATES = (PACKAGE / "simulate.py", PACKAGE / "runtime.py")
+"""Code that every simulation goes through, whatever its sweep imports."""
+REPORTS = tuple(
+    PACKAGE / f"{name}.py"
+    for name in ("sweep", "provenance", "results", "store", "tables", "study", "plots")
+)
+"""Code that saves and shows numbers, and cannot change them."""
+
+
+def configuration_of(settings: Settings) -> dict[str, Any]:
+    """What decides the numbers: every field, the seed, the dtype, the versions."""
+    fields = {
+        f.name: getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+        if f.name not in NOT_CONFIGURATION
+    }
+    fields |= {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
+
+
+def machine() -> dict[str, str]:
+    """The device, the Python and the packages, for the attributes of results.nc."""
+    packages = (*VERSIONS, "jaxlib", "numpy", "xarray")
+    return {
+        "device": runtime.device_name(),
+        "python": platform.python_version(),
+        "versions": json.dumps({p: importlib.metadata.version(p) for p in packages}),
+        "git_revision": _git_revision(),
+    }
+
+
+def code_of(sweep: Sweep[Any]) -> dict[str, str]:
+    """A digest of every source file that can change the numbers of a sweep: file -> digest.
+
+    The files are the sweep's own, whatever of its package and of jbt it imports, directly or not,
+    and what every simulation goes through. Digests are of syntax trees without docstrings, so that
+    comments, docstrings and layout do not count. Code that only saves and shows numbers
+    (`REPORTS`) is left out: table and figure are always made anew.
+
+    Returns:
+      Paths relative to the package's parent folder, sorted; empty where the sweep has no source
+      file, as in a notebook.
+    """
+    try:
+        own = Path(inspect.getsourcefile(sweep.groups) or "").resolve()
+    except TypeError:
+        return {}
+    if not own.is_file():
+        return {}
+    found: dict[Path, str] = {}
+    waiting = [own, *SIMULATES]
+    roots = _roots(own)
+    while waiting:
+        file = waiting.pop()
+        if file in found or file in REPORTS:
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        found[file] = _digest(tree)
+        waiting += _imported(tree, file, roots)
+    return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+
+
+def _folder(file: Path) -> Path:
+    """The folder that the top-level package of a file stands in, or the file itself."""
+    folder = file.parent
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    return folder
+
+
+def _roots(own: Path) -> dict[str, Path]:
+    """Top-level names whose imports are followed -> where they stand: jbt, and the package of the
+    sweep or, if it has none, the modules beside it."""
+    folder = _folder(own)
+    package = own.relative_to(folder).parts[:-1]
+    names = package[:1] or [p.stem for p in folder.glob("*.py")]
+    return {**dict.fromkeys(names, folder), PACKAGE.name: PACKAGE.parent}
+
+
+def _imported(tree: ast.AST, file: Path, roots: dict[str, Path]) -> Iterator[Path]:
+    """The files among these packages that a module imports, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _files(alias.name.split("."), roots)
+        elif isinstance(node, ast.ImportFrom):
+            parts = node.module.split(".") if node.module else []
+            if node.level:
+                package = file.parents[node.level - 1].relative_to(_folder(file))
+                parts = [*package.parts, *parts]
+            for alias in node.names:
+                # A submodule, or else something that the module itself defines or passes on.
+                submodule = _files([*parts, alias.name], roots)
+                yield from submodule or _files(parts, roots)
+
+
+def _files(parts: list[str], roots: dict[str, Path]) -> list[Path]:
+    if not parts or parts[0] not in roots:
+        return []
+    stem = roots[parts[0]].joinpath(*parts)
+    return [f for f in (stem.with_name(stem.name + ".py"), stem / "__init__.py") if f.is_file()]
+
+
+def _digest(tree: ast.AST) -> str:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [s for s in body if not _is_text(s)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:16]
+
+
+def _is_text(statement: ast.AST) -> bool:
+    """A docstring, or the string below a field."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _git_revision() -> str:
+    def git(*command: str) -> str:
+        done = subprocess.run(
+            ["git", *command], cwd=PACKAGE, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != PACKAGE.parent:
+            return "unknown"  # installed somewhere inside another project's checkout
+        return git("describe", "--always", "--dirty", "--abbrev=12")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

@@ -1,0 +1,112 @@
+"""What an experiment declares: its settings, the groups of conditions to simulate, and what is made
+of the results. `jbt.study` runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from jbt.simulate import Experiment
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+PRESETS = ("smoke", "paper", "full")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Options every sweep has; a sweep's own fields are added by inheritance."""
+
+    preset: Literal["smoke", "paper", "full"] = "full"
+    """Defaults of every other field: smoke ends in seconds, paper has the paper's sizes, full
+    thousands of pools."""
+    pools: int = 4096
+    """Pools simulated at every condition (count)."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of the simulation."""
+    out: Path = Path("results")
+    """Folder for the results; the sweep writes into a folder of its own name there."""
+    overwrite: bool = False
+    """Start afresh where another configuration (or this one) has left results, finished or
+    not."""
+    redraw: bool = False
+    """Make table and figure again from the saved results and their settings, without running."""
+    json: Path | None = None
+    """Also write the table to this file as JSON, a list of rows; undefined is null."""
+    chunk: int | None = None
+    """Pools computed and saved together (count), rounded up to fill every device's batches;
+    default by the size of the problem."""
+    devices: int | None = None
+    """Local devices to use (count; CPU cores count as devices); default all."""
+
+
+NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "json", "chunk", "devices")
+"""Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Conditions that share shapes and rules, hence one compiled kernel."""
+
+    name: str
+    experiment: Experiment
+    conditions: Mapping[str, np.ndarray]
+    """Traced numbers of each condition, name -> [C]."""
+    labels: Mapping[str, Sequence[Any]]
+    """Coordinates of each condition in results.nc, name -> [C]."""
+    n_items: int
+    """Items of a pool, from which the default chunk is chosen."""
+    pools: int
+    """Pools to simulate: ids 0..pools-1."""
+    axes: Mapping[str, Mapping[str, Sequence[Any]]] = dataclasses.field(default_factory=dict)
+    """Metrics that are arrays for each pool and condition: name -> {dimension: coordinates}, the
+    same in all groups."""
+    fits: int = 1
+    """Fits that a pool and condition take, from which the default chunk is chosen."""
+
+    @property
+    def n_conditions(self) -> int:
+        """C."""
+        return len(next(iter(self.conditions.values())))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep(Generic[S]):
+    """An experiment: its settings, its work, and what is made of the results."""
+
+    name: str
+    """Also the name of its module in `sweeps` and of its folder."""
+    description: str
+    """One sentence for `--help`."""
+    presets: Mapping[str, S]
+    """smoke, paper, full -> settings."""
+    groups: Callable[[S], list[Group]]
+    """The work. Raises `ValueError` for settings that make no sense, before anything runs. All
+    groups have the same metrics and labels."""
+    columns: Sequence[str]
+    """Columns of the table that say which setting a row is of."""
+    table: Callable[[xr.Dataset, S, Table], None]
+    """Adds the rows: results, settings, the table to fill."""
+    figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
+    """Results, table, settings -> the figure."""
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Unit of each coordinate and metric, for results.nc."""
+    headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
+    """Table, settings -> the rows printed at the end, of a table too long to be read; default
+    all."""
+    index: str | None = None
+    """Label that names the conditions one to one, used as their dimension in results.nc;
+    default "condition"."""

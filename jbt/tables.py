@@ -1,0 +1,382 @@
+"""Rows of a sweep's table: estimates with intervals, and the paper's numbers beside them.
+
+A `Table` is filled by a sweep's `table` function and is tidy: columns that say which setting, then
+
+    quantity, estimate, ci_low, ci_high     95 % interval over pools
+    n_pools                                 pools behind the estimate
+    paper                                   the paper's number, where it gives one
+    replicate_low, replicate_high           where 95 % of studies of the paper's own size fall
+    consistent                              yes | no | calibrated
+
+Arrays carry their settings by name: the coordinates of an `xarray.DataArray` that are columns of
+the table fill them. Pools are the last axis.
+
+**Replicates.** A study of the paper's size has as many pools as stand beside the paper's number in
+`paper.csv`, drawn anew from ours, and as many acquisition seeds a pool. What is averaged or
+subtracted pool by pool (judges, rules, models) shares the study's pools; numbers of different rows
+do not matter to one another. For a crossing the study has fresh pools at every grid point; that the
+same pools serve at all of them is the variant `crossing_same_pools`. The range is as rough as our
+own pools are few.
+
+**Consistent** is yes if the paper's number, to as many digits as it is printed with, lies within
+the replicates; `calibrated` where the number was an input of ours, so that agreement says nothing.
+Where the paper gives two numbers for one thing, the row stands twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt import stats
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+NUMBERS = (
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "n_pools",
+    "paper",
+    "replicate_low",
+    "replicate_high",
+)
+SEEDS = "acquisition_seed"
+"""Dimension that is averaged over within each pool."""
+SETTINGS = "settings."
+"""Before a name in paper.csv that is to be looked up in the settings, though it is a column too."""
+ROLES = ("reported", "calibrated", "derived")
+AT_ONCE = 8_000_000
+"""Numbers resampled together, so that memory does not grow with the number of pools."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperNumber:
+    """A number of the paper, and the setting and the size of the study it comes from."""
+
+    quantity: str
+    setting: dict[str, str]
+    """Name of a column, or of a field of the settings -> its value."""
+    printed: str
+    """As the paper prints it."""
+    pools: int
+    """Pools (runs, oracles) behind it, count."""
+    seeds: int | None
+    """Acquisition seeds a pool, count; None where there are none."""
+    role: str
+    """reported, derived from what is reported, or calibrated: an input of ours."""
+
+    @property
+    def value(self) -> float:
+        return float(self.printed)
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last digit printed."""
+        decimals = len(self.printed.partition(".")[2])
+        return 0.5 * 10.0**-decimals
+
+    def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
+        """Whether a row of a run with these settings is of this number's setting."""
+        for name, wanted in self.setting.items():
+            field = name.removeprefix(SETTINGS)
+            there = row[name] if name in row else getattr(settings, field)
+            if not _same(there, wanted):
+                return False
+        return True
+
+
+def _same(there: Any, wanted: str) -> bool:
+    if there is None or (isinstance(there, float) and math.isnan(there)):
+        return wanted == ""
+    if isinstance(there, tuple | list):
+        parts = wanted.split(";")
+        return len(there) == len(parts) and all(map(_same, there, parts))
+    if isinstance(there, str):
+        return there == wanted
+    try:
+        return math.isclose(there, float(wanted), rel_tol=1e-6)
+    except ValueError:
+        return False
+
+
+def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
+    """The paper's numbers beside one sweep.
+
+    A file of columns sweep, quantity, setting, paper, pools, seeds, source, role. `setting` is a
+    list of name=value, separated by spaces, values of a list by semicolons; a row without a
+    quantity gives what holds for all numbers of its sweep.
+
+    Raises:
+      ValueError: naming file and line, for a row that is none of these.
+    """
+    common: dict[str, str] = {}
+    numbers = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for line, row in enumerate(csv.DictReader(file), start=2):
+            if row["sweep"] != sweep:
+                continue
+            try:
+                setting = dict(part.split("=", 1) for part in row["setting"].split())
+                if not row["quantity"]:
+                    common = setting
+                    continue
+                if row["role"] not in ROLES:
+                    raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
+                seeds = int(row["seeds"]) if row["seeds"] else None
+                number = PaperNumber(
+                    row["quantity"],
+                    {**common, **setting},
+                    row["paper"],
+                    int(row["pools"]),
+                    seeds,
+                    row["role"],
+                )
+                if not math.isfinite(number.value):
+                    raise ValueError(f"paper must be a number, got {row['paper']!r}")
+            except ValueError as error:
+                raise ValueError(f"{path}, line {line}: {error}") from None
+            numbers.append(number)
+    return numbers
+
+
+Studies = Callable[[int, int | None], np.ndarray]
+"""(pools, acquisition seeds a pool) -> [R] what studies of that size find."""
+
+
+class Table:
+    """The table of a sweep, row by row."""
+
+    def __init__(
+        self, columns: Sequence[str], settings: Any, paper: Sequence[PaperNumber] = ()
+    ) -> None:
+        """
+        Args:
+          columns: that say which setting a row is of.
+          settings: of the run; its seed is that of every bootstrap.
+          paper: what is to stand beside rows of its setting.
+        """
+        self.columns = tuple(columns)
+        self.settings = settings
+        self.seed: int = settings.seed
+        self._paper = list(paper)
+        self._rows: list[dict[str, Any]] = []
+
+    def add(
+        self,
+        quantity: str,
+        estimate: Any,
+        interval: tuple[Any, Any] = (math.nan, math.nan),
+        n_pools: int | None = None,
+        *,
+        studies: Studies | None = None,
+        beside: str | None = None,
+        runs: int | None = None,
+        **setting: Any,
+    ) -> None:
+        """One row, or one for each number the paper gives for it.
+
+        Args:
+          quantity, estimate, interval, n_pools: its numbers; infinite ones (beyond a grid) are
+            left empty.
+          studies: what studies of the paper's size find; needed where the paper has a number.
+          beside: the quantity whose paper's numbers stand beside it, default this one.
+          runs: pools of a study to be replicated where the paper has no number.
+          setting: values of the columns; what is not given is empty.
+
+        Raises:
+          ValueError: a setting that is no column, a number of the paper without `studies`.
+        """
+        if unknown := setting.keys() - set(self.columns):
+            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
+        leading = {name: _plain(setting.get(name)) for name in self.columns}
+        own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
+        row = {**leading, "quantity": quantity, **own}
+        numbers = self._numbers(beside or quantity, leading)
+        for number in numbers:
+            if studies is None:
+                raise ValueError(f"{quantity} has a number of the paper, but no replicates")
+            low, high = stats.percentiles(studies(number.pools, number.seeds))
+            within = low - number.rounding <= number.value <= high + number.rounding
+            verdict = "calibrated" if number.role == "calibrated" else "yes" if within else "no"
+            replicates = {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+            self._rows.append({**row, "paper": number.value, **replicates, "consistent": verdict})
+        if not numbers:
+            if runs is not None and studies is not None:
+                low, high = stats.percentiles(studies(runs, None))
+                row |= {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+            self._rows.append(row)
+
+    def _numbers(self, quantity: str, row: dict[str, Any]) -> list[PaperNumber]:
+        mine = [n for n in self._paper if n.quantity == quantity]
+        return [n for n in mine if n.stands_beside(row, self.settings)]
+
+    def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
+        """Means over pools, a row for every other coordinate but that of acquisition seeds, which
+        are averaged within each pool. NaN (no result) is left out and not counted.
+
+        Args:
+          values: [..., pool] numbers, or [..., acquisition_seed, pool].
+          setting: values of columns that are no coordinates, or instead of them.
+        """
+        for rows in _slabs(rows_of(values, self.columns)):
+            pools = np.stack([np.atleast_2d(each).mean(0) for _, each in rows])
+            known = np.isfinite(pools).sum(-1)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
+                numbers = np.stack(stats.mean_interval(pools, seed=self.seed), axis=-1)
+            for (row, each), (mean, *interval), n in zip(rows, numbers, known, strict=True):
+                self.add(
+                    quantity,
+                    mean,
+                    tuple(interval),
+                    int(n),
+                    studies=self._study_means(np.atleast_2d(each)),
+                    **(row | setting),
+                )
+
+    def _study_means(self, by_seed: np.ndarray) -> Studies:
+        """[S, P] numbers a seed and pool -> what studies find of their mean."""
+
+        def studies(size: int, seeds: int | None) -> np.ndarray:
+            pools = stats.with_seeds(by_seed, seeds)
+            return stats.bootstrap_means(
+                pools, seed=self.seed, size=size, resamples=stats.REPLICATES
+            )
+
+        return studies
+
+    def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
+        """Ratio of two means over the same pools, [P] each."""
+        both = np.stack([above, below])
+
+        def ratios(means: np.ndarray) -> np.ndarray:
+            return means[:, 0] / means[:, 1]
+
+        def studies(size: int, seeds: int | None) -> np.ndarray:
+            return ratios(
+                stats.bootstrap_means(both, seed=self.seed, size=size, resamples=stats.REPLICATES)
+            )
+
+        interval = stats.percentiles(ratios(stats.bootstrap_means(both, seed=self.seed)))
+        estimate = above.mean() / below.mean()
+        self.add(quantity, estimate, interval, len(above), studies=studies, **setting)
+
+    def crossing(
+        self,
+        benefit: xr.DataArray,
+        over: str = "rho",
+        *,
+        runs: int | None = None,
+        **setting: Any,
+    ) -> None:
+        """Where a mean benefit first stops being positive, along a coordinate; and once more,
+        `crossing_same_pools`, with replicates that share their pools over the whole grid.
+
+        Args:
+          benefit: [over, pool].
+          runs: pools a point of a study to be replicated where the paper has no number.
+          setting: values of columns, beside the scalar coordinates.
+        """
+        x, values = benefit[over].values, benefit.transpose(over, "pool").values
+        at = stats.first_crossing(x, np.nanmean(values, axis=-1))
+        means = stats.bootstrap_means(values, seed=self.seed)
+        interval = stats.crossing_interval(stats.first_crossing(x, means))
+        row = _scalars(benefit, self.columns) | setting
+        for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
+
+            def studies(size: int, seeds: int | None, same: bool = same) -> np.ndarray:
+                found = stats.study_means(values, seed=self.seed, size=size, same_pools=same)
+                return stats.first_crossing(x, found)
+
+            if same and runs is None and not self._numbers("crossing", {**_empty(self), **row}):
+                continue  # nothing would differ
+            self.add(
+                quantity,
+                float(at),
+                interval,
+                values.shape[-1],
+                studies=studies,
+                beside="crossing",
+                runs=runs,
+                **row,
+            )
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as they were added."""
+        import pandas as pd
+
+        columns = [*self.columns, "quantity", *NUMBERS, "consistent"]
+        table = pd.DataFrame(self._rows, columns=columns)
+        return table.astype(dict.fromkeys(NUMBERS, float))
+
+
+def rows_of(
+    values: xr.DataArray, columns: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Each row of an array and the coordinates it stands at, as far as they are columns.
+
+    Args:
+      values: [..., pool] or [..., acquisition_seed, pool].
+
+    Yields:
+      (column -> value, [P] or [S, P]) in the order of the array.
+    """
+    inner = [d for d in (SEEDS, "pool") if d in values.dims]
+    outer = [d for d in values.dims if d not in inner]
+    values = values.transpose(*outer, *inner)
+    named = {
+        str(name): c
+        for name, c in values.coords.items()
+        if name in columns and not set(c.dims) & set(inner)
+    }
+    data = values.values
+    coordinates = {name: (c.dims, c.values) for name, c in named.items()}
+    for at in np.ndindex(*data.shape[: len(outer)]):
+        where = dict(zip(outer, at, strict=True))
+        row = {n: v[tuple(where[d] for d in dims)] for n, (dims, v) in coordinates.items()}
+        yield row, data[at]
+
+
+def _slabs(
+    rows: Iterator[tuple[dict[str, Any], np.ndarray]],
+) -> Iterator[list[tuple[dict[str, Any], np.ndarray]]]:
+    """Rows in lists of about AT_ONCE numbers, as float64."""
+    slab, held = [], 0
+    for row, each in rows:
+        slab.append((row, each.astype(np.float64)))
+        held += each.size
+        if held >= AT_ONCE:
+            yield slab
+            slab, held = [], 0
+    if slab:
+        yield slab
+
+
+def _scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:
+    named = {str(n): c.values for n, c in values.coords.items() if n in columns and not c.dims}
+    return {name: _plain(value) for name, value in named.items()}
+
+
+def _empty(table: Table) -> dict[str, Any]:
+    return dict.fromkeys(table.columns)
+
+
+def _plain(value: Any) -> Any:
+    """A Python value, None for NaN."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _finite(value: Any) -> float:
+    return stats.finite_or_nan(np.asarray(value, float))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pools, stats, study, theory
+from jbt import estimators, judges, metrics, pairs, pools, stats, study, theory
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Prior, check_positive
 
@@ -104,7 +104,7 @@ def full_matrix(n_items: int, covariate: pools.CovariateKind) -> Experiment:
         )
         judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        comparisons = judges.reveal(oracle, judges.every_pair(pool))
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         prior = Prior(condition["lam"], condition["lam_b"])
         out = {"realised_corr": pools.realised_correlation(pool)[0]}
         for name, estimator in estimators.ESTIMATORS.items():

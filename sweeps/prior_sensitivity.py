@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, pools, stats, study
+from jbt import estimators, identifiability, judges, metrics, pairs, pools, stats, study
+from jbt.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Prior, check_positive
+from jbt.types import Comparisons, Design, Pool, Prior, check_positive
 from sweeps import _judges
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
-JUDGES = {**_judges.OPEN_JUDGES, "unbiased": _judges.CONTROL}
 LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
 LEADING = ("judge", "design", "prior", "lam", "lam_b")
 LAM, LAM_B = 1.0, 0.1
@@ -47,7 +47,7 @@ class Settings(study.Settings):
     """Precision; the profile likelihood needs float64."""
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
-    judge: tuple[str, ...] = tuple(JUDGES)
+    judge: tuple[str, ...] = tuple(judges.JUDGES)
     """Judges: the paper's open ones and its unbiased control."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality, 1 among them (1/logit^2)."""
@@ -86,7 +86,7 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    _judges.check(s.judge, list(JUDGES))
+    _judges.check(s.judge, list(judges.JUDGES))
     if not s.design or len(set(s.design)) < len(s.design):
         raise ValueError(f"design must list unpaired, paired or both, got {s.design}")
     check_positive("sd", s.sd)
@@ -112,9 +112,9 @@ def experiment(s: Settings, design: str) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pool_of(s, stream(key, "pool"), design)
-        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
-        pairs = judges.every_pair(pool)
-        shown = judges.spread_evenly(stream(key, "comparisons"), pairs, s.budget)
+        judge = judges.of_condition(condition)
+        every = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), every, s.budget)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         comparisons = judges.reveal(oracle, shown)
         lam, lam_b, learning = every_prior(s, comparisons, pool.design)
@@ -152,14 +152,14 @@ def every_prior(
     lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
     status = {}
 
-    def learned(a: Array) -> dict[str, estimators.LearnedPrior]:
-        fixed_point = estimators.fixed_point_prior(comparisons, design, Prior(a, LAM_B))
+    def learned(a: Array) -> dict[str, LearnedPrior]:
+        hierarchical = fixed_point(comparisons, design, Prior(a, LAM_B))
         # From the fixed point, the optimum of the evidence is near.
-        near = Prior(a, jnp.asarray(fixed_point.prior.lam_b)[0])
+        near = Prior(a, jnp.asarray(hierarchical.prior.lam_b)[0])
         return {
-            "fixed_point": fixed_point,
-            "evidence": estimators.evidence_prior(comparisons, design, near, step=0.2, rounds=30),
-            "horseshoe": estimators.horseshoe_prior(comparisons, design, Prior(a, HORSESHOE)),
+            "fixed_point": hierarchical,
+            "evidence": evidence(comparisons, design, near, step=0.2, rounds=30),
+            "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
 
     found = jax.vmap(learned)(jnp.asarray(s.lam))
@@ -172,10 +172,7 @@ def every_prior(
 
 def groups(s: Settings) -> list[study.Group]:
     check(s)
-    conditions = {
-        name: np.array([getattr(JUDGES[judge], name) for judge in s.judge])
-        for name in ("bias", "position", "discrimination")
-    }
+    conditions = judges.conditions([judges.JUDGES[name] for name in s.judge])
     axis = {
         "prior": [
             f"{name}, lam {a:g}" + ("" if b is None else f", lam_b {b:g}")

@@ -12,7 +12,7 @@ from jax.scipy.special import xlogy
 from scipy.special import entr
 from scipy.stats import norm, spearmanr
 
-from jbt import judges, metrics, model, pools
+from jbt import judges, metrics, model, pairs, pools
 from jbt.acquisition import Loop, Rule, Task, init, loop, reports, rules, run, step
 from jbt.acquisition.loop import look
 from jbt.fit import fit_map
@@ -153,7 +153,7 @@ def view_of(seed, kind="plain", k=2):
         probability=probability,
         shown=comparisons.shown,
         wins=comparisons.wins,
-        available=(judges.every_pair(Pool(mode.theta, design)) > 0) & (comparisons.shown == 0),
+        available=(pairs.every_pair(Pool(mode.theta, design)) > 0) & (comparisons.shown == 0),
         priority=jnp.asarray(rng.permutation(m).astype(float)),
         k=k,
     )

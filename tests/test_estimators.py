@@ -7,15 +7,15 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit
 
-from jbt import estimators, identifiability, judges, pools
+from jbt import estimators, identifiability, judges, pairs, pools, priors
 from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 N, POOLS = 12, 6
 LEARNERS = {
-    "fixed_point": estimators.fixed_point_prior,
-    "evidence": estimators.evidence_prior,
-    "held": lambda c, d, p: estimators.evidence_prior(c, d, p, follow_mode=False),
-    "horseshoe": estimators.horseshoe_prior,
+    "fixed_point": priors.fixed_point,
+    "evidence": priors.evidence,
+    "held": lambda c, d, p: priors.evidence(c, d, p, follow_mode=False),
+    "horseshoe": priors.horseshoe,
 }
 
 
@@ -27,7 +27,7 @@ def learned():
         first, second = jax.random.split(key)
         pool = pools.gaussian(first, N, sd=1.2, rho=jnp.zeros(2))
         oracle = judges.frozen_draw(second, pool, Judge(bias, 1.0 * (jnp.abs(bias).sum() > 0)))
-        comparisons = judges.reveal(oracle, judges.every_pair(pool))
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         out = {}
         for name, learn in LEARNERS.items():
             found = learn(comparisons, pool.design, Prior(1.0, 0.5))
@@ -106,8 +106,8 @@ def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
     def at(log_tau2):
         mode = estimators.bias_aware(comparisons, design, Prior(1.0, jnp.exp(-log_tau2)))
         fixed = (mode.parameters, comparisons, design, 1.0)
-        value, slope = jax.value_and_grad(estimators.log_evidence)(log_tau2, *fixed)
-        held = jax.grad(lambda r: estimators.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
+        value, slope = jax.value_and_grad(priors.log_evidence)(log_tau2, *fixed)
+        held = jax.grad(lambda r: priors.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
         return value, slope, held
 
     for log_tau2 in (-1.0, 1.5):
@@ -153,7 +153,7 @@ def test_no_bias_is_learned_where_there_is_none(learned):
 def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
     made = pools.paired(jax.random.key(0), 8, spread=1.0)
     oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.ones(1), 0.3))
-    comparisons = judges.reveal(oracle, judges.every_pair(made))
+    comparisons = judges.reveal(oracle, pairs.every_pair(made))
     prior = Prior()
     joint = estimators.bias_aware(comparisons, made.design, prior)
     given = estimators.with_bias(comparisons, made.design, prior, joint.parameters.c)
@@ -179,7 +179,7 @@ def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
 def test_no_verdicts(x64):
     zero = jnp.zeros((N, N))
     design = Design.build(np.random.default_rng(0).normal(size=(N, 1)))
-    found = estimators.fixed_point_prior(Comparisons(zero, zero), design, Prior())
+    found = priors.fixed_point(Comparisons(zero, zero), design, Prior())
     # Nothing was learned: the update returns the variance it was given.
     np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
 
@@ -187,8 +187,8 @@ def test_no_verdicts(x64):
 def test_evidence_says_when_it_is_not_there_yet(x64):
     made = pools.paired(jax.random.key(0), 6)
     oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))
-    comparisons = judges.reveal(oracle, judges.every_pair(made))
-    short = estimators.evidence_prior(comparisons, made.design, Prior(1.0, 10.0), rounds=1)
+    comparisons = judges.reveal(oracle, pairs.every_pair(made))
+    short = priors.evidence(comparisons, made.design, Prior(1.0, 10.0), rounds=1)
     assert short.status == Status.NOT_CONVERGED
     with pytest.raises(ValueError, match="one lam_b for all biases"):
-        estimators.evidence_prior(comparisons, made.design, Prior(1.0, jnp.ones(2)))
+        priors.evidence(comparisons, made.design, Prior(1.0, jnp.ones(2)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import judges, pools
+from jbt import judges, pairs, pools
 from jbt.types import Design, Judge, Pool
 
 DRAWS = 20_000
@@ -35,7 +35,7 @@ def test_one_bias_a_covariate(pool):
 
 
 def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
-    shown = np.asarray(judges.every_pair(pool))
+    shown = np.asarray(pairs.every_pair(pool))
     expected = np.zeros((4, 4))
     expected[:3, :3] = 1 - np.eye(3)
     np.testing.assert_array_equal(shown, expected)
@@ -58,7 +58,7 @@ def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
 
 def test_fresh_comparisons_are_binomial(pool):
     p = judges.verdict_probability(pool, JUDGE)
-    shown = judges.every_pair(pool) * 5
+    shown = pairs.every_pair(pool) * 5
     keys = jax.random.split(jax.random.key(1), DRAWS)
     wins = np.asarray(jax.vmap(lambda k: judges.fresh_comparisons(k, p, shown).wins)(keys))
     assert ((wins >= 0) & (wins <= np.asarray(shown))).all()
@@ -91,14 +91,14 @@ def test_choices_of_comparisons(same_key_again):
     pool = pools.paired(jax.random.key(0), 5, n_twice=2)
     every, within, across = (
         np.asarray(f(pool))
-        for f in (judges.every_pair, judges.within_contents, judges.across_contents)
+        for f in (pairs.every_pair, pairs.within_contents, pairs.across_contents)
     )
     assert (every.sum(), within.sum(), across.sum()) == (42, 4, 38)
     np.testing.assert_array_equal(within + across, every)
     assert within[0, 5] == within[5, 0] == within[1, 6] == 1
     key = jax.random.key(1)
     for share, inside in ((None, 10), (0.0, 0), (1.0, 100), (0.3, 30)):
-        shown = np.asarray(judges.choose(key, pool, 100, share))
+        shown = np.asarray(pairs.choose(key, pool, 100, share))
         assert shown.sum() == 100
         assert (shown * within).sum() == inside
         assert not shown[every == 0].any()
@@ -108,14 +108,14 @@ def test_choices_of_comparisons(same_key_again):
             assert np.ptp(counts) <= 1
             assert (counts == np.round(counts)).all()
     none = pools.paired(jax.random.key(0), 5, n_twice=0)
-    assert float(judges.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
+    assert float(pairs.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
     with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got 1\.5"):
-        judges.choose(key, pool, 100, 1.5)
+        pairs.choose(key, pool, 100, 1.5)
 
 
 def test_what_is_left_over_goes_to_every_pair_alike(pool):
     keys = jax.random.split(jax.random.key(3), DRAWS)
-    pairs = judges.every_pair(pool)
-    shown = jax.vmap(lambda k: judges.spread_evenly(k, pairs, 8))(keys)
+    pairs = pairs.every_pair(pool)
+    shown = jax.vmap(lambda k: pairs.spread_evenly(k, pairs, 8))(keys)
     mean = np.asarray(shown).mean(0)[np.asarray(pairs) > 0]
     assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)

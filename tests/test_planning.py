@@ -29,21 +29,6 @@ def test_expected_half_width_is_the_dense_one(x64):
     assert float(nothing) == np.inf
 
 
-def test_expected_showings_are_those_of_choose_on_average(x64):
-    made = pools.paired(jax.random.key(0), 5, n_twice=2)
-    keys = jax.random.split(jax.random.key(1), 4000)
-    drawn = jax.vmap(lambda k: pairs.choose(k, made, 100, 0.25))(keys)
-    expected = pairs.expected(made, 100, 0.25, jnp.inf)
-    assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
-    limited = np.asarray(pairs.expected(made, 100, 0.25, 1))
-    np.testing.assert_array_equal(limited, pairs.every_pair(made))
-    lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
-    for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
-        assert float(pairs.expected(lonely, 100, share, limit).sum()) == 100
-    within = pairs.expected(made, 100, 1.0, 3)
-    np.testing.assert_array_equal(within, 3 * pairs.within_contents(made))
-
-
 def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
     plan = planning.pairing(10, 2000, n_twice=[4], max_repeats=1e9, pools_simulated=200)
 

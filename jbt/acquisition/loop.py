@@ -209,7 +209,7 @@ def choose(
     near = (score >= best - relative * jnp.abs(best)) & (score > -jnp.inf)
     # Every pair gets a 32-bit code: its number in the low bits, random bits above them. Of the tied
     # pairs the one with the largest code is taken, and the low bits of that maximum say which it
-    # is. (An argmax would say so too, but is several times slower than a maximum.) Pair number 0 is
+    # is. (An argmax would say so too, but goes through the matrix entry by entry.) Pair number 0 is
     # item 0 against itself, which is never available: a maximum of 0 means that no pair is.
     n = score.shape[0]
     low = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)

@@ -25,7 +25,7 @@ import optax
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from jbt import estimators, fit, judges, model, pools, runtime, simulate
+from jbt import estimators, fit, judges, model, pairs, pools, runtime, simulate
 from jbt.types import Comparisons, Design, Judge, Parameters, Prior
 
 N = 30
@@ -43,7 +43,7 @@ def draw(count: int, dtype: str) -> tuple[Comparisons, Design]:
         pool = pools.gaussian(simulate.stream(key, "pool"), N, rho=jnp.asarray(0.3))
         judge = Judge(jnp.ones(1), 0.0)
         oracle = judges.frozen_draw(simulate.stream(key, "verdicts"), pool, judge)
-        return judges.reveal(oracle, judges.every_pair(pool)), pool.design
+        return judges.reveal(oracle, pairs.every_pair(pool)), pool.design
 
     with runtime.precision("float32"):  # the same verdicts in both precisions
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(count))

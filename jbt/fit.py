@@ -227,9 +227,16 @@ def _newton(
     careful: bool = False,
     follow_tails: bool = False,
 ) -> _State:
-    """`careful` begins with the safeguard on. `follow_tails` stretches steps that do what they do
-    towards an optimum at infinity, where the loss decays exponentially and each full step only
-    divides it by e: twice as long a step as long as each finds the decay that it foretold."""
+    """Newton's method on the objective with these prior precisions.
+
+    `careful` begins with the safeguard on.
+
+    `follow_tails` lengthens the steps towards an optimum at infinity. There the loss decays
+    exponentially, so that a full step divides it by e, and a step t times as long by exp(t); the
+    decrement, which goes like the root of the loss, falls by exp(t / 2). As long as a small
+    decrement falls at that rate or more slowly, each step is stretched twice as far as the last.
+    At an ordinary optimum the decrement falls faster, and steps keep Newton's length.
+    """
     dtype, m = design.dtype, design.n_contents
     limit = MAX_STEPS if max_steps is None else max_steps
     tol = (1e-3 if dtype == jnp.float32 else 1e-7) if tolerance is None else tolerance
@@ -256,8 +263,8 @@ def _newton(
         length = jnp.where(safeguard & (reach > 1), jnp.log1p(reach) / reach, 1)
         stretch = s.stretch
         if follow_tails:
-            foretold = jnp.exp(-stretch / 2) * s.decrement
-            decays = (decrement > 0.8 * foretold) & (decrement < s.decrement) & (decrement < 0.1)
+            expected = jnp.exp(-stretch / 2) * s.decrement
+            decays = (decrement > 0.8 * expected) & (decrement < s.decrement) & (decrement < 0.1)
             stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
             length = length * stretch
         beta = s.beta + length * delta

@@ -1,13 +1,53 @@
-"""How a judge answers: verdict probabilities, a frozen oracle, fresh draws."""
+"""How a judge answers: verdict probabilities, a frozen oracle, fresh draws; and known judges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.types import Comparisons, Judge, Pool, ScalarLike
+
+OPEN: Mapping[str, Judge] = {
+    "llama": Judge.of(1.78, 0.35),
+    "qwen": Judge.of(1.45, 1.08),
+    "phi": Judge.of(0.34, 0.32),
+    "coder": Judge.of(-0.98, 1.74, 0.1),
+}
+"""The paper's four open judges: Llama-3.1-8B, Qwen-2.5-Coder-7B, Phi-4 and DeepSeek-Coder-6.7B.
+Bias, in logits for x = 1 over x = 0, and position are the estimates of its table of judges, read as
+truths. It gives no discrimination: 1 is assumed of the three, and 0.1 of the last, whose verdicts
+it calls nearly a function of elaboration alone."""
+
+UNBIASED = Judge.of(0.0)
+"""The paper's unbiased judge."""
+
+JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED}
+"""Every judge known by a name."""
+
+
+def conditions(judges: Sequence[Judge]) -> dict[str, np.ndarray]:
+    """The judges as conditions of an experiment, one a judge: bias, position, discrimination [C].
+
+    Raises:
+      ValueError: a judge with several biases.
+    """
+    for judge in judges:
+        if np.shape(judge.bias) != (1,):
+            raise ValueError(f"a condition holds one bias, got {np.size(judge.bias)}")
+    return {
+        "bias": np.array([float(judge.bias[0]) for judge in judges]),
+        "position": np.array([float(judge.position) for judge in judges]),
+        "discrimination": np.array([float(judge.discrimination) for judge in judges]),
+    }
+
+
+def of_condition(condition: Mapping[str, Array]) -> Judge:
+    """The judge of one condition made by `conditions`, inside an experiment."""
+    return Judge(condition["bias"][None], condition["position"], condition["discrimination"])
 
 
 def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
@@ -27,81 +67,6 @@ def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
 def verdict_probability(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
     """Probability that the judge prefers the first shown, for every ordered pair."""
     return jax.nn.sigmoid(verdict_logits(pool, judge))
-
-
-def every_pair(pool: Pool) -> Float[Array, "N N"]:
-    """One showing of every ordered pair of different real items: the full design."""
-    m = pool.design.item_mask
-    n = pool.design.n_items
-    return (m[:, None] & m & ~jnp.eye(n, dtype=bool)).astype(pool.design.dtype)
-
-
-def within_contents(pool: Pool) -> Float[Array, "N N"]:
-    """One showing of every ordered pair of different renderings of the same content. They tell c
-    and kappa, and nothing about quality."""
-    d = pool.design
-    owner = jnp.arange(d.n_items) if d.content is None else d.content
-    return every_pair(pool) * (owner[:, None] == owner)
-
-
-def across_contents(pool: Pool) -> Float[Array, "N N"]:
-    """One showing of every ordered pair of items with different contents."""
-    return every_pair(pool) - within_contents(pool)
-
-
-WITHIN_SHARE = {"all": None, "across": 0.0, "within": 1.0, "mixed": 0.5}
-"""Choice of comparisons -> share of the budget spent between two renderings of one content; None is
-the share that these pairs have among all ordered pairs."""
-
-
-def natural_share(pool: Pool) -> Float[Array, ""]:
-    """Share of the ordered pairs that show two renderings of one content."""
-    return within_contents(pool).sum() / every_pair(pool).sum()
-
-
-def choose(
-    key: Key[Array, ""], pool: Pool, budget: ScalarLike, within_share: ScalarLike | None = None
-) -> Float[Array, "N N"]:
-    """How often each ordered pair is shown if a budget of verdicts is spread over the pool.
-
-    Args:
-      key: PRNG key, consumed.
-      budget: verdicts; may be traced, as the share may.
-      within_share: share of the budget spent between two renderings of one content, see
-        `WITHIN_SHARE`; what is left goes across contents. All of it does where no content is
-        rendered twice.
-
-    Raises:
-      ValueError: a share outside 0..1, if it is not traced.
-    """
-    share = natural_share(pool) if within_share is None else within_share
-    if not isinstance(share, Tracer) and not 0 <= float(share) <= 1:
-        raise ValueError(f"within_share must lie in 0..1, got {share}")
-    within = within_contents(pool)
-    spent = jnp.where(within.sum() > 0, jnp.round(share * budget), 0)
-    one, two = jax.random.split(key)
-    rest = spread_evenly(two, across_contents(pool), budget - spent)
-    return spread_evenly(one, within, spent) + rest
-
-
-def spread_evenly(
-    key: Key[Array, ""], pairs: Float[Array, "N N"], budget: ScalarLike
-) -> Float[Array, "N N"]:
-    """A budget of verdicts spread over some ordered pairs, as evenly as whole verdicts can be:
-    what is left after full rounds goes to pairs drawn without replacement.
-
-    Args:
-      key: PRNG key, consumed.
-      pairs: [N, N] above 0 for the pairs that may be shown.
-      budget: verdicts, a whole number; may be traced. Nothing is shown where no pair may be.
-    """
-    allowed = pairs > 0
-    n = jnp.maximum(allowed.sum(), 1)
-    rounds = jnp.floor(budget / n)
-    left = (budget - rounds * n).astype(int)
-    lot = jnp.where(allowed, jax.random.uniform(key, pairs.shape), 2)
-    cut = jnp.where(left > 0, jnp.sort(lot.ravel())[left - 1], -1)
-    return jnp.where(allowed, rounds + (lot <= cut), 0).astype(pairs.dtype)
 
 
 def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import identifiability, judges, model, pools
+from jbt import identifiability, judges, model, pairs, pools
 from jbt.simulate import Condition, simulate, stream
-from jbt.types import Comparisons, Judge, Parameters, Pool, ScalarLike, check_positive
+from jbt.types import Comparisons, Judge, Parameters, Pool, check_positive
 
 
 def expected_half_width(
@@ -29,7 +29,9 @@ def expected_half_width(
       Logits per unit of the covariate; infinite where the comparisons are silent about c.
     """
     truth = Parameters(
-        judge.discrimination * pool.quality, judge.bias, jnp.asarray(judge.position, shown.dtype)
+        judge.discrimination * pool.quality,
+        jnp.asarray(judge.bias),
+        jnp.asarray(judge.position, shown.dtype),
     )
     made = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
     information = identifiability.efficient_information(truth, made, pool.design)
@@ -39,23 +41,6 @@ def expected_half_width(
     told = information > identifiability.FLAT * even[index, index]
     z = NormalDist().inv_cdf((1 + level) / 2)
     return jnp.where(told, z / jnp.sqrt(jnp.where(told, information, 1)), jnp.inf)
-
-
-def expected_showings(
-    pool: Pool, budget: ScalarLike, within_share: ScalarLike, max_repeats: ScalarLike
-) -> Float[Array, "N N"]:
-    """`judges.choose` on average, with a limit on how often a pair is shown: [N, N].
-
-    What the limit does not let be spent between two renderings of one content goes across contents,
-    unless all was to be spent within; what it does not let be spent there is not spent.
-    """
-    within, across = judges.within_contents(pool), judges.across_contents(pool)
-    some = within.sum() > 0
-    limit = max_repeats * jnp.where(some, within.sum(), 1)
-    inside = jnp.where(some, jnp.minimum(within_share * budget, limit), 0)
-    outside = jnp.minimum(budget - inside, max_repeats * across.sum())
-    outside = jnp.where(some & (jnp.asarray(within_share) >= 1), 0, outside)
-    return within * inside / jnp.maximum(within.sum(), 1) + across * outside / across.sum()
 
 
 @dataclass(frozen=True)
@@ -130,7 +115,7 @@ def pairing(
             raise ValueError(f"{name} must be finite, got {value}")
     pools.check_rho(rho, "continuous")
     pools.check_renderings(spread, offset)
-    names = list(judges.WITHIN_SHARE)
+    names = list(pairs.WITHIN_SHARE)
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.paired(
@@ -143,16 +128,12 @@ def pairing(
             offset=offset,
         )
         judge = Judge(jnp.full(1, bias), position, discrimination)
-        natural = judges.natural_share(pool)
-        asked = jnp.asarray(condition["share"])
-        share = jnp.asarray(jnp.where(asked < 0, natural, asked))
-        shown = expected_showings(pool, budget, share, max_repeats)
+        shown = pairs.expected(pool, budget, condition["share"], max_repeats)
         return {"half_width": expected_half_width(pool, judge, shown), "verdicts": shown.sum()}
 
-    shares = [-1.0 if (share := judges.WITHIN_SHARE[name]) is None else share for name in names]
     conditions = {
         "n_twice": np.tile(which, len(names)),
-        "share": np.repeat(shares, len(which)),
+        "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(which)),
     }
     out = simulate(experiment, conditions, range(pools_simulated), seed=seed, dtype="float64")
     half_width = out["half_width"].reshape(pools_simulated, len(names), -1)

@@ -218,12 +218,32 @@ class Pool:
 class Judge:
     """A simulated judge, Eq. 1 with its true coefficients."""
 
-    bias: Float[Array, " D"]
+    bias: Float[Array, " D"] | Float[np.ndarray, " D"]
     """c*, logits per unit of each covariate."""
     position: ScalarLike
     """kappa*, logits in favour of the first shown."""
     discrimination: ScalarLike = 1.0
     """Factor on quality (not on the biases); below 1 the judge hears quality less well."""
+
+    @classmethod
+    def of(cls, bias: Any, position: float = 0.0, discrimination: float = 1.0) -> Judge:
+        """A judge from numbers, in NumPy: making one does not start JAX, so that lists of judges
+        can be constants of a module.
+
+        Args:
+          bias: a number for one covariate, or [D] numbers.
+
+        Raises:
+          ValueError: more than one axis, not finite.
+        """
+        c = np.atleast_1d(np.asarray(bias, float))
+        if c.ndim != 1:
+            raise ValueError(f"bias must be a number or [D], got shape {c.shape}")
+        judge = cls(c, float(position), float(discrimination))
+        for name, value in vars(judge).items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} must be finite, got {value}")
+        return judge
 
 
 @container

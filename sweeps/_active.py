@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, pools, stats, study
-from jbt.acquisition import RULES, Loop, Task, loop, reports, run
+from jbt import judges, metrics, pairs, pools, stats, study
+from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.acquisition.loop import Queries
+from jbt.acquisition.rules import families
+from jbt.acquisition.run import check as check_run
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Prior, Variant, check_positive
+from jbt.types import Prior, Variant, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,18 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 REFERENCE = "top_k_aware"
-FAMILIES = {
-    "baselines": ("thompson", "lucb", "global_uncertainty", "round_robin", "random"),
-    "ablations": ("no_variance", "no_informativeness", "entropy_only"),
-    "beyond the paper": (
-        "top_k_aware_fresh",
-        "entropy_reduction",
-        "entropy_reduction_fresh",
-        "top_two",
-    ),
-}
-"""Rules compared with the reference and corrected for one another (Holm), as the paper does with
-its five baselines."""
+"""Each family of rules is compared with this one and corrected for itself (Holm), as the paper does
+with its five baselines."""
 SMALL_STUDY = 10
 """Pools of the paper's tests (count)."""
 LEADING = (
@@ -99,7 +92,7 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         pool = pools.gaussian(
             stream(key, "pool"), s.n_items, sd=s.sd, rho=jnp.zeros(()), covariate="binary"
         )
-        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
+        judge = judges.of_condition(condition)
         probability = judges.verdict_probability(pool, judge)
         out = {}
         if settings.protocol == "frozen":
@@ -109,16 +102,11 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         else:
             answers = probability
             uncertain = (probability > 0.2) & (probability < 0.8)
-            pairs = judges.every_pair(pool)
-            out["uncertain"] = (uncertain * pairs).sum() / pairs.sum()
+            every = pairs.every_pair(pool)
+            out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
-        task = Task(
-            pool.quality,
-            pool.design,
-            answers.astype(pool.design.dtype),
-            Prior(s.lam, s.lam_b),
-            Variant(free[None], free),
-        )
+        variant, prior = Variant(free[None], free), Prior(s.lam, s.lam_b)
+        task = Task.build(pool, answers, variant=variant, prior=prior)
         own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(own, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
@@ -135,7 +123,7 @@ def reported(s: Settings, settings: Loop) -> np.ndarray:
     return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
 
 
-def allocations(s: Settings, queries: loop.Queries, quality: Array) -> dict[str, Array]:
+def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
     """Share of the showings by distance from the boundary, at each budget of the table."""
     rows = []
     for budget in s.budget:
@@ -207,7 +195,7 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     for rule in s.rule:
         for r in refit_every:
             settings = Loop(rule, s.k, r, protocol, s.n_samples)
-            loop.check(design, settings, reports(s.budget, r))
+            check_run(design, settings, reports(s.budget, r))
 
 
 # --- from the saved results
@@ -281,8 +269,8 @@ def compare(
     for reference, base in recall.items():
         if field(reference, "rule") != REFERENCE:
             continue
-        for family in FAMILIES.values():
-            mine = [with_rule(reference, rule) for rule in family]
+        for family in families().values():
+            mine = [with_rule(reference, rule) for rule in family if rule != REFERENCE]
             mine = [setting for setting in mine if setting in recall]
             if not mine:
                 continue
@@ -334,23 +322,6 @@ UNITS = {
     "acquisition_seed": "id",
 }
 
-STYLE = {
-    "top_k_aware": ("blue", "-"),
-    "thompson": ("orange", "-"),
-    "lucb": ("green", "-"),
-    "global_uncertainty": ("purple", "-"),
-    "round_robin": ("sky", "-"),
-    "random": ("yellow", "-"),
-    "entropy_only": ("green", ":"),
-    "no_variance": ("sky", ":"),
-    "no_informativeness": ("purple", ":"),
-    "top_k_aware_fresh": ("blue", "--"),
-    "entropy_reduction": ("vermilion", "-"),
-    "entropy_reduction_fresh": ("vermilion", "--"),
-    "top_two": ("black", "--"),
-}
-"""Colour and line of each rule; other rules are black and dotted."""
-
 
 def draw_curve(
     ax: Axes, budget: np.ndarray, values: np.ndarray, rule: str, *, seed: int, label: str = ""
@@ -358,7 +329,7 @@ def draw_curve(
     """Mean recall [pools, budgets] against the budget, with its band."""
     from jbt import plots
 
-    colour, line = STYLE.get(rule, ("black", ":"))
+    colour, line = (RULES[rule].colour, RULES[rule].line) if rule in RULES else ("black", ":")
     mean, low, high = stats.mean_interval(values.T, seed=seed)
     colour = plots.COLOURS[colour]
     return plots.band(

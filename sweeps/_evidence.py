@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, pools, stats, study
+from jbt import estimators, identifiability, judges, pairs, pools, stats, study
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Prior, Status
-from sweeps import _judges
+from jbt.types import Comparisons, Design, Prior, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,13 +38,13 @@ def full_matrix(s: Settings, n_contents: int) -> Experiment:
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.paired(stream(key, "pool"), n_contents, sd=s.sd)
-        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
+        judge = judges.of_condition(condition)
         draw = stream(key, "verdicts")
         if s.oracle == "argmax":
             oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=s.pair_noise)
         else:
             oracle = judges.frozen_draw(draw, pool, judge)
-        comparisons = judges.reveal(oracle, judges.every_pair(pool))
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         # Both designs with room for 2 M contents: one kernel, vectorised over them.
         owners = jnp.stack([jnp.arange(2 * n_contents), jnp.tile(jnp.arange(n_contents), 2)])
 
@@ -95,9 +94,7 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
 
 
 def size_group(s: Settings, n_contents: int) -> study.Group:
-    cases = [_judges.OPEN_JUDGES[name] for name in s.judge]
-    names = ("bias", "position", "discrimination")
-    n = len(cases)
+    n = len(s.judge)
     design = {"design": list(DESIGNS)}
     # Numbered, as the paper's prior is there three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
@@ -118,7 +115,7 @@ def size_group(s: Settings, n_contents: int) -> study.Group:
     return study.Group(
         f"size-{n_contents}",
         full_matrix(s, n_contents),
-        {name: np.array([getattr(case, name) for case in cases]) for name in names},
+        judges.conditions([judges.OPEN[name] for name in s.judge]),
         {
             "part": ["size"] * n,
             "judge": list(s.judge),
@@ -166,7 +163,7 @@ def same_grids(s: Settings) -> bool:
 def as_in_the_paper(s: Settings) -> bool:
     """Whether the judges and pools are those the paper's numbers are set beside, however they
     answer: the paper's are open-weight judges at temperature 0."""
-    return set(s.judge) == set(_judges.OPEN_JUDGES) and s.sd == type(s).sd
+    return set(s.judge) == set(judges.OPEN) and s.sd == type(s).sd
 
 
 def rows(ds: xr.Dataset, s: Settings) -> list[list[Any]]:

@@ -1,36 +1,8 @@
-"""Judges of the paper that are stated well enough to be simulated, and how."""
+"""Checks of lists of judges and of precisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Case:
-    """A judge of Eq. 1."""
-
-    bias: float
-    """c*, logits for x = 1 over x = 0."""
-    position: float
-    """kappa*, logits in favour of the first shown."""
-    discrimination: float = 1.0
-    """Factor on quality."""
-
-
-OPEN_JUDGES = {
-    "llama": Case(1.78, 0.35),
-    "qwen": Case(1.45, 1.08),
-    "phi": Case(0.34, 0.32),
-    "coder": Case(-0.98, 1.74, 0.1),
-}
-"""The paper's four open judges: Llama-3.1-8B, Qwen-2.5-Coder-7B, Phi-4 and DeepSeek-Coder-6.7B.
-Bias and position are the estimates of its table of judges, read as truths. It gives no
-discrimination: 1 is assumed of the three, and 0.1 of the last, whose verdicts it calls nearly a
-function of elaboration alone."""
-
-CONTROL = Case(0.0, 0.0)
-"""The paper's unbiased judge."""
 
 
 def check(names: Sequence[str], known: Sequence[str]) -> None:

@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, planning, pools, stats, study
+from jbt import estimators, identifiability, judges, metrics, pairs, planning, pools, stats, study
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
 
@@ -43,9 +44,9 @@ def check(s: Settings) -> None:
         values = list(getattr(s, name))
         if values != sorted(set(values)) or (values and not 1 <= values[0] <= values[-1] <= m):
             raise ValueError(f"{name} must increase within 1..{m}, got {values}")
-    unknown = [c for c in s.comparisons if c not in judges.WITHIN_SHARE]
+    unknown = [c for c in s.comparisons if c not in pairs.WITHIN_SHARE]
     if unknown or not s.comparisons or len(set(s.comparisons)) < len(s.comparisons):
-        known = ", ".join(judges.WITHIN_SHARE)
+        known = ", ".join(pairs.WITHIN_SHARE)
         raise ValueError(f"comparisons must list some of {known}, got {s.comparisons}")
     if not s.budget or list(s.budget) != sorted(set(s.budget)) or s.budget[0] < 1:
         raise ValueError(f"budget must increase from at least 1, got {s.budget}")
@@ -73,16 +74,10 @@ def judged(
         spread=1.0,
     )
     judge = Judge(jnp.full(1, s.bias), s.position)
-    share = share_of(pool, condition)
-    shown = judges.choose(stream(key, "comparisons"), pool, condition["budget"], share)
+    share = condition["within_share"]
+    shown = pairs.choose(stream(key, "comparisons"), pool, condition["budget"], share)
     probability = judges.verdict_probability(pool, judge)
     return pool, judge, judges.fresh_comparisons(stream(key, "verdicts"), probability, shown)
-
-
-def share_of(pool: Pool, condition: Condition) -> Array:
-    """The share of the budget spent within contents; -1 stands for the natural one."""
-    asked = condition["within_share"]
-    return jnp.asarray(jnp.where(asked < 0, judges.natural_share(pool), asked))
 
 
 INTERVAL = (
@@ -103,15 +98,13 @@ def experiment(s: Settings, wanted: Sequence[str]) -> Experiment:
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool, judge, comparisons = judged(s, key, condition)
         estimate = identifiability.estimate_bias(comparisons, pool.design)
-        share = share_of(pool, condition)
-        shown = planning.expected_showings(pool, condition["budget"], share, jnp.inf)
+        shown = pairs.expected(pool, condition["budget"], condition["within_share"], jnp.inf)
 
         prior = Prior(LAM, LAM_B)
         naive = estimators.naive(comparisons, pool.design, prior)
         aware = estimators.bias_aware(comparisons, pool.design, prior)
-        exists = estimate.status == Status.CONVERGED
-        c = jnp.where(exists, estimate.c, aware.parameters.c[0])
-        measured = estimators.with_bias(comparisons, pool.design, prior, c[None])
+        known = jax.tree.map(lambda leaf: leaf[None], estimate)
+        measured = estimators.measured(comparisons, pool.design, prior, known)
         fits = (naive, aware, measured)
         recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, s.k) for f in fits]
         out = {
@@ -159,14 +152,13 @@ def group(
     s: Settings, name: str, wanted: Sequence[str], cells: Sequence[Cell], axes: dict[str, Any]
 ) -> study.Group:
     n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells, strict=True))
-    share = [judges.WITHIN_SHARE[c] for c in comparisons]
     n = len(cells)
     return study.Group(
         name,
         experiment(s, wanted),
         {
             "n_twice": np.array(n_twice),
-            "within_share": np.array([-1.0 if v is None else v for v in share]),
+            "within_share": np.array([pairs.WITHIN_SHARE[c] for c in comparisons]),
             "budget": np.array(budget, float),
             "rho": np.array(rho, float),
         },

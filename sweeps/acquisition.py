@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats, study
+from jbt.acquisition import RULES
 from sweeps import _active as active
 from sweeps._active import Case
 
@@ -244,7 +245,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
         judge, model, rule = (active.field(setting, n) for n in ("judge", "model", "rule"))
         if judge != "default" or model != "bias_aware" or rule not in SHOWN:
             continue
-        colour, line = active.STYLE[rule]
+        colour, line = RULES[rule].colour, RULES[rule].line
         mean = share[:, at].mean(0) * s.n_items / items
         ax.plot(distance, mean, color=plots.COLOURS[colour], linestyle=line, label=rule)
     ax.axhline(1, color="black", linestyle=":", linewidth=0.8)

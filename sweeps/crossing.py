@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, judges, metrics, pools, study, sweep, theory
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Prior, check_positive
+from jbt.types import Prior, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,9 +103,9 @@ def full_matrix(n_items: int, covariate: pools.CovariateKind) -> Experiment:
             rho=condition["rho"],
             covariate=covariate,
         )
-        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
+        judge = judges.of_condition(condition)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        comparisons = judges.reveal(oracle, judges.every_pair(pool))
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         prior = Prior(condition["lam"], condition["lam_b"])
         out = {"realised_corr": pools.realised_correlation(pool)[0]}
         for name, estimator in estimators.ESTIMATORS.items():

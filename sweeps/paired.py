@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from jbt import judges, study
+from jbt import judges, pairs, study
 from jbt.types import check_positive
 from sweeps import _evidence, _judges, _pairing
 
@@ -45,7 +45,7 @@ class Settings(study.Settings):
     """Pools at sizes other than 15 contents (count); default as many. The paper has 6 and 3."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
-    judge: tuple[str, ...] = tuple(_judges.OPEN_JUDGES)
+    judge: tuple[str, ...] = tuple(judges.OPEN)
     """Judges of the parts on size and on prior sensitivity."""
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
@@ -66,7 +66,7 @@ class Settings(study.Settings):
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
     """How many of them, for the interval of c (count); nothing leaves the part out."""
-    comparisons: tuple[str, ...] = tuple(judges.WITHIN_SHARE)
+    comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
     budget: tuple[int, ...] = (870, 3480)
     """Verdicts spent on such a pool (count), each a fresh draw: pairs may be asked again."""
@@ -103,7 +103,7 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    _judges.check(s.judge, list(_judges.OPEN_JUDGES))
+    _judges.check(s.judge, list(judges.OPEN))
     check_positive("sd", s.sd)
     check_positive("half_width", s.half_width)
     if not 0 <= s.pair_noise < float("inf"):

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, pools, stats, study
+from jbt import estimators, identifiability, judges, metrics, pairs, pools, stats, study
+from jbt.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Prior, check_positive
+from jbt.types import Comparisons, Design, Pool, Prior, check_positive
 from sweeps import _judges
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
-JUDGES = {**_judges.OPEN_JUDGES, "unbiased": _judges.CONTROL}
 LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
-LEADING = ("judge", "design", "prior", "lam", "lam_b")
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 HORSESHOE = 1.0
@@ -40,14 +39,14 @@ HORSESHOE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(study.Settings):
+class Settings(sweep.Settings):
     pools: int = 200
     """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
-    judge: tuple[str, ...] = tuple(JUDGES)
+    judge: tuple[str, ...] = tuple(judges.JUDGES)
     """Judges: the paper's open ones and its unbiased control."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality, 1 among them (1/logit^2)."""
@@ -86,7 +85,7 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    _judges.check(s.judge, list(JUDGES))
+    _judges.check(s.judge, list(judges.JUDGES))
     if not s.design or len(set(s.design)) < len(s.design):
         raise ValueError(f"design must list unpaired, paired or both, got {s.design}")
     check_positive("sd", s.sd)
@@ -112,9 +111,9 @@ def experiment(s: Settings, design: str) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pool_of(s, stream(key, "pool"), design)
-        judge = Judge(condition["bias"][None], condition["position"], condition["discrimination"])
-        pairs = judges.every_pair(pool)
-        shown = judges.spread_evenly(stream(key, "comparisons"), pairs, s.budget)
+        judge = judges.of_condition(condition)
+        every = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), every, s.budget)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         comparisons = judges.reveal(oracle, shown)
         lam, lam_b, learning = every_prior(s, comparisons, pool.design)
@@ -152,14 +151,14 @@ def every_prior(
     lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
     status = {}
 
-    def learned(a: Array) -> dict[str, estimators.LearnedPrior]:
-        fixed_point = estimators.fixed_point_prior(comparisons, design, Prior(a, LAM_B))
+    def learned(a: Array) -> dict[str, LearnedPrior]:
+        hierarchical = fixed_point(comparisons, design, Prior(a, LAM_B))
         # From the fixed point, the optimum of the evidence is near.
-        near = Prior(a, jnp.asarray(fixed_point.prior.lam_b)[0])
+        near = Prior(a, jnp.asarray(hierarchical.prior.lam_b)[0])
         return {
-            "fixed_point": fixed_point,
-            "evidence": estimators.evidence_prior(comparisons, design, near, step=0.2, rounds=30),
-            "horseshoe": estimators.horseshoe_prior(comparisons, design, Prior(a, HORSESHOE)),
+            "fixed_point": hierarchical,
+            "evidence": evidence(comparisons, design, near, step=0.2, rounds=30),
+            "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
 
     found = jax.vmap(learned)(jnp.asarray(s.lam))
@@ -170,12 +169,9 @@ def every_prior(
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
-def groups(s: Settings) -> list[study.Group]:
+def groups(s: Settings) -> list[sweep.Group]:
     check(s)
-    conditions = {
-        name: np.array([getattr(JUDGES[judge], name) for judge in s.judge])
-        for name in ("bias", "position", "discrimination")
-    }
+    conditions = judges.conditions([judges.JUDGES[name] for name in s.judge])
     axis = {
         "prior": [
             f"{name}, lam {a:g}" + ("" if b is None else f", lam_b {b:g}")
@@ -183,7 +179,7 @@ def groups(s: Settings) -> list[study.Group]:
         ]
     }
     return [
-        study.Group(
+        sweep.Group(
             design,
             experiment(s, design),
             conditions,
@@ -205,64 +201,21 @@ def cases(s: Settings) -> list[tuple[str, str]]:
 # --- from the saved results
 
 
-PAPER_BENEFIT = {("llama", 0.1): 0.32, ("llama", 2.0): 0.24}
-"""Unpaired, lam = 1; it says "towards +0.24" over lam_b = 0.1, 1, 2."""
-PAPER_RECALL = {("unbiased", "normal"): 0.79, ("unbiased", "naive"): 0.86}
-"""Unpaired, lam = 1, lam_b = 0.1."""
-
-
-def as_in_the_paper(s: Settings) -> bool:
-    """Whether the pools are those that the paper's numbers are set beside."""
-    return all(getattr(s, n) == getattr(Settings, n) for n in ("sd", "n_contents", "k", "budget"))
-
-
-def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    settings: list[list[Any]] = []
-    values: list[np.ndarray] = []
-    papers: list[float | None] = []
-    for i, case in enumerate(cases(s)):
-        for prior, lam, lam_b, name, v, paper in quantities(ds.isel(condition=i), case, s):
-            settings.append([*case, prior, lam, lam_b, name])
-            values.append(v)
-            papers.append(paper)
-    intervals = np.stack(stats.mean_interval(np.stack(values), seed=s.seed), axis=1)
-    rows = [
-        [*setting, *interval, s.pools, paper]
-        for setting, interval, paper in zip(settings, intervals, papers, strict=True)
-    ]
-    return study.tidy_table(LEADING, rows)
-
-
-def quantities(
-    ds: xr.Dataset, case: tuple[str, str], s: Settings
-) -> Iterator[tuple[str, float | None, float | None, str, np.ndarray, float | None]]:
-    """(prior, lam, lam_b, quantity, a number a pool, the paper's) of one judge and design."""
-    judge, design = case
-    c, recall, tau2 = (ds[name].values.T for name in ("c_hat", "recall", "tau2"))  # [priors, pools]
-    naive = ds["naive_recall"].values
-    beside = as_in_the_paper(s) and design == "unpaired"
-    yield (
-        "naive",
-        LAM,
-        None,
-        "recall",
-        naive,
-        PAPER_RECALL.get((judge, "naive")) if beside else None,
-    )
-    for p, (name, lam, lam_b) in enumerate(priors(s)):
-        own = beside and (name, lam) == ("normal", LAM)
-        yield name, lam, lam_b, "c_hat", c[p], None
-        paper = PAPER_RECALL.get((judge, name)) if own and lam_b == LAM_B else None
-        yield name, lam, lam_b, "recall", recall[p], paper
-        paper = PAPER_BENEFIT.get((judge, lam_b)) if own and lam_b else None
-        yield name, lam, lam_b, "benefit", recall[p] - naive, paper
-        if name in ("fixed_point", "evidence"):
-            yield name, lam, lam_b, "log_tau2", np.log(tau2[p]), None
-    yield "normal", LAM, LAM_B, "profile_range", ds["profile_range"].values, None
-    kinds = np.array([name for name, _, _ in priors(s)])
-    for name in ("normal", *LEARNED):
-        yield name, None, None, "c_spread", np.ptp(c[kinds == name], axis=0), None
-    yield "all", None, None, "c_spread", np.ptp(c, axis=0), None
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    name, lam, lam_b = zip(*priors(s), strict=True)
+    along = {"prior": name, "lam": lam, "lam_b": np.array(lam_b, float)}
+    ds = ds.assign_coords({column: ("prior", list(v)) for column, v in along.items()})
+    c, benefit = ds["c_hat"], ds["recall"] - ds["naive_recall"]
+    t.means("recall", ds["naive_recall"], prior="naive", lam=LAM)
+    t.means("c_hat", c)
+    t.means("recall", ds["recall"])
+    t.means("benefit", benefit)
+    kind = ds["prior"].values
+    t.means("log_tau2", np.log(ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "evidence")))))
+    t.means("profile_range", ds["profile_range"], prior="normal", lam=LAM, lam_b=LAM_B)
+    for prior in ("normal", *LEARNED):
+        t.means("c_spread", c.isel(prior=kind == prior).reduce(np.ptp, "prior"), prior=prior)
+    t.means("c_spread", c.reduce(np.ptp, "prior"), prior="all")
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -295,26 +248,13 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
             if mine.empty:
                 continue
             normal = mine[mine.prior == "normal"]
-            plots.band(
-                ax,
-                normal.lam_b,
-                normal.estimate,
-                normal.ci_low,
-                normal.ci_high,
-                colour=colour,
-                label=f"{judge}, {design}",
-                linestyle=line,
-            )
+            style = {"colour": colour, "label": f"{judge}, {design}", "linestyle": line}
+            plots.line(ax, normal, "lam_b", **style)
             learned = mine[mine.prior.isin(list(ends))]
-            ax.errorbar(
-                [ends[prior] for prior in learned.prior],
-                learned.estimate,
-                yerr=[learned.estimate - learned.ci_low, learned.ci_high - learned.estimate],
-                fmt="o" if design == "unpaired" else "s",
-                mfc=colour if design == "unpaired" else "white",
-                color=colour,
-                markersize=4,
-            )
+            paired = design == "paired"
+            face = {"fmt": "s" if paired else "o", "mfc": "white" if paired else colour}
+            at = [ends[prior] for prior in learned.prior]
+            plots.points(ax, learned, at, colour=colour, label="", capsize=0, **face)
     ax.set_xscale("log")
     ticks = {**{v: f"{v:g}" for v in s.lam_b}, **{at: prior for prior, at in ends.items()}}
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, fontsize=7)
@@ -337,7 +277,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(
             np.maximum(ds["profile_range"].values[i], 1e-15),
-            np.ptp(ds["c_hat"].values[i], axis=-1),
+            np.ptp(ds["c_hat"].values[i], axis=0),
             "." if design == "unpaired" else "+",
             color=colour,
             markersize=3,
@@ -352,11 +292,12 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = study.Sweep(
+SWEEP = sweep.Sweep(
     "prior_sensitivity",
     "What the prior decides: c_hat, recall and benefit over fixed, learned and horseshoe priors.",
     PRESETS,
     groups,
+    ("judge", "design", "prior", "lam", "lam_b"),
     table,
     figure,
     units={

@@ -8,7 +8,7 @@ import problems
 import pytest
 from scipy.optimize import brentq, linprog
 
-from jbt import estimators, identifiability, judges, model, pools, verdicts
+from jbt import estimators, identifiability, judges, model, pairs, pools, verdicts
 from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 
@@ -167,7 +167,7 @@ def paired_batch(n_pools: int, n_contents: int, *, bias=1.78, position=0.35, sd=
         pool = pools.paired(first, n_contents, sd=jnp.asarray(sd, float))
         judge = Judge(jnp.full(1, bias), position)
         oracle = judges.frozen_draw(second, pool, judge)
-        return judges.reveal(oracle, judges.every_pair(pool)), pool.design
+        return judges.reveal(oracle, pairs.every_pair(pool)), pool.design
 
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), n_pools))
 

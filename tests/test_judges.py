@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import judges, pools
+from jbt import judges, pairs
 from jbt.types import Design, Judge, Pool
 
 DRAWS = 20_000
@@ -34,13 +34,6 @@ def test_one_bias_a_covariate(pool):
         judges.verdict_probability(pool, Judge(jnp.ones(1), 0.0))
 
 
-def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
-    shown = np.asarray(judges.every_pair(pool))
-    expected = np.zeros((4, 4))
-    expected[:3, :3] = 1 - np.eye(3)
-    np.testing.assert_array_equal(shown, expected)
-
-
 def within(frequency, p, k=4.5):
     return (np.abs(frequency - p) <= k * np.sqrt(p * (1 - p) / DRAWS) + 1e-9).all()
 
@@ -58,7 +51,7 @@ def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
 
 def test_fresh_comparisons_are_binomial(pool):
     p = judges.verdict_probability(pool, JUDGE)
-    shown = judges.every_pair(pool) * 5
+    shown = pairs.every_pair(pool) * 5
     keys = jax.random.split(jax.random.key(1), DRAWS)
     wins = np.asarray(jax.vmap(lambda k: judges.fresh_comparisons(k, p, shown).wins)(keys))
     assert ((wins >= 0) & (wins <= np.asarray(shown))).all()
@@ -87,35 +80,17 @@ def test_reveal_counts_what_was_shown(pool):
     assert comparisons.wins.sum() == 3
 
 
-def test_choices_of_comparisons(same_key_again):
-    pool = pools.paired(jax.random.key(0), 5, n_twice=2)
-    every, within, across = (
-        np.asarray(f(pool))
-        for f in (judges.every_pair, judges.within_contents, judges.across_contents)
-    )
-    assert (every.sum(), within.sum(), across.sum()) == (42, 4, 38)
-    np.testing.assert_array_equal(within + across, every)
-    assert within[0, 5] == within[5, 0] == within[1, 6] == 1
-    key = jax.random.key(1)
-    for share, inside in ((None, 10), (0.0, 0), (1.0, 100), (0.3, 30)):
-        shown = np.asarray(judges.choose(key, pool, 100, share))
-        assert shown.sum() == 100
-        assert (shown * within).sum() == inside
-        assert not shown[every == 0].any()
-        # As even as whole verdicts can be.
-        for pairs in (within, across):
-            counts = shown[pairs > 0]
-            assert np.ptp(counts) <= 1
-            assert (counts == np.round(counts)).all()
-    none = pools.paired(jax.random.key(0), 5, n_twice=0)
-    assert float(judges.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
-    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got 1\.5"):
-        judges.choose(key, pool, 100, 1.5)
-
-
-def test_what_is_left_over_goes_to_every_pair_alike(pool):
-    keys = jax.random.split(jax.random.key(3), DRAWS)
-    pairs = judges.every_pair(pool)
-    shown = jax.vmap(lambda k: judges.spread_evenly(k, pairs, 8))(keys)
-    mean = np.asarray(shown).mean(0)[np.asarray(pairs) > 0]
-    assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
+def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
+    assert list(judges.JUDGES) == ["llama", "qwen", "phi", "coder", "unbiased"]
+    conditions = judges.conditions([*judges.JUDGES.values()])
+    assert {name: v.tolist() for name, v in conditions.items()} == {
+        "bias": [1.78, 1.45, 0.34, -0.98, 0.0],
+        "position": [0.35, 1.08, 0.32, 1.74, 0.0],
+        "discrimination": [1.0, 1.0, 1.0, 0.1, 1.0],
+    }
+    one = Pool(pool.quality, Design.build(pool.design.covariates[:, :1]))
+    again = jax.vmap(lambda c: judges.verdict_logits(one, judges.of_condition(c)))(conditions)
+    for found, judge in zip(again, judges.JUDGES.values(), strict=True):
+        np.testing.assert_array_equal(found, judges.verdict_logits(one, judge))
+    with pytest.raises(ValueError, match="a condition holds one bias, got 2"):
+        judges.conditions([JUDGE])

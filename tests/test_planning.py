@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import cli, identifiability, judges, planning, pools
+from jbt import cli, identifiability, judges, pairs, planning, pools
 from jbt.types import Judge, Status
 
 
@@ -14,7 +14,7 @@ def test_expected_half_width_is_the_dense_one(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=3, spread=1.0)
     judge = Judge(jnp.full(1, 0.8), 0.3, 0.7)
     rng = np.random.default_rng(0)
-    shown = np.asarray(judges.every_pair(made)) * rng.random((10, 10)) * 4
+    shown = np.asarray(pairs.every_pair(made)) * rng.random((10, 10)) * 4
     z = identifiability.comparison_matrix(made.design, shown)
     i, j = np.nonzero(shown)
     theta = 0.7 * np.asarray(made.quality)
@@ -23,25 +23,10 @@ def test_expected_half_width_is_the_dense_one(x64):
     half = 1.959963985 * np.sqrt(np.linalg.pinv(information, rcond=1e-12)[5, 5])
     found = planning.expected_half_width(made, judge, jnp.asarray(shown))
     assert float(found) == pytest.approx(half, rel=1e-8)
-    only = jnp.asarray(shown * np.asarray(judges.across_contents(made)))
+    only = jnp.asarray(shown * np.asarray(pairs.across_contents(made)))
     lonely = pools.paired(jax.random.key(0), 5, n_twice=0, spread=1.0)
-    nothing = planning.expected_half_width(lonely, judge, only * judges.every_pair(lonely))
+    nothing = planning.expected_half_width(lonely, judge, only * pairs.every_pair(lonely))
     assert float(nothing) == np.inf
-
-
-def test_expected_showings_are_those_of_choose_on_average(x64):
-    made = pools.paired(jax.random.key(0), 5, n_twice=2)
-    keys = jax.random.split(jax.random.key(1), 4000)
-    drawn = jax.vmap(lambda k: judges.choose(k, made, 100, 0.25))(keys)
-    expected = planning.expected_showings(made, 100, 0.25, jnp.inf)
-    assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
-    limited = np.asarray(planning.expected_showings(made, 100, 0.25, 1))
-    np.testing.assert_array_equal(limited, judges.every_pair(made))
-    lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
-    for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
-        assert float(planning.expected_showings(lonely, 100, share, limit).sum()) == 100
-    within = planning.expected_showings(made, 100, 1.0, 3)
-    np.testing.assert_array_equal(within, 3 * judges.within_contents(made))
 
 
 def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
@@ -50,7 +35,7 @@ def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
     def one(key):
         a, b, c = jax.random.split(key, 3)
         made = pools.paired(a, 10, n_twice=4, spread=1.0)
-        shown = judges.choose(b, made, 2000)
+        shown = pairs.choose(b, made, 2000)
         p = judges.verdict_probability(made, Judge(jnp.ones(1), 0.0))
         comparisons = judges.fresh_comparisons(c, p, shown)
         estimate = identifiability.estimate_bias(comparisons, made.design)

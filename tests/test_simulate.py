@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jbt import judges, metrics, pools, simulate
+from jbt import judges, metrics, pairs, pools, simulate
 from jbt.estimators import ESTIMATORS
 from jbt.simulate import stream
 from jbt.types import Judge, Prior, Status
@@ -16,7 +16,7 @@ CONDITIONS = {"rho": np.array([0.0, 0.4, 0.8]), "k": np.array([2, 2, 3])}
 def experiment(key, condition):
     pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
     oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
-    comparisons = judges.reveal(oracle, judges.every_pair(pool))
+    comparisons = judges.reveal(oracle, pairs.every_pair(pool))
     fit = ESTIMATORS["bias_aware"](comparisons, pool.design, Prior())
     recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, condition["k"])
     return {"theta": fit.parameters.theta, "recall": recall, "status": fit.status}
@@ -139,7 +139,7 @@ def test_bad_input():
 def test_a_pool_that_fails_is_flagged_and_alone():
     def sometimes_nan(key, condition):
         pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
-        shown = judges.every_pair(pool)
+        shown = pairs.every_pair(pool)
         wins = jnp.where(pool.quality[0] > 0, jnp.nan, 0.5) * shown
         fit = ESTIMATORS["naive"](judges.Comparisons(shown, wins), pool.design, Prior())
         return {"status": fit.status, "theta": fit.parameters.theta}

@@ -165,8 +165,3 @@ def test_metrics_with_axes_are_saved_with_their_coordinates(tmp_path):
     groups = group("x", [1.0], here), group("y", [1.0], {"curve": {"time": [1, 2, 5]}})
     with pytest.raises(ValueError, match="differ in the coordinates of time"):
         study.run(sweep(*groups), other)
-
-
-def test_families_cover_every_rule_once():
-    named = [rule for family in active.FAMILIES.values() for rule in family]
-    assert sorted([*named, active.REFERENCE]) == sorted(active.RULES)

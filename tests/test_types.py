@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jbt.types import Comparisons, Design, Parameters, Prior
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior
 
 
 def test_containers_are_pytrees_and_batch():
@@ -73,3 +73,15 @@ def test_bad_priors(value):
         Prior(lam=value)
     with pytest.raises(ValueError, match="lam_b"):
         Prior(lam_b=value)
+
+
+def test_a_judge_from_numbers():
+    judge = Judge.of(1.5, 0.35)
+    assert judge.bias.tolist() == [1.5]
+    assert (judge.position, judge.discrimination) == (0.35, 1.0)
+    assert isinstance(judge.bias, np.ndarray)
+    assert Judge.of([1, -2]).bias.tolist() == [1.0, -2.0]
+    with pytest.raises(ValueError, match=r"bias must be a number or \[D\], got shape \(1, 2\)"):
+        Judge.of([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="position must be finite, got nan"):
+        Judge.of(1.0, float("nan"))

@@ -1,7 +1,9 @@
 """Active top-k: which comparisons to spend a budget on."""
 
-from jbt.acquisition.loop import Loop, State, Task, Trace, init, reports, run, step
+from jbt.acquisition.loop import Loop, State, init, step
 from jbt.acquisition.rules import RULES, Rule, View
+from jbt.acquisition.run import Trace, reports, run
+from jbt.acquisition.task import Task
 
 __all__ = [
     "RULES",

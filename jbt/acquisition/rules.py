@@ -117,6 +117,12 @@ class Rule:
     fresh: bool = False
     """Update the covariance by the Fisher term of every pick before the next one; its verdict
     is not needed."""
+    family: str = "yours"
+    """Rules of one family are compared with the paper's and corrected for one another (Holm)."""
+    colour: str = "black"
+    """In figures, a name of `jbt.plots.COLOURS`."""
+    line: str = ":"
+    """In figures, Matplotlib's line style."""
 
 
 def contrast(q: Float[Array, "P P"], design: Design) -> Float[Array, "N N"]:
@@ -253,24 +259,29 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 
 RULES: Mapping[str, Rule] = {
-    # the paper's
-    "top_k_aware": Rule(top_k_aware),
-    "thompson": Rule(thompson),
-    "lucb": Rule(lucb),
-    "global_uncertainty": Rule(global_uncertainty),
-    "round_robin": Rule(round_robin),
-    "random": Rule(random),
-    # its ablations of the score
-    "no_variance": Rule(no_variance),
-    "no_informativeness": Rule(no_informativeness),
-    "entropy_only": Rule(entropy_only),
-    # beyond it
-    "top_k_aware_fresh": Rule(top_k_aware, fresh=True),
-    "entropy_reduction": Rule(entropy_reduction),
-    "entropy_reduction_fresh": Rule(entropy_reduction, fresh=True),
-    "top_two": Rule(top_two),
+    "top_k_aware": Rule(top_k_aware, False, "paper", "blue", "-"),
+    # those the paper compares it with
+    "thompson": Rule(thompson, False, "baselines", "orange", "-"),
+    "lucb": Rule(lucb, False, "baselines", "green", "-"),
+    "global_uncertainty": Rule(global_uncertainty, False, "baselines", "purple", "-"),
+    "round_robin": Rule(round_robin, False, "baselines", "sky", "-"),
+    "random": Rule(random, False, "baselines", "yellow", "-"),
+    # factors of its score left out
+    "no_variance": Rule(no_variance, False, "ablations", "sky", ":"),
+    "no_informativeness": Rule(no_informativeness, False, "ablations", "purple", ":"),
+    "entropy_only": Rule(entropy_only, False, "ablations", "green", ":"),
+    "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper", "blue", "--"),
+    "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper", "vermilion", "-"),
+    "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper", "vermilion", "--"),
+    "top_two": Rule(top_two, False, "beyond the paper", "black", "--"),
 }
-"""Every rule by its name."""
+"""Every rule by its name: score, fresh, family, colour, line."""
+
+
+def families() -> dict[str, tuple[str, ...]]:
+    """Family -> names of its rules, in the order of `RULES`."""
+    names = dict.fromkeys(rule.family for rule in RULES.values())
+    return {f: tuple(n for n, rule in RULES.items() if rule.family == f) for f in names}
 
 
 def resolve(rule: str | Rule | Score) -> Rule:
@@ -288,3 +299,10 @@ def resolve(rule: str | Rule | Score) -> Rule:
     if not callable(rule):
         raise ValueError(f"a rule is a name or a function, got {rule!r}")
     return Rule(rule)
+
+
+def check_shape(rule: Rule, score: Array, n: int) -> None:
+    """Raise `ValueError` unless a rule's score is [n, n]."""
+    if jnp.shape(score) != (n, n):
+        name = getattr(rule.score, "__name__", "rule")
+        raise ValueError(f"{name} must return scores [{n}, {n}], got shape {jnp.shape(score)}")

@@ -1,0 +1,63 @@
+"""What the active loop works on."""
+
+from __future__ import annotations
+
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float
+
+from jbt import model
+from jbt.types import Design, Pool, Prior, Variant, container
+
+PROTOCOLS = ("frozen", "stochastic")
+"""frozen: each ordered pair is asked at most once. stochastic: any pair at any time."""
+
+
+@container
+class Task:
+    """What the loop works on: a pool whose judge can be asked, and the model inside."""
+
+    quality: Float[Array, " M"]
+    """True quality, for the recall alone."""
+    design: Design
+    answers: Float[Array, "N N"]
+    """Probability that the first shown wins; 0 or 1 where a cached verdict answers, NaN where
+    there is none and the pair cannot be asked."""
+    prior: Prior
+    variant: Variant
+    """Free coefficients of the model inside, traced: naive and bias-aware are one kernel."""
+
+    @classmethod
+    def build(
+        cls,
+        pool: Pool,
+        answers: Bool[Array, "N N"] | Float[Array, "N N"],
+        *,
+        variant: Variant | None = None,
+        prior: Prior | None = None,
+    ) -> Task:
+        """A task from a pool and its judge: `judges.frozen_draw` or `frozen_argmax` for the frozen
+        protocol, `judges.verdict_probability` for the stochastic one.
+
+        In the frozen protocol answers strictly between 0 and 1 would be drawn when asked for, so
+        that runs that share a judge would not share its verdicts: draw them first.
+
+        Args:
+          answers: [N, N], see the field.
+          variant: free coefficients, which may be traced; default all of them (bias-aware).
+          prior: default `Prior()`.
+
+        Raises:
+          ValueError: answers of another shape, or outside 0..1 (NaN passes); a variant of another
+            number of covariates.
+        """
+        design = pool.design
+        n = design.n_items
+        if answers.shape != (n, n):
+            raise ValueError(f"answers must be [{n}, {n}], got shape {answers.shape}")
+        if not isinstance(answers, Tracer) and bool(((answers < 0) | (answers > 1)).any()):
+            raise ValueError("answers must be probabilities, between 0 and 1")
+        variant = model.variant("bias_aware", design) if variant is None else variant
+        if variant.c.shape != (design.n_covariates,):
+            raise ValueError(f"variant.c must be [{design.n_covariates}], got {variant.c.shape}")
+        prior = Prior() if prior is None else prior
+        return cls(pool.quality, design, answers.astype(design.dtype), prior, variant)

@@ -1,0 +1,128 @@
+"""Which ordered pairs are shown, and how often."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, Float, Key
+
+from jbt.types import Pool, ScalarLike
+
+
+def every_pair(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of different real items: the full design."""
+    m = pool.design.item_mask
+    n = pool.design.n_items
+    return (m[:, None] & m & ~jnp.eye(n, dtype=bool)).astype(pool.design.dtype)
+
+
+def within_contents(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of different renderings of the same content. They tell c
+    and kappa, and nothing about quality."""
+    d = pool.design
+    owner = jnp.arange(d.n_items) if d.content is None else d.content
+    return every_pair(pool) * (owner[:, None] == owner)
+
+
+def across_contents(pool: Pool) -> Float[Array, "N N"]:
+    """One showing of every ordered pair of items with different contents."""
+    return every_pair(pool) - within_contents(pool)
+
+
+NATURAL = -1.0
+"""In the place of a share of the budget: the share that the pairs within contents have among all
+ordered pairs. A number, so that it may be traced."""
+
+WITHIN_SHARE = {"all": NATURAL, "across": 0.0, "within": 1.0, "mixed": 0.5}
+"""Choice of comparisons -> share of the budget spent between two renderings of one content."""
+
+
+def natural_share(pool: Pool) -> Float[Array, ""]:
+    """Share of the ordered pairs that show two renderings of one content."""
+    return within_contents(pool).sum() / every_pair(pool).sum()
+
+
+def share_of(pool: Pool, within_share: ScalarLike) -> Float[Array, ""]:
+    """The share of a budget that goes within contents, 0..1: `within_share` itself, or the natural
+    share of the pool for `NATURAL`.
+
+    Raises:
+      ValueError: neither `NATURAL` nor in 0..1, if it is not traced; a traced share below 0 is read
+        as `NATURAL`.
+    """
+    if not isinstance(within_share, Tracer):
+        given = float(within_share)
+        if given != NATURAL and not 0 <= given <= 1:
+            raise ValueError(f"within_share must lie in 0..1, got {given:g}")
+    asked = jnp.asarray(within_share)
+    return jnp.where(asked < 0, natural_share(pool), asked)
+
+
+def choose(
+    key: Key[Array, ""], pool: Pool, budget: ScalarLike, within_share: ScalarLike = NATURAL
+) -> Float[Array, "N N"]:
+    """How often each ordered pair is shown if a budget of verdicts is spread over the pool.
+
+    Args:
+      key: PRNG key, consumed.
+      budget: verdicts; may be traced, as the share may.
+      within_share: share of the budget spent between two renderings of one content, see
+        `WITHIN_SHARE`; what is left goes across contents. All of it does where no content is
+        rendered twice.
+
+    Raises:
+      ValueError: a share that `share_of` refuses.
+    """
+    share = share_of(pool, within_share)
+    within = within_contents(pool)
+    spent = jnp.where(within.sum() > 0, jnp.round(share * budget), 0)
+    one, two = jax.random.split(key)
+    rest = spread_evenly(two, across_contents(pool), budget - spent)
+    return spread_evenly(one, within, spent) + rest
+
+
+def spread_evenly(
+    key: Key[Array, ""], pairs: Float[Array, "N N"], budget: ScalarLike
+) -> Float[Array, "N N"]:
+    """A budget of verdicts spread over some ordered pairs, as evenly as whole verdicts can be:
+    what is left after full rounds goes to pairs drawn without replacement.
+
+    Args:
+      key: PRNG key, consumed.
+      pairs: [N, N] above 0 for the pairs that may be shown.
+      budget: verdicts, a whole number; may be traced. Nothing is shown where no pair may be.
+    """
+    allowed = pairs > 0
+    n = jnp.maximum(allowed.sum(), 1)
+    rounds = jnp.floor(budget / n)
+    left = (budget - rounds * n).astype(int)
+    lot = jnp.where(allowed, jax.random.uniform(key, pairs.shape), 2)
+    cut = jnp.where(left > 0, jnp.sort(lot.ravel())[left - 1], -1)
+    return jnp.where(allowed, rounds + (lot <= cut), 0).astype(pairs.dtype)
+
+
+def expected(
+    pool: Pool, budget: ScalarLike, within_share: ScalarLike, max_repeats: ScalarLike
+) -> Float[Array, "N N"]:
+    """`choose` on average, with a limit on how often a pair is shown; fractions of a showing.
+
+    What the limit does not let be spent between two renderings of one content goes across contents,
+    unless all was to be spent within; what it does not let be spent there is not spent.
+
+    Args:
+      budget: verdicts; may be traced, as the others may.
+      within_share: as in `choose`.
+      max_repeats: showings of an ordered pair at most.
+
+    Raises:
+      ValueError: a share that `share_of` refuses.
+    """
+    share = share_of(pool, within_share)
+    within, across = within_contents(pool), across_contents(pool)
+    some = within.sum() > 0
+    limit = max_repeats * jnp.where(some, within.sum(), 1)
+    inside = jnp.where(some, jnp.minimum(share * budget, limit), 0)
+    outside = jnp.minimum(budget - inside, max_repeats * across.sum())
+    outside = jnp.where(some & (share >= 1), 0, outside)
+    return within * inside / jnp.maximum(within.sum(), 1) + across * outside / across.sum()

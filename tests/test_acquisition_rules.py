@@ -1,0 +1,199 @@
+"""Acquisition rules: one contract for all, and what single rules do."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from active import EVERY_RULE, K, N, binary_task, compiled_run, view_of, widest
+from jax.scipy.special import xlogy
+from scipy.special import entr
+from scipy.stats import norm, spearmanr
+
+from jbt import model, plots
+from jbt.acquisition import Loop, rules
+from jbt.fit import fit_map
+from jbt.laplace import laplace
+from jbt.membership import membership, standard_normals
+from jbt.types import Comparisons, Design, Parameters, Prior
+
+
+def relabelled(view, order):
+    """The same view with item (and content) `order[i]` in place i; unpaired designs."""
+    d, post = view.design, view.posterior
+    p = np.r_[order, np.arange(len(order), len(order) + d.n_covariates + 1)]
+    mean = Parameters(post.mean.theta[order], post.mean.c, post.mean.kappa)
+    square = np.ix_(order, order)
+    return rules.View(
+        design=Design(d.covariates[order], None, d.item_mask[order], d.n_contents),
+        # Columns alone: any root with this covariance will do, and the draws go along.
+        posterior=type(post)(mean, post.root[:, p]),
+        covariance=view.covariance[np.ix_(p, p)],
+        membership=view.membership[order],
+        probability=view.probability[square],
+        shown=view.shown[square],
+        wins=view.wins[square],
+        available=view.available[square],
+        priority=view.priority[order],
+        k=view.k,
+    )
+
+
+@pytest.mark.parametrize("name", EVERY_RULE)
+def test_contract_of_a_score(name, x64, same_key_again):
+    score = EVERY_RULE[name].score
+    key = jax.random.key(3)
+    for kind in ("plain", "shared", "padded"):
+        for seed in range(4):
+            view = view_of(seed, kind)
+            s = np.asarray(score(view, key))
+            assert s.shape == (7, 7)
+            assert np.isfinite(s).all()
+            np.testing.assert_array_equal(s, score(view, key))  # same key, same score
+            if kind == "plain" and name != "random":  # random looks at nothing but its key
+                order = np.random.default_rng(seed).permutation(7)
+                expected = s[np.ix_(order, order)]
+                found = np.asarray(score(relabelled(view, order), key))
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_each_rule_has_a_family_and_a_line():
+    """The families are those that tables correct within; a new rule joins one of them."""
+    assert rules.families() == {
+        "paper": ("top_k_aware",),
+        "baselines": ("thompson", "lucb", "global_uncertainty", "round_robin", "random"),
+        "ablations": ("no_variance", "no_informativeness", "entropy_only"),
+        "beyond the paper": (
+            "top_k_aware_fresh",
+            "entropy_reduction",
+            "entropy_reduction_fresh",
+            "top_two",
+        ),
+    }
+    assert {rule.colour for rule in rules.RULES.values()} <= set(plots.COLOURS)
+    looks = [(rule.colour, rule.line) for rule in rules.RULES.values()]
+    assert len(set(looks)) == len(looks)
+    assert rules.resolve(widest).family == "yours"
+
+
+# --- what single rules do
+
+
+def test_items_of_one_content_are_worthless_to_the_score(x64):
+    view = view_of(0, "shared")
+    for name in ("top_k_aware", "no_variance", "no_informativeness", "entropy_only"):
+        s = np.asarray(rules.RULES[name].score(view, jax.random.key(0)))
+        np.testing.assert_allclose([s[0, 1], s[1, 0], s[2, 3]], 0, atol=1e-12)
+        assert s[0, 2] > 0
+
+
+def test_contrast_is_the_explicit_quadratic_form(x64):
+    rng = np.random.default_rng(0)
+    for kind in ("plain", "shared", "padded"):
+        design = view_of(0, kind).design
+        z = np.asarray(model.design_matrix(design))
+        a = rng.standard_normal((z.shape[-1],) * 2)
+        q = a @ a.T
+        expected = np.einsum("ijp,pq,ijq->ij", z, q, z)
+        found = np.asarray(rules.contrast(jnp.asarray(q), design))
+        real = np.asarray(design.item_mask)
+        inside = np.ix_(real, real)
+        np.testing.assert_allclose(found[inside], expected[inside], rtol=1e-10)
+
+
+def test_thompson_contests_the_sampled_boundary(x64, same_key_again):
+    for seed in range(10):
+        view, key = view_of(seed), jax.random.key(seed)
+        ranked = np.argsort(-np.asarray(view.draw(key)))
+        i, j = ranked[view.k - 1], ranked[view.k]
+        s = np.asarray(rules.thompson(view, key))
+        assert s.max() == s[i, j] == s[j, i]
+        assert (s == s.max()).sum() == 2
+
+
+def test_lucb_contests_the_weakest_bounds(x64):
+    for seed in range(10):
+        view = view_of(seed)
+        theta = np.asarray(view.posterior.mean.theta)
+        sd = np.sqrt(np.diag(view.quality_covariance()))
+        ranked = np.argsort(-theta)
+        inside, outside = ranked[: view.k], ranked[view.k :]
+        i = inside[np.argmin((theta - 2 * sd)[inside])]
+        j = outside[np.argmax((theta + 2 * sd)[outside])]
+        s = np.asarray(rules.lucb(view, jax.random.key(0)))
+        assert s.max() == s[i, j] == s[j, i]
+
+
+def test_top_two_asks_where_two_sampled_sets_disagree(x64, same_key_again):
+    for seed in range(10):
+        view, key = view_of(seed), jax.random.key(seed)
+        leader, *others = jax.random.split(key, 1 + rules.CHALLENGERS)
+
+        def top(k, view=view):
+            return set(np.argsort(-np.asarray(view.draw(k)))[: view.k].tolist())
+
+        leading = top(leader)
+        rival = next((s for s in map(top, others) if s != leading), leading)
+        s = np.asarray(rules.top_two(view, key))
+        i, j = np.unravel_index(s.argmax(), s.shape)
+        if rival != leading:
+            assert {i, j} & (leading - rival)
+            assert {i, j} & (rival - leading)
+
+
+def test_round_robin_spreads_evenly():
+    task = binary_task(jax.random.key(0))
+    settings = Loop("round_robin", K, 7, n_samples=50)
+    trace = compiled_run(jax.random.key(1), task, settings, 52)
+    first, second = np.asarray(trace.queries.first), np.asarray(trace.queries.second)
+    for b in (4, 12, 28, 52):
+        times = np.bincount(np.r_[first[:b], second[:b]], minlength=N)
+        assert times.max() - times.min() <= 1
+        led = np.bincount(first[:b], minlength=N) - np.bincount(second[:b], minlength=N)
+        assert np.abs(led).max() <= 3
+    unordered = {frozenset(p) for p in zip(first[:20].tolist(), second[:20].tolist(), strict=True)}
+    assert len(unordered) >= 18  # of 28: pairs come back only where their items are due
+
+
+def test_entropy_falls_by_the_first_order_formula(x64):
+    """For p = Phi(mu / s), a verdict worth v of variance: E[H after] against quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    for mu, s in ((0.0, 1.0), (0.7, 0.5), (-1.5, 1.2)):
+        v = 1e-3 * s * s
+        after = norm.cdf((mu + np.sqrt(v) * nodes) / np.sqrt(s * s - v))
+        p = norm.cdf(mu / s)
+        exact = entr(p) + entr(1 - p) - weights @ (entr(after) + entr(1 - after))
+        formula = v * norm.pdf(norm.ppf(p)) ** 2 / (2 * s * s * p * (1 - p))
+        assert exact == pytest.approx(formula, rel=2e-3)
+
+
+def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
+    """Against both verdicts of every pair, refitted and resampled."""
+    normals = standard_normals(20_000, 10, "float64")
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(None, 0, 0))
+    def entropy_after(view, extra, won):
+        variant = model.variant("bias_aware", view.design)
+        comparisons = Comparisons(view.shown + extra, view.wins + extra * won)
+        mode = fit_map(comparisons, view.design, Prior(), variant).parameters
+        posterior = laplace(mode, comparisons, view.design, Prior(), variant)
+        p = membership(posterior, view.k, jnp.ones(7, bool), normals)
+        return jnp.sum(-xlogy(p, p) - xlogy(1 - p, 1 - p)), p
+
+    correlations = []
+    for seed in range(5):
+        view = view_of(seed)
+        i, j = np.nonzero(~np.eye(7, dtype=bool))
+        extra = np.zeros((42, 7, 7))
+        extra[np.arange(42), i, j] = 1
+        (now,), (p_now,) = entropy_after(view, jnp.zeros((1, 7, 7)), jnp.zeros(1))
+        lost, won = (np.asarray(entropy_after(view, extra, jnp.full(42, y))[0]) for y in (0.0, 1.0))
+        q = np.asarray(view.probability)[i, j]
+        truth = float(now) - (q * won + (1 - q) * lost)
+        here = rules.View(**{**vars(view), "membership": p_now})
+        score = np.asarray(rules.entropy_reduction(here, jax.random.key(0)))[i, j]
+        correlations.append(spearmanr(score, truth).statistic)
+    assert np.mean(correlations) > 0.8, correlations

@@ -4,6 +4,7 @@ of the results. `jbt.study` runs it."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -110,3 +111,52 @@ class Sweep(Generic[S]):
     index: str | None = None
     """Label that names the conditions one to one, used as their dimension in results.nc;
     default "condition"."""
+
+
+# --- checks that sweeps share: each raises a `ValueError` of one line
+
+
+def check_finite(settings: Settings, *names: str) -> None:
+    """Each of these fields is a finite number."""
+    for name in names:
+        if not math.isfinite(getattr(settings, name)):
+            raise ValueError(f"{name} must be finite, got {getattr(settings, name)}")
+
+
+def check_listed(name: str, values: Sequence[str], known: Sequence[str]) -> None:
+    """The values are some of those known, each once."""
+    unknown = [v for v in values if v not in known]
+    if unknown or not values:
+        found = repr(unknown[0]) if unknown else "nothing"
+        raise ValueError(f"{name} must list some of {', '.join(known)}, got {found}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name} lists a name twice: {' '.join(values)}")
+
+
+def check_increasing(
+    name: str,
+    values: Sequence[float],
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    length: int = 1,
+    needed: float | None = None,
+) -> None:
+    """At least `length` values that increase within least..most, `needed` among them."""
+    increasing = list(values) == sorted(set(values))
+    within = all(least <= v <= most and math.isfinite(v) for v in values)
+    if not increasing or not within or len(values) < length:
+        found = " ".join(f"{v:g}" for v in values) or "nothing"
+        bounds = f" within {least:g}..{most:g}" if math.isfinite(most) else ""
+        bounds = bounds or (f" from at least {least:g}" if math.isfinite(least) else "")
+        count = f"list at least {length} values that increase" if length > 1 else "increase"
+        raise ValueError(f"{name} must {count}{bounds}, got {found}")
+    if needed is not None and needed not in values:
+        found = " ".join(f"{v:g}" for v in values)
+        raise ValueError(f"{name} must include {needed:g}, got {found}")
+
+
+def check_top(k: int, n: int) -> None:
+    """k of n contents can be a top set."""
+    if not 1 <= k < n:
+        raise ValueError(f"k must lie in 1..{n - 1}, got {k}")

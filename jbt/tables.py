@@ -81,9 +81,9 @@ class PaperNumber:
 
     @property
     def rounding(self) -> float:
-        """Half a unit of the last digit printed."""
-        decimals = len(self.printed.partition(".")[2])
-        return 0.5 * 10.0**-decimals
+        """Half a unit of the last digit printed; a whole one of a number derived from others."""
+        unit = 10.0 ** -len(self.printed.partition(".")[2])
+        return unit if self.role == "derived" else unit / 2
 
     def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
         """Whether a row of a run with these settings is of this number's setting."""

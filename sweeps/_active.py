@@ -3,34 +3,37 @@ comparison of rules with the pool as the unit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, pairs, pools, stats, study
+from jbt import judges, metrics, pairs, pools, stats, sweep, tables
 from jbt.acquisition import RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import families
+from jbt.acquisition.rules import families, resolve
 from jbt.acquisition.run import check as check_run
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Prior, Variant, check_positive
+from jbt.tables import SEEDS
+from jbt.types import Judge, Prior, Variant, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
     from matplotlib.axes import Axes
+
+    from jbt.tables import Table
 
 REFERENCE = "top_k_aware"
 """Each family of rules is compared with this one and corrected for itself (Holm), as the paper does
 with its five baselines."""
 SMALL_STUDY = 10
 """Pools of the paper's tests (count)."""
-LEADING = (
+COLUMNS = (
     "protocol",
     "judge",
     "bias",
@@ -41,11 +44,10 @@ LEADING = (
     "refit_every",
     "budget",
 )
-SETTING = LEADING[:-1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(study.Settings):
+class Settings(sweep.Settings):
     pools: int = 1000
     """Pools simulated at every condition (count)."""
     rule: tuple[str, ...] = tuple(RULES)
@@ -76,10 +78,9 @@ class Settings(study.Settings):
 class Case:
     """A judge and the model inside the loop."""
 
-    judge: str
-    bias: float
-    position: float
-    discrimination: float
+    name: str
+    """Of the judge, in the table."""
+    judge: Judge
     model: str = "bias_aware"
     argmax: bool = False
     """Frozen verdicts are the more probable ones instead of draws."""
@@ -135,24 +136,22 @@ def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Arra
 
 def group(
     s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
-) -> study.Group:
+) -> sweep.Group:
     """All cases and seeds of one rule: one compiled kernel."""
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples)
     each = [(case, seed) for case in cases for seed in range(s.n_seeds)]
-    conditions = {
-        name: np.array([float(getattr(c, name)) for c, _ in each])
-        for name in ("bias", "position", "discrimination", "argmax")
-    }
-    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, _ in each])
-    conditions["seed"] = np.array([seed for _, seed in each])
+    conditions = judges.conditions([c.judge for c, _ in each])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
     labels: dict[str, Sequence[Any]] = {k: [v] * len(each) for k, v in constant.items()}
-    for name in ("judge", "bias", "position", "discrimination", "model"):
-        labels[name] = [getattr(c, name) for c, _ in each]
-    labels["acquisition_seed"] = [seed for _, seed in each]
+    labels |= {"judge": [c.name for c, _ in each], "model": [c.model for c, _ in each]}
+    labels |= {name: list(values) for name, values in conditions.items()}
+    conditions["argmax"] = np.array([float(c.argmax) for c, _ in each])
+    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, _ in each])
+    conditions["seed"] = np.array([seed for _, seed in each])
+    labels[SEEDS] = [seed for _, seed in each]
     at = reported(s, settings).tolist()
     distances = list(range(max(s.k, s.n_items - s.k)))
-    return study.Group(
+    return sweep.Group(
         f"{protocol}-{refit_every}-{rule}",
         experiment(s, settings),
         conditions,
@@ -173,16 +172,12 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         value = getattr(s, name, None)
         if value is not None:
             check_positive(name, value)
-    for name in ("bias", "position"):
-        if not np.isfinite(getattr(s, name)):
-            raise ValueError(f"{name} must be finite, got {getattr(s, name)}")
+    sweep.check_finite(s, "bias", "position")
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     if s.n_seeds < 1:
         raise ValueError(f"n_seeds must be at least 1, got {s.n_seeds}")
-    if not s.budget or list(s.budget) != sorted(set(s.budget)):
-        given = " ".join(map(str, s.budget)) or "nothing"
-        raise ValueError(f"budget must be an increasing list, got {given}")
+    sweep.check_increasing("budget", s.budget)
     if REFERENCE not in s.rule:
         raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
     if len(set(s.rule)) < len(s.rule):
@@ -201,92 +196,63 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
 # --- from the saved results
 
 
-def by_setting(ds: xr.Dataset, metric: str) -> dict[tuple[Any, ...], np.ndarray]:
-    """Setting -> the metric [pools, axes], seeds averaged within the pool."""
-    values = ds[metric].values.astype(float)
-    columns = [ds[name].values.tolist() for name in SETTING]
-    rows: dict[tuple[Any, ...], list[int]] = {}
-    for i, setting in enumerate(zip(*columns, strict=True)):
-        rows.setdefault(setting, []).append(i)
-    return {setting: values[at].mean(0) for setting, at in rows.items()}
+def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
+    """A metric [condition, ..., pool] with the conditions that differ in their acquisition seed
+    alone put side by side, [condition, acquisition_seed, ..., pool]."""
+    first = values.isel(condition=slice(None, None, n_seeds)).drop_vars(SEEDS)
+    data = values.values.reshape(-1, n_seeds, *values.shape[1:]).astype(float)
+    return xr.DataArray(data, first.coords, ("condition", SEEDS, *values.dims[1:]))
 
 
-def with_rule(setting: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
-    at = SETTING.index("rule")
-    return (*setting[:at], rule, *setting[at + 1 :])
+def select(values: xr.DataArray, **where: Any) -> xr.DataArray:
+    """The conditions with these labels, each a value or a list of them."""
+    mine = np.ones(values.sizes["condition"], bool)
+    for name, wanted in where.items():
+        mine &= np.isin(values[name].values, wanted)
+    return values.isel(condition=np.flatnonzero(mine))
 
 
-def field(setting: tuple[Any, ...], name: str) -> Any:
-    return setting[SETTING.index(name)]
-
-
-Paper = Mapping[tuple[str, str, str, int, int], float]
-"""(quantity, model, rule, refit_every, budget) -> the paper's number."""
-
-
-def rows(ds: xr.Dataset, s: Settings, paper: Paper) -> list[list[Any]]:
+def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
     """Recall, difference from the reference with its tests, and allocation, for every setting and
-    budget of the table. The paper's numbers stand beside the default judge's."""
-    every = by_setting(ds, "recall")
-    at = np.searchsorted(ds["budget"].values, s.budget)
-    recall = {setting: values[:, at].T for setting, values in every.items()}  # [budgets, pools]
-    share = by_setting(ds, "allocation")
-    tests = compare(recall, s)
-    out = []
-    for setting, values in recall.items():
-        quantities = {
-            "recall": np.stack(stats.mean_interval(values, seed=s.seed)),
-            **tests.get(setting, {}),
-            "share_at_boundary": np.stack(
-                stats.mean_interval(share[setting][:, :, 0].T, seed=s.seed)
-            ),
-        }
-        comparable = field(setting, "judge") == "default" and is_default(s)
-        which = tuple(field(setting, name) for name in ("model", "rule", "refit_every"))
-        for b, budget in enumerate(s.budget):
-            for name, numbers in quantities.items():
-                ours = [*numbers[:, b], *[None] * (3 - len(numbers))]
-                beside = paper.get((name, *which, budget)) if comparable else None
-                known = int(np.isfinite(values[b]).sum())
-                out.append([*setting, budget, name, *ours, known, beside])
-    return out
+    budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
+    at_budgets = recall.sel(budget=list(s.budget))
+    t.means("recall", at_budgets)
+    compare(at_budgets, t)
+    share = by_seed(ds["allocation"].sel(distance=0), s.n_seeds).rename(table_budget="budget")
+    t.means("share_at_boundary", share)
 
 
-def is_default(s: Settings) -> bool:
-    """Whether the pools and the judge are those that the paper's numbers are set beside."""
-    names = ("bias", "position", "sd", "n_items", "k", "lam", "lam_b")
-    names += tuple(n for n in ("discrimination", "uncertain") if hasattr(s, n))
-    return all(getattr(s, name) == getattr(type(s), name) for name in names)
+def compare(recall: xr.DataArray, t: Table) -> None:
+    """Each rule against the reference, for the same judge, model and refits. Corrected within each
+    family, as far as it was run, at each budget; a small study has as many acquisition seeds a pool
+    as this one, replicates of the paper's have its own."""
+    for at in np.flatnonzero(recall["rule"].values == REFERENCE):
+        base = recall.isel(condition=at)
+        same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
+        for names in families().values():
+            others = [name for name in names if name != REFERENCE]
+            mine = select(recall, rule=others, **same)
+            if mine.sizes["condition"]:
+                # Without the labels of the reference, those of the rules remain.
+                delta = mine - base.reset_coords(drop=True)
+                t.means("delta", delta)
+                for budget in delta["budget"].values:
+                    test(delta.sel(budget=budget), t)
 
 
-def compare(
-    recall: Mapping[tuple[Any, ...], np.ndarray], s: Settings
-) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
-    """Each rule against the reference, for the same judge, model and refits: setting -> name ->
-    [estimate (low, high), budgets]. Corrected within each family, as far as it was run, at each
-    budget; a small study has as many acquisition seeds a pool as this one."""
-    out = {}
-    for reference, base in recall.items():
-        if field(reference, "rule") != REFERENCE:
-            continue
-        for family in families().values():
-            mine = [with_rule(reference, rule) for rule in family if rule != REFERENCE]
-            mine = [setting for setting in mine if setting in recall]
-            if not mine:
-                continue
-            delta = np.stack([recall[setting] - base for setting in mine])  # [F, budgets, P]
-            p = stats.holm(stats.paired_permutation(delta, seed=s.seed).T).T
-            power = [
-                stats.small_study_power(delta[:, b], size=SMALL_STUDY, seed=s.seed)
-                for b in range(delta.shape[1])
-            ]
-            for f, setting in enumerate(mine):
-                out[setting] = {
-                    "delta": np.stack(stats.mean_interval(delta[f], seed=s.seed)),
-                    "p_holm": p[f][None],
-                    "power_at_10_pools": np.stack(power, axis=1)[f][None],
-                }
-    return out
+def test(delta: xr.DataArray, t: Table) -> None:
+    """p-values and power of one family [condition, acquisition_seed, pool] at one budget."""
+    family, pools_there = delta.values.astype(float), delta.sizes["pool"]
+    p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
+    power = stats.small_study_power(family.mean(1), size=SMALL_STUDY, seed=t.seed)
+    for f, (row, _) in enumerate(tables.rows_of(delta, t.columns)):
+
+        def studies(size: int, seeds: int | None, f: int = f) -> np.ndarray:
+            like = stats.with_seeds(family, seeds)
+            return stats.small_study_p(like, size=size, seed=t.seed)[:, f]
+
+        t.add("p_holm", p[f], n_pools=pools_there, studies=studies, **row)
+        t.add("power_at_10_pools", power[f], n_pools=pools_there, **row)
 
 
 TEST_BUDGET = 120
@@ -323,15 +289,18 @@ UNITS = {
 }
 
 
-def draw_curve(
-    ax: Axes, budget: np.ndarray, values: np.ndarray, rule: str, *, seed: int, label: str = ""
-) -> Axes:
-    """Mean recall [pools, budgets] against the budget, with its band."""
+def curves(recall: xr.DataArray, s: Settings) -> pd.DataFrame:
+    """Rows of mean recall at every budget that was kept."""
+    t = tables.Table(COLUMNS, s)
+    t.means("recall", recall)
+    return t.frame()
+
+
+def draw_curve(ax: Axes, rows: pd.DataFrame, rule: str, *, label: str = "") -> Axes:
+    """Mean recall of a rule against the budget, with its band."""
     from jbt import plots
 
-    colour, line = (RULES[rule].colour, RULES[rule].line) if rule in RULES else ("black", ":")
-    mean, low, high = stats.mean_interval(values.T, seed=seed)
-    colour = plots.COLOURS[colour]
-    return plots.band(
-        ax, budget, mean, low, high, colour=colour, label=label or rule, linestyle=line
+    style = resolve(rule)
+    return plots.line(
+        ax, rows, "budget", colour=style.colour, label=label or rule, linestyle=style.line
     )

@@ -9,20 +9,18 @@ flat along: the spread of c_hat over the priors is set beside the range of the p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, pairs, pools, stats, study
+from jbt import estimators, identifiability, judges, metrics, pairs, pools, study, sweep
 from jbt.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Pool, Prior, check_positive
-from sweeps import _judges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +28,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from jbt.tables import Table
+
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
+TINY = 1e-6
+"""Smallest precision to be tried (1/logit^2)."""
 HORSESHOE = 1.0
 """Precision of the horseshoe's global scale (1/logit^2)."""
 
@@ -85,16 +87,14 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    _judges.check(s.judge, list(judges.JUDGES))
-    if not s.design or len(set(s.design)) < len(s.design):
-        raise ValueError(f"design must list unpaired, paired or both, got {s.design}")
+    sweep.check_listed("judge", s.judge, list(judges.JUDGES))
+    sweep.check_listed("design", s.design, DESIGNS)
     check_positive("sd", s.sd)
-    for name, needed in (("lam", LAM), ("lam_b", LAM_B)):
-        _judges.check_precisions(name, getattr(s, name), needed)
+    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
     if s.n_contents < 2:
         raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
-    if not 1 <= s.k < s.n_contents:
-        raise ValueError(f"k must lie in 1..{s.n_contents - 1}, got {s.k}")
+    sweep.check_top(s.k, s.n_contents)
     if not 1 <= s.budget <= (most := s.n_contents * (s.n_contents - 1)):
         raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
 

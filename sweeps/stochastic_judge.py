@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import root_scalar
 from scipy.stats import norm
 
-from jbt import stats, study
+from jbt import study, sweep
+from jbt.types import Judge
 from sweeps import _active as active
 from sweeps._active import Case
 
@@ -25,28 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from jbt.tables import Table
+
 PROTOCOL = "stochastic"
 DOUBT = (0.2, 0.8)
-PAPER_UNCERTAIN = 0.43
-
-# Its own judge's logits, 10 pools, refitted after every 2 verdicts. Of the tests it names some.
-PAPER: active.Paper = {
-    **{
-        ("recall", "bias_aware", "top_k_aware", 2, budget): recall
-        for budget, recall in {60: 0.64, 120: 0.71, 200: 0.78, 320: 0.83}.items()
-    },
-    ("p_holm", "bias_aware", "round_robin", 2, 60): 0.039,
-    ("p_holm", "bias_aware", "round_robin", 2, 120): 0.020,
-    ("p_holm", "bias_aware", "round_robin", 2, 320): 0.031,
-    ("p_holm", "bias_aware", "global_uncertainty", 2, 120): 0.031,
-    ("p_holm", "bias_aware", "global_uncertainty", 2, 320): 0.020,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
-    uncertain: float = PAPER_UNCERTAIN
-    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination follows."""
+    uncertain: float = 0.43
+    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination
+    follows; default the paper's."""
     discrimination: float | None = None
     """Factor on quality in the judge's logits (pure number); default by `uncertain`, which is not
     looked at if this is given."""
@@ -105,9 +95,9 @@ def discrimination_of(s: Settings) -> float:
     return float(found.root)
 
 
-def groups(s: Settings) -> list[study.Group]:
+def groups(s: Settings) -> list[sweep.Group]:
     active.check(s, PROTOCOL, s.refit_every)
-    judge = Case("default", s.bias, s.position, discrimination_of(s))
+    judge = Case("default", Judge.of(s.bias, s.position, discrimination_of(s)))
     return [
         active.group(s, rule, [judge], protocol=PROTOCOL, refit_every=r)
         for r in s.refit_every
@@ -115,13 +105,12 @@ def groups(s: Settings) -> list[study.Group]:
     ]
 
 
-def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    rows = active.rows(ds, s, PAPER)
-    uncertain = stats.mean_interval(ds["uncertain"].values[0], seed=s.seed)
-    judge: list[Any] = [PROTOCOL, "default", s.bias, s.position, discrimination_of(s)]
-    share = [*judge, None, None, None, None, "uncertain_pairs", *map(float, uncertain), s.pools]
-    paper = PAPER_UNCERTAIN if active.is_default(s) else None
-    return study.tidy_table(active.LEADING, [[*share, paper], *rows])
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    judge = {"judge": "default", "bias": s.bias, "position": s.position}
+    judge |= {"protocol": PROTOCOL, "discrimination": discrimination_of(s)}
+    uncertain = ds["uncertain"].isel(condition=0).reset_coords(drop=True)
+    t.means("uncertain_pairs", uncertain, **judge)
+    active.rows(active.by_seed(ds["recall"], s.n_seeds), ds, s, t)
 
 
 SHOWN = (
@@ -142,29 +131,21 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
     axes = np.atleast_1d(axes)
     for ax, refit_every in zip(axes, s.refit_every, strict=True):
-        draw_curves(ax, ds, table, s, refit_every)
+        draw_curves(ax, table, s, refit_every)
     for ax in axes[1:]:
         ax.sharey(axes[0])
     axes[0].autoscale(axis="y")
     return fig
 
 
-def draw_curves(
-    ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings, refit_every: int
-) -> Axes:
-    from jbt import plots
-
-    budget = ds["budget"].values
-    at = np.searchsorted(budget, s.budget)
-    for setting, values in active.by_setting(ds, "recall").items():
-        rule = active.field(setting, "rule")
-        if active.field(setting, "refit_every") == refit_every and rule in SHOWN:
-            active.draw_curve(ax, budget[at], values[:, at], rule, seed=s.seed)
-    mine = table[(table.rule == active.REFERENCE) & (table.refit_every == refit_every)]
-    mine = mine[(mine.quantity == "recall") & mine.paper.notna()]
-    if len(mine):
+def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) -> Axes:
+    rows = table[(table.quantity == "recall") & (table.refit_every == refit_every)]
+    for rule in [rule for rule in SHOWN if rule in s.rule]:
+        active.draw_curve(ax, rows[rows.rule == rule], rule)
+    paper = rows[rows.paper.notna()]
+    if len(paper):
         label = f"paper, {active.REFERENCE} (its own judge)"
-        ax.plot(mine.budget, mine.paper, "x", color=plots.COLOURS["black"], label=label)
+        ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Fresh verdicts, refit after every {refit_every}, {s.pools:,} pools (95 %)")
@@ -172,11 +153,12 @@ def draw_curves(
     return ax
 
 
-SWEEP = study.Sweep(
+SWEEP = sweep.Sweep(
     "stochastic_judge",
     "Acquisition rules when every query draws a fresh verdict and pairs may be asked again.",
     PRESETS,
     groups,
+    active.COLUMNS,
     table,
     figure,
     units=active.UNITS,

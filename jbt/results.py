@@ -186,7 +186,9 @@ def _add(
         variable = file.variables[name]
         for run in runs:
             pools = slice(int(ids[run[0]]), int(ids[run[-1]]) + 1)
-            variable[begin : begin + group.n_conditions, ..., pools] = value[..., run]
+            variable[begin : begin + group.n_conditions, ..., pools] = value[..., run].astype(
+                variable.dtype
+            )
 
 
 def _pad(file: Any, group: Group, begin: int, dimension: str) -> None:

@@ -1,9 +1,10 @@
 """What two renderings of one content tell about the bias: the paper's paired rendering design.
 
-In `_evidence`, the paper's Table "The paired design adds information; more data does not": all
-contents rendered twice, the same verdicts analysed with a quality for each rendering and for each
-content. In `_pairing`, beyond the paper: only some contents rendered twice, a budget of verdicts
-and a choice of comparisons.
+The paper's Table "The paired design adds information; more data does not": all contents rendered
+twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for each
+content (paired). In `sweeps.partial_pairing` only some contents are rendered twice.
+
+Of the paper's pools of one size all judges see the same ones, as here; replicates share them.
 """
 
 from __future__ import annotations
@@ -11,18 +12,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
-from jbt import judges, pairs, study
-from jbt.types import check_positive
-from sweeps import _evidence, _judges, _pairing
+from jbt import estimators, identifiability, judges, pairs, pools, study, sweep
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Comparisons, Design, Prior, Status, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEADING = (
+    from jbt.tables import Table
+
+DESIGNS = ("unpaired", "paired")
+BASE_SIZE = 15
+"""Contents of the paper's main paired study, which has more pools than its other sizes."""
+LAM, LAM_B = 1.0, 0.1
+"""The paper's prior."""
+TINY = 1e-6
+"""Smallest precision to be tried (1/logit^2)."""
+COLUMNS = (
     "judge",
     "design",
     "n_contents",
@@ -38,7 +52,7 @@ LEADING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(study.Settings):
+class Settings(sweep.Settings):
     pools: int = 200
     """Pools simulated at every condition (count)."""
     pools_other_sizes: int | None = None
@@ -46,7 +60,7 @@ class Settings(study.Settings):
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     judge: tuple[str, ...] = tuple(judges.OPEN)
-    """Judges of the parts on size and on prior sensitivity."""
+    """Judges, which see the same pools."""
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
     oracle: Literal["draw", "argmax"] = "draw"
@@ -60,41 +74,11 @@ class Settings(study.Settings):
     """Prior precisions of c and kappa whose MAPs are compared, 0.1 among them (1/logit^2)."""
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
-    k: int = 5
-    """Size of the top set in the part on recall (count)."""
-    some_contents: int = 30
-    """Contents of a pool of which only some are rendered twice (count)."""
-    n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
-    """How many of them, for the interval of c (count); nothing leaves the part out."""
-    comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
-    """Choices of comparisons for the interval of c."""
-    budget: tuple[int, ...] = (870, 3480)
-    """Verdicts spent on such a pool (count), each a fresh draw: pairs may be asked again."""
-    recall_n_twice: tuple[int, ...] = (3, 12, 30)
-    """How many of them, for recall (count), beside none; nothing leaves the part out."""
-    rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
-    """Correlations of quality and covariate, for recall; increasing."""
-    bias: float = 1.0
-    """True bias c* in the parts with some contents rendered twice (logits per unit)."""
-    position: float = 0.0
-    """True position bias kappa* there (logits)."""
-    half_width: float = 0.2
-    """Half-width of the interval of c that is wanted (logits per unit)."""
 
 
 PRESETS = {
-    "smoke": Settings(
-        pools=8,
-        judge=("llama", "coder"),
-        n_contents=(8,),
-        some_contents=8,
-        k=2,
-        n_twice=(),
-        budget=(240,),
-        recall_n_twice=(8,),
-        rho=(0.0, 0.8),
-    ),
-    "paper": Settings(pools=6, pools_other_sizes=3, n_twice=(), recall_n_twice=()),
+    "smoke": Settings(pools=8, judge=("llama", "coder"), n_contents=(8,)),
+    "paper": Settings(pools=6, pools_other_sizes=3),
     "full": Settings(),
 }
 
@@ -103,70 +87,250 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    _judges.check(s.judge, list(judges.OPEN))
+    sweep.check_listed("judge", s.judge, list(judges.OPEN))
     check_positive("sd", s.sd)
-    check_positive("half_width", s.half_width)
     if not 0 <= s.pair_noise < float("inf"):
         raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
-    for name, needed in (("lam", _evidence.LAM), ("lam_b", _evidence.LAM_B)):
-        _judges.check_precisions(name, getattr(s, name), needed)
-    if not s.n_contents or list(s.n_contents) != sorted(set(s.n_contents)) or s.n_contents[0] < 2:
-        raise ValueError(f"n_contents must increase from at least 2, got {s.n_contents}")
+    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
+    sweep.check_increasing("n_contents", s.n_contents, least=2)
     if s.pools_other_sizes is not None and s.pools_other_sizes < 1:
         raise ValueError(f"pools_other_sizes must be at least 1, got {s.pools_other_sizes}")
-    _pairing.check(s)
 
 
-def groups(s: Settings) -> list[study.Group]:
+def priors(s: Settings) -> list[tuple[float, float]]:
+    """(lam, lam_b) of each MAP: the paper's first, then each list with the other at the paper's."""
+    return [(LAM, LAM_B), *((lam, LAM_B) for lam in s.lam), *((LAM, b) for b in s.lam_b)]
+
+
+def full_matrix(s: Settings, n_contents: int) -> Experiment:
+    """Experiment: every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
+
+    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.paired(stream(key, "pool"), n_contents, sd=s.sd)
+        judge = judges.of_condition(condition)
+        draw = stream(key, "verdicts")
+        if s.oracle == "argmax":
+            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=s.pair_noise)
+        else:
+            oracle = judges.frozen_draw(draw, pool, judge)
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
+        # Both designs with room for 2 M contents: one kernel, vectorised over them.
+        owners = jnp.stack([jnp.arange(2 * n_contents), jnp.tile(jnp.arange(n_contents), 2)])
+
+        def analysis(owner: Array) -> dict[str, Array]:
+            covariates, mask = pool.design.covariates, pool.design.item_mask
+            return evidence(comparisons, Design(covariates, owner, mask, 2 * n_contents), s)
+
+        won = comparisons.wins.sum(1) + (comparisons.shown - comparisons.wins).sum(0)
+        always = (won == 0) | (won == (comparisons.shown + comparisons.shown.T).sum(1))
+        return {**jax.vmap(analysis)(owners), "extreme_item": always.any().astype(float)}
+
+    return experiment
+
+
+def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str, Array]:
+    """What one analysis says about c, and what the prior makes of it."""
+
+    def c_map(prior: Array) -> tuple[Array, Array]:
+        fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
+        return fit.parameters.c[0], fit.status
+
+    c, status = jax.vmap(c_map)(jnp.asarray(priors(s)))
+    estimate = identifiability.estimate_bias(comparisons, design)
+    exists = estimate.status == Status.CONVERGED
+    around_map = identifiability.grid_around(c[0])
+    # The profile is concave: around its top three of the nine points have the range of all.
+    top = jnp.where(exists, estimate.c, c[0])
+    around_mle = identifiability.grid_around(top, points=3)
+    grid = jnp.concatenate([around_map, around_mle])
+    profile = identifiability.profile(comparisons, design, grid)
+    at_map = jax.tree.map(lambda v: v[: len(around_map)], profile).range()
+    at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
+    return {
+        "c_map": c,
+        "profile_range": at_map,
+        "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
+        "curvature": estimate.curvature,
+        "c_mle": estimate.c,
+        "mle": estimate.status,
+        "c_interval_width": estimate.high - estimate.low,
+        "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
+        "rank": identifiability.rank(design, comparisons.shown),
+        "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
+        "status_map": status.max(),
+        "status_profile": profile.status.max(),
+    }
+
+
+WHAT_C_COSTS = (
+    "profile_range",
+    "profile_range_mle_centred",
+    "curvature",
+    "c_mle",
+    "mle",
+    "c_interval_width",
+    "c_interval_width_wald",
+    "rank",
+    "n_columns",
+    "status_map",
+    "status_profile",
+)
+"""Metrics of each design."""
+
+
+def groups(s: Settings) -> list[sweep.Group]:
     check(s)
-    return _evidence.groups(s) + _pairing.groups(s)
+    design = {"design": list(DESIGNS)}
+    # Numbered, as the paper's prior is there three times.
+    prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
+    others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
+    return [
+        sweep.Group(
+            f"size-{n}",
+            full_matrix(s, n),
+            judges.conditions([judges.OPEN[name] for name in s.judge]),
+            {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
+            2 * n,
+            s.pools if n == BASE_SIZE else others,
+            axes=dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | prior},
+            fits=60,
+        )
+        for n in s.n_contents
+    ]
 
 
 # --- from the saved results
 
 
-def table(ds: xr.Dataset, s: Settings) -> pd.DataFrame:
-    return study.tidy_table(LEADING, _evidence.rows(ds, s) + _pairing.rows(ds, s))
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    for n in s.n_contents:
+        part = ds.isel(condition=np.flatnonzero(ds["n_contents"].values == n))
+        simulated = (part["status_map"].values >= 0).all((0, 1))  # not every size has all pools
+        part = part.isel(pool=np.flatnonzero(simulated)).drop_vars("n_contents")
+        size_rows(part, n, s, t)
+
+
+def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
+    """Rows of one size: each judge, and the mean over judges with the pool as the unit (the judges
+    see the same pools)."""
+    size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
+    size |= {"protocol": "frozen", "rho": 0.0}
+
+    def add(name: str, values: xr.DataArray, **prior: float) -> None:
+        t.means(name, values, **size, **prior)
+        if len(s.judge) > 1:
+            t.means(name, values.mean("condition", skipna=False), judge="all", **size, **prior)
+
+    ranges = part["profile_range"]
+    add("profile_range", ranges, lam=LAM, lam_b=LAM_B)
+    for design in DESIGNS:
+        largest = ranges.sel(design=design).values.max()
+        where = {"judge": "all", "design": design, "lam": LAM, "lam_b": LAM_B, **size}
+        t.add("profile_range_max", largest, n_pools=part.sizes["pool"], **where)
+    for name in (
+        "profile_range_mle_centred",
+        "curvature",
+        "c_mle",
+        "c_interval_width",
+        "c_interval_width_wald",
+        "rank",
+        "n_columns",
+    ):
+        add(name, part[name])
+    add("nullity", part["n_columns"] - part["rank"])
+    add("mle_exists", (part["mle"] == Status.CONVERGED).astype(float))
+
+    c = part["c_map"]
+    only = {"design": ["paired"]}  # a prior-free estimate exists there alone
+    for i, lam in enumerate(s.lam, start=1):
+        prior = {"lam": lam, "lam_b": LAM_B}
+        at = c.isel(prior=i, drop=True)
+        add("c_map", at, **prior)
+        away = (at - part["c_mle"]).sel(only)
+        add("c_map_minus_mle", away, **prior)
+        add("c_map_minus_mle_absolute", abs(away), **prior)
+    over = {"lam": slice(1, 1 + len(s.lam)), "lam_b": slice(1 + len(s.lam), None)}
+    moved = {name: c.isel(prior=at).reduce(np.ptp, "prior") for name, at in over.items()}
+    add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
+    add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
+    for name, sensitivity in moved.items():
+        # How many times less the paired estimate moves with the prior.
+        unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
+        t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
+    t.means("pools_with_an_extreme_item", part["extreme_item"], **size)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the paper's numbers and ours, and the answers of part (c)."""
-    everyone = table.quantity.isin(
-        [
-            "profile_range",
-            "profile_range_max",
-            "rank",
-            "n_columns",
-            "c_map_minus_mle_absolute",
-            "c_sensitivity_lam_b",
-            "c_sensitivity_lam",
-            "c_sensitivity_lam_b_ratio",
-            "c_sensitivity_lam_ratio",
-        ]
+    """What is printed: the paper's numbers and ours, and what is about all judges."""
+    everyone = table.quantity.str.match(
+        "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
     ) & (table.judge == "all")
-    beside = table.paper.notna()
-    answers = table.quantity.isin(["n_twice_needed", "crossing"])
-    return table[everyone | beside | answers]
+    return table[everyone | table.paper.notna()]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
-    partial = bool(s.n_twice) + bool(s.recall_n_twice)
-    fig, axes = plots.new_figure(2, n_rows=1 + bool(partial), height=4.0)
-    axes = np.atleast_2d(axes)
-    _evidence.draw_ranges(axes[0, 0], table, s)
-    _evidence.draw_shrinkage(axes[0, 1], table, s)
-    if partial:
-        _pairing.draw(axes[1], table, s)
+    fig, (left, right) = plots.new_figure(2, height=4.0)
+    draw_ranges(left, table, s)
+    draw_shrinkage(right, table, s)
     return fig
 
 
-SWEEP = study.Sweep(
+def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Evidence about c against the size of the pool."""
+    from jbt import plots
+
+    rows = table[(table.quantity == "profile_range") & (table.design == "paired")]
+    for judge, colour in zip(
+        (*s.judge, "all"), [*plots.CYCLE, plots.COLOURS["black"]], strict=False
+    ):
+        mine = rows[rows.judge == judge]
+        if len(mine):
+            label = "mean of the judges, paired" if judge == "all" else f"{judge}, paired"
+            style = {"linestyle": "-" if judge == "all" else "--", "marker": "."}
+            colour = "black" if judge == "all" else colour
+            mine = mine.drop_duplicates("n_contents")
+            plots.line(ax, mine, "n_contents", colour=colour, label=label, **style)
+    paper = rows[rows.paper.notna()]
+    ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
+    flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]
+    sign = "largest of all pools, unpaired"
+    ax.plot(flat.n_contents, flat.estimate, "o", color=plots.COLOURS["vermilion"], label=sign)
+    ax.set_yscale("log")
+    ax.set_xlabel("contents, each rendered twice")
+    ax.set_ylabel("range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)")
+    ax.set_title("Evidence about c: the design, not the amount")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Distance of the MAP from the MLE against the prior on quality, at the largest size."""
+    from jbt import plots
+
+    rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
+    ax.axhline(0, color="black", linewidth=0.8)
+    for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
+        mine = rows[rows.judge == judge]
+        plots.line(ax, mine, "lam", colour=colour, label=judge, marker="o")
+    ax.set_xscale("log")
+    ax.set_xticks(s.lam, [f"{lam:g}" for lam in s.lam])
+    ax.minorticks_off()
+    ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")
+    ax.set_ylabel("MAP minus MLE of c (logits)")
+    ax.set_title(f"What the prior still does, paired, {max(s.n_contents)} contents")
+    ax.legend(fontsize=7)
+    return ax
+
+
+SWEEP = sweep.Sweep(
     "paired",
-    "What two renderings of one content tell about the bias, and how many are needed.",
+    "What two renderings of every content tell about the bias, and what the prior still does.",
     PRESETS,
     groups,
+    COLUMNS,
     table,
     figure,
     units={
@@ -177,16 +341,11 @@ SWEEP = study.Sweep(
         "c_mle": "logits per unit of the covariate",
         "c_interval_width": "logits per unit of the covariate (95 %, profile)",
         "c_interval_width_wald": "logits per unit of the covariate (95 %)",
-        "planned_width": "logits per unit of the covariate (95 %, from the truth)",
         "mle": "jbt.types.Status of the MLE of c",
         "rank": "count",
         "n_columns": "count",
         "extreme_item": "1 if an item always wins or always loses",
-        "recall": "share of k",
-        "budget": "verdicts",
         "n_contents": "count",
-        "n_twice": "count",
-        "rho": "1 (population correlation)",
     },
     headline=headline,
 )

@@ -54,6 +54,23 @@ def test_the_example_of_reading_results(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.documents
+def test_the_example_on_own_verdicts(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "own-verdicts.md").read_text()
+    verdicts, items, paired = re.findall(
+        r"^```text\n(pool,.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "verdicts.csv").write_text(verdicts)
+    monkeypatch.chdir(tmp_path)
+    for table, measured in ((items, False), (paired, True)):
+        (tmp_path / "items.csv").write_text(table)
+        run_example("docs/own-verdicts.md")
+        assert capsys.readouterr().out.startswith("q1 llm CONVERGED")
+        command = "fit --verdicts verdicts.csv --items items.csv --covariates words --transform log"
+        assert cli.main(command.split()) == 0
+        assert ("prior-selected" in capsys.readouterr().out) != measured
+
+
+@pytest.mark.documents
 def test_the_example_on_identifiability(capsys):
     names = run_example("docs/findings/identifiability.md")
     printed = capsys.readouterr().out.splitlines()

@@ -1,30 +1,78 @@
-"""What the documents show runs."""
+"""What the documents show runs, and what they point at is there."""
 
+import os
 import re
+import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from jbt import cli
+
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def name(page):
+    return str(page.relative_to(ROOT))
 
 
-def test_the_example_in_the_readme():
-    example = EXAMPLES[0]
-    promised = [float(v) for v in re.findall(r"about ([\d., ]+)", example)[0].split(", ")]
+def examples(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def run_example(page):
+    (example,) = examples(ROOT / page)
     names: dict = {}
-    exec(compile(example, "README.md", "exec"), names)
-    assert names["recall"].shape == (2000, 3)
-    assert names["recall"].mean(0) == pytest.approx(promised, abs=0.01)
+    exec(compile(example, page, "exec"), names)
+    return names
 
 
+@pytest.mark.documents
+def test_the_example_in_the_readme():
+    (example,) = examples(ROOT / "README.md")
+    promised = [float(v) for v in re.findall(r"about ([\d., ]+)", example)[0].split(", ")]
+    recall = run_example("README.md")["recall"]
+    assert recall.shape == (2000, 3)
+    assert recall.mean(0) == pytest.approx(promised, abs=0.01)
+
+
+@pytest.mark.documents
+def test_the_example_of_reading_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", "crossing", "--preset", "smoke"]) == 0
+    capsys.readouterr()
+    names = run_example("docs/guide.md")
+    names["ds"].close()
+    assert names["benefit"].dims == ("rho", "pool")
+    assert "share of k" in capsys.readouterr().out
+
+
+@pytest.mark.documents
+def test_the_example_on_own_verdicts(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "own-verdicts.md").read_text()
+    verdicts, items, paired = re.findall(
+        r"^```text\n(pool,.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "verdicts.csv").write_text(verdicts)
+    monkeypatch.chdir(tmp_path)
+    for table, measured in ((items, False), (paired, True)):
+        (tmp_path / "items.csv").write_text(table)
+        run_example("docs/own-verdicts.md")
+        assert capsys.readouterr().out.startswith("q1 llm CONVERGED")
+        command = "fit --verdicts verdicts.csv --items items.csv --covariates words --transform log"
+        assert cli.main(command.split()) == 0
+        assert ("prior-selected" in capsys.readouterr().out) != measured
+
+
+@pytest.mark.documents
 def test_the_example_on_identifiability(capsys):
-    exec(compile(EXAMPLES[1], "README.md", "exec"), {})
+    names = run_example("docs/findings/identifiability.md")
     printed = capsys.readouterr().out.splitlines()
     unpaired, no_nats, no_c, flat, paired, nats, c, converged = printed
     assert (flat, converged) == ("FLAT", "CONVERGED")
@@ -35,22 +83,63 @@ def test_the_example_on_identifiability(capsys):
     assert no_c == "c: nan nan nan"
     estimate, low, high = map(float, c.split()[1:])
     assert low < estimate < high
+    assert float(names["fit"].parameters.c[0]) == pytest.approx(estimate)
 
 
+@pytest.mark.documents
 def test_the_example_of_a_rule_of_your_own():
-    names: dict = {}
-    exec(compile(EXAMPLES[2], "README.md", "exec"), names)
-    assert names["trace"].recall.shape == (15,)
-    assert (names["trace"].status == 0).all()
+    trace = run_example("docs/findings/acquisition.md")["trace"]
+    assert trace.recall.shape == (15,)
+    assert (trace.status == 0).all()
+
+
+def test_every_page_with_an_example_is_run_above():
+    run = set(re.findall(r"run_example\(\"(.*?)\"\)", Path(__file__).read_text()))
+    assert {name(page) for page in PAGES if examples(page)} == run
+
+
+def anchors(page):
+    """Fragments of a page's headings, as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_lead_somewhere(page):
+    links = LINK.findall(FENCED.sub("", page.read_text()))
+    for link in links:
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, fragment = link.partition("#")
+        target = Path(os.path.normpath(page.parent / path)) if path else page
+        assert target.exists(), f"{name(page)} links to {link}, which is not there"
+        if fragment:
+            assert fragment in anchors(target), f"{name(page)} links to {link}: no such heading"
+
+
+def test_the_index_lists_every_page():
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / link).resolve() for link in LINK.findall(index.read_text())}
+    assert {page for page in DOCS if page != index} <= listed
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_citation_has_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_ci_runs_the_readme_s_test_command():
     pattern = re.search(r"grep -E \"(.*?)\" README.md", (ROOT / ".ci" / "run").read_text())
     assert pattern
-    found = [line for line in README.splitlines() if re.search(pattern[1], line)]
-    assert len(found) == 1
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len([line for line in lines if re.search(pattern[1], line)]) == 1
 
 
+@pytest.mark.documents
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
 def test_notebooks_run_and_carry_no_output(path):

@@ -163,7 +163,7 @@ def _print_ranking(batch: Batch, fit: PoolFit) -> None:
         print(f"{name}: {status}")
         return
     order = np.argsort(-fit.theta, kind="stable")
-    ranking = " > ".join(f"{fit.items[i]} {_signed(fit.theta[i])}" for i in order)
+    ranking = " > ".join(f"{fit.items[i]} {_signed(float(fit.theta[i]))}" for i in order)
     parts = [f"theta{_note('theta', [fit])} {ranking}"]
     for covariate, c in zip(batch.covariates, fit.c, strict=True):
         parts.append(f"c[{covariate}] {_signed(c)}{_note('c', [fit])}")

@@ -169,7 +169,7 @@ def silent_parts(design: Design, shown: np.ndarray) -> dict[str, np.ndarray]:
     null = vectors * (values <= NULL**2 * largest)[..., None, :]
 
     def moves(directions: np.ndarray) -> np.ndarray:
-        return (np.abs(directions) > 1e-6).any((-2, -1))
+        return np.asarray(np.any(np.abs(directions) > 1e-6, axis=(-2, -1)))
 
     def but_a_constant(v: np.ndarray, real: np.ndarray) -> np.ndarray:
         real = real[..., None]
@@ -177,7 +177,9 @@ def silent_parts(design: Design, shown: np.ndarray) -> dict[str, np.ndarray]:
         return np.where(real, v - mean, 0)
 
     return {
-        "theta": moves(but_a_constant(null[..., : design.n_contents, :], owner.any(-2))),
+        "theta": moves(
+            but_a_constant(null[..., : design.n_contents, :], np.any(owner > 0, axis=-2))
+        ),
         "c": moves(null[..., design.n_contents : -1, :]),
         "kappa": moves(null[..., -1:, :]),
         "phi": moves(but_a_constant(basis @ null[..., :-1, :], items)),

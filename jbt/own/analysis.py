@@ -74,8 +74,8 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
     Raises:
       ValueError: a pool of several contents has no more than k, or all have only one.
     """
-    _check_k(batch, k)
     with runtime.precision("float64"):
+        _check_k(batch, k)
         fits = _both(batch.comparisons, batch.design, Prior() if prior is None else prior, k)
         naive, aware, theta, theta_naive, phi, differ = jax.device_get(fits)
     finite = np.isfinite(theta).all(1) & np.isfinite(theta_naive).all(1)
@@ -92,7 +92,7 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
                 phi=phi[i, :n],
                 c=aware.parameters.c[i],
                 kappa=float(aware.parameters.kappa[i]),
-                status=_status(pool, naive.status[i], aware.status[i]),
+                status=_status(pool, int(naive.status[i]), int(aware.status[i])),
                 grad_norm=float(aware.grad_norm[i]),
                 prior_selected=pool.prior_selected,
                 constant_covariates=pool.constant_covariates,

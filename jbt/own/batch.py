@@ -126,12 +126,12 @@ def _rows_of_items(verdicts: pd.DataFrame, items: pd.DataFrame) -> dict[str, np.
     pools, names = pd.Index(items["pool"].unique()), pd.Index(items["item"].unique())
 
     def number(pool: pd.Series, item: pd.Series) -> np.ndarray:
-        p, i = pools.get_indexer(pool), names.get_indexer(item)
+        p, i = pools.get_indexer(pd.Index(pool)), names.get_indexer(pd.Index(item))
         return np.where((p < 0) | (i < 0), -1, p * len(names) + i)
 
     known = pd.Index(number(items["pool"], items["item"]))
     return {
-        side: known.get_indexer(number(verdicts["pool"], verdicts[side]))
+        side: known.get_indexer(pd.Index(number(verdicts["pool"], verdicts[side])))
         for side in ("first", "second")
     }
 
@@ -215,7 +215,7 @@ def _batch(
     judges: list[str],
 ) -> tuple[list[PoolTable], Design, Comparisons]:
     n_pools, n = layout.mask.shape
-    judge = pd.Index(judges).get_indexer(verdicts["judge"])
+    judge = pd.Index(judges).get_indexer(pd.Index(verdicts["judge"]))
     asked = judge >= 0
     judge, count = judge[asked], verdicts["count"].to_numpy()[asked]
     winner = verdicts["winner"].to_numpy(object)[asked]
@@ -252,7 +252,7 @@ def _batch(
         )
         comparisons = jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
     silent = silent_parts(design, shown)
-    repeated = (shown > 1).any((1, 2))
+    repeated = np.any(shown > 1, axis=(1, 2))
     pools = [
         PoolTable(
             layout.pools[p],

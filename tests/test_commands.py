@@ -1,0 +1,198 @@
+"""The `jbt` command: what it prints and writes, and what a wrong input gets."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from example_tables import ITEMS, VERDICTS
+
+from jbt import cli
+
+BAD = {
+    "missing column": (VERDICTS.replace("winner", "win"), ITEMS, "no column 'winner'"),
+    "header only": (VERDICTS.splitlines()[0] + "\n", ITEMS, "no rows"),
+    "empty file": ("", ITEMS, "file is empty"),
+    "unknown item": (VERDICTS.replace("p,b,x,y", "p,b,x,w"), ITEMS, "line 6: item 'w' of pool 'p'"),
+    "unknown pool": (VERDICTS.replace("r,a,s", "R,a,s"), ITEMS, "line 9: item 's' of pool 'R'"),
+    "first is second": (VERDICTS.replace("q,a,u,v", "q,a,u,u"), ITEMS, "line 7: first and second"),
+    "bad winner": (
+        VERDICTS.replace("y,first", "y,FIRST"),
+        ITEMS,
+        "line 2: winner is 'FIRST', allowed",
+    ),
+    "negative count": (VERDICTS.replace("tie,2", "tie,-2"), ITEMS, "line 3: count is '-2'"),
+    "text count": (VERDICTS.replace("tie,2", "tie,two"), ITEMS, "line 3: count is 'two'"),
+    "empty pool": (VERDICTS.replace("q,a,u,v", ",a,u,v"), ITEMS, "line 7: pool is empty"),
+    "long row": (VERDICTS.replace("q,a,u,v", "q,a,u,v,1,2,3"), ITEMS, "line 7: 9 fields"),
+    "long rows": (
+        "pool,first,second,winner\n1,p,x,y,first\n",
+        ITEMS,
+        "line 2: 5 fields, the header has 4",
+    ),
+    "short row": (VERDICTS.replace("q,a,u,v,first,1", "q,a"), ITEMS, "line 7: 2 fields"),
+    "twin columns": (VERDICTS.replace("count", "judge"), ITEMS, "two columns are called 'judge'"),
+    "semicolons": (VERDICTS.replace(",", ";"), ITEMS, "separated by commas?"),
+    "blank lines": ("\n" + VERDICTS.replace("q,a,u,v,f", "\n,,,,,\nq,a,u,u,f"), ITEMS, "line 10:"),
+    "NUL": (VERDICTS.replace("q,a,u", "q,a,u\0"), ITEMS, "line 7: not text"),
+    "huge count": (VERDICTS.replace("tie,2", "tie,1e19"), ITEMS, "line 3: count is '1e19'"),
+    "huge covariate": (VERDICTS, ITEMS.replace("50", "1e308"), "line 4: words is '1e308'"),
+    "NaN covariate": (VERDICTS, ITEMS.replace("50", "nan"), "line 4: words is 'nan'"),
+    "text covariate": (VERDICTS, ITEMS.replace("50", "many"), "line 4: words is 'many'"),
+    "empty covariate": (VERDICTS, ITEMS.replace("50", ""), "line 4: words is ''"),
+    "constant covariate": (
+        VERDICTS,
+        "pool,item,words\n" + "".join(f"{r.rsplit(',', 2)[0]},7\n" for r in ITEMS.splitlines()[1:]),
+        "words is the same for all items",
+    ),
+    "duplicate item": (VERDICTS, ITEMS + "p,x,1,1\n", "line 9: item 'x' of pool 'p' again"),
+    "one item": (VERDICTS, ITEMS + "s,x,1,1\n", "pool 's' has 1 item"),
+    "no covariate": (VERDICTS, ITEMS.replace("words", "length"), "no column 'words'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_end_with_one_line_and_nothing_written(case, tables, tmp_path, capsys):
+    v, i = tables(*BAD[case][:2])
+    out = tmp_path / "out.json"
+    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "--json", str(out)]
+    assert cli.main(["fit", *options]) == 2
+    error = capsys.readouterr().err
+    assert BAD[case][2] in error
+    assert str(tmp_path) in error
+    assert len(error.splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--covariates", "lists", "--transform", "log"], "line 2: log of lists = 0"),
+        (["--k", "2"], "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
+        (["--k", "0"], "k must lie"),
+        (["--lam", "0"], "lam must be"),
+        (["--lam-b", "-1"], "lam_b must be"),
+        (["--judge", "c"], "no judge 'c': a, b"),
+        (["--covariates", "words", "words"], "asked for twice"),
+    ],
+)
+def test_bad_options(options, message, tables, capsys):
+    v, i = tables()
+    assert cli.main(["fit", "--verdicts", str(v), "--items", str(i), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_files_that_are_no_tables(tables, tmp_path, capsys):
+    v, _ = tables()
+    assert cli.main(["fit", "--verdicts", str(tmp_path / "none.csv")]) == 2
+    assert "no such file" in capsys.readouterr().err
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(bytes(range(256)) * 20)
+    assert cli.main(["fit", "--verdicts", str(binary)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert cli.main(["fit", "--verdicts", str(tmp_path)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert cli.main(["fit", "--verdicts", str(v), "--covariates", "words"]) == 2
+    assert "--items" in capsys.readouterr().err
+    before = v.read_bytes()
+    assert cli.main(["fit", "--verdicts", str(v), "--json", str(v)]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert v.read_bytes() == before
+    nowhere = tmp_path / "no" / "out.json"
+    assert cli.main(["fit", "--verdicts", str(v), "--json", str(nowhere)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+    # Found out before anything is read or computed.
+    for command in (["fit", "--verdicts", "none.csv"], ["plan", "pairing"]):
+        for target, reason in ((nowhere, "no folder"), (tmp_path, "it is a folder")):
+            assert cli.main([*command, "--json", str(target)]) == 2
+            assert reason in capsys.readouterr().err
+
+
+def fit_json(tmp_path, *options):
+    out = tmp_path / "fit.json"
+    assert cli.main(["fit", *options, "--json", str(out)]) == 0
+    text = out.read_text()
+    assert "NaN" not in text
+    return json.loads(text)
+
+
+def test_fit_reports_everything(tables, tmp_path, capsys):
+    v, i = tables()
+    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]
+    content = fit_json(tmp_path, *options, "--per-pool")
+    shown = capsys.readouterr()
+    assert content["settings"]["lam"] == 1.0
+    records = {(r["pool"], r["judge"]): r for r in content["pools"]}
+    statuses = {key: r["status"] for key, r in records.items()}
+    assert statuses[("p", "a")] == "converged"
+    assert statuses[("q", "a")] == "covariate_constant"
+    assert statuses[("r", "a")] == "no_verdicts"
+    assert records[("p", "a")]["items"] == ["x", "y", "z"]
+    text = shown.out
+    for phrase in (
+        "kappa > 0 favours the first shown",
+        "logits per standard deviation of the covariate",
+        "prior-selected",
+        "converged 1",
+        "no_verdicts 1",
+        "p / a: theta (prior-selected)",
+        "2 error verdicts dropped",
+    ):
+        assert phrase in text, phrase
+    assert "repeats are treated as independent" in shown.err
+
+
+def test_real_judges(data, tmp_path, capsys):
+    prd, llmbar = data / "prd", data / "llmbar"
+    content = fit_json(
+        tmp_path,
+        *("--verdicts", str(prd / "verdicts.csv"), "--items", str(prd / "items.csv")),
+        *("--covariates", "words", "--transform", "log", "--k", "2"),
+    )
+    assert len(content["pools"]) == 240
+    assert {r["status"] for r in content["pools"]} <= {"converged", "covariate_constant"}
+    assert max(r["grad_norm"] for r in content["pools"]) < 1e-7
+    assert "gpt4: c[log(words)]" in capsys.readouterr().out
+    content = fit_json(
+        tmp_path,
+        *("--verdicts", str(llmbar / "verdicts.csv"), "--items", str(llmbar / "items.csv")),
+        *("--covariates", "words", "--judge", "PaLM2"),
+    )
+    assert len(content["pools"]) == 419
+    assert sum(r["n_errors"] for r in content["pools"]) == 8
+    assert sum(r["status"] == "no_verdicts" for r in content["pools"]) == 4
+
+
+def test_the_command_itself(tables):
+    v, _ = tables()
+    command = [sys.executable, "-m", "jbt.cli"]
+    root = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+
+    def run(*options):
+        return subprocess.run(
+            [*command, *options], capture_output=True, text=True, env=environment, cwd=root
+        )
+
+    done = run("fit", "--verdicts", str(v))
+    assert done.returncode == 0
+    assert "6 fits: 3 pools x 2 judges" in done.stdout
+    wrong = run("fit", "--verdicts", "nothing.csv")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+
+
+def test_small_commands(capsys):
+    assert cli.main([]) == 2
+    assert "usage" in capsys.readouterr().err
+    assert cli.main(["--version"]) == 0
+    assert cli.main(["--help"]) == 0
+    assert cli.main(["sweep"]) == 0
+    assert "crossing, crossing_factors" in capsys.readouterr().out
+    assert cli.main(["sweep", "nothing"]) == 2
+    assert "unknown sweep" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
 
@@ -33,3 +34,16 @@ def x64():
     """float64 for the length of a test."""
     with runtime.precision("float64"):
         yield
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Write a verdicts and an items table, default `example_tables`; returns both paths."""
+
+    def write(verdicts: str = VERDICTS, items: str = ITEMS) -> tuple[Path, Path]:
+        v, i = tmp_path / "verdicts.csv", tmp_path / "items.csv"
+        v.write_text(verdicts, newline="")
+        i.write_text(items, newline="")
+        return v, i
+
+    return write

@@ -8,7 +8,7 @@ import problems
 import pytest
 from scipy.optimize import brentq, linprog
 
-from jbt import estimators, identifiability, judges, model, pairs, pools, verdicts
+from jbt import estimators, identifiability, judges, model, own, pairs, pools
 from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 
@@ -439,7 +439,7 @@ def test_coverage_of_the_intervals(x64):
 def test_real_verdicts_item_by_item_and_with_contents_shared(x64, data):
     folder = data / "prd"
     items = folder / "items.csv"
-    batch = verdicts.load(folder / "verdicts.csv", items, ["words"], transform="log")
+    batch = own.load(folder / "verdicts.csv", items, ["words"], transform="log")
     flat, status = range_around_map(batch.comparisons, batch.design)
     assert (np.asarray(status) == Status.CONVERGED).all()
     assert float(flat.max()) < 1e-10

@@ -24,6 +24,7 @@ from jbt.identifiability.directions import (
     null_space,
     prior_selected,
     rank,
+    silent_parts,
 )
 from jbt.identifiability.likelihood import (
     BiasEstimate,
@@ -47,4 +48,5 @@ __all__ = [
     "prior_selected",
     "profile",
     "rank",
+    "silent_parts",
 ]

@@ -1,6 +1,7 @@
 """What no comparison made depends on: the null space of their design matrix.
 
-All in NumPy, on one pool and the explicit matrix, but for `rank`, which runs inside a batch.
+In NumPy, `null_space` on one pool and the explicit matrix, `silent_parts` on many pools at once;
+`rank` runs inside a batch.
 """
 
 from __future__ import annotations
@@ -141,32 +142,78 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
 
     Returns:
       Their names, in this order.
+
+    Raises:
+      ValueError: not [N, N].
+    """
+    _check_shape(design, shown)
+    return tuple(name for name, is_silent in silent_parts(design, shown).items() if is_silent)
+
+
+def silent_parts(design: Design, shown: np.ndarray) -> dict[str, np.ndarray]:
+    """`prior_selected` for many pools at once: whether each name belongs to its answer.
+
+    Args:
+      design: leaves with leading axes over pools, float64; or one pool.
+      shown: [..., N, N] how often each ordered pair was shown.
+
+    Returns:
+      "theta", "c", "kappa" and "phi", each bool [...].
     """
     items = np.asarray(design.item_mask)
-    contents = np.asarray(design.content_mask())
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
-    n_contents, n_covariates = design.n_contents, design.n_covariates
-    z = comparison_matrix(design, shown)
-    spread = x[items].std(axis=0)
-    scale = np.where(spread > 0, spread, 1)  # so that units do not decide what counts as zero
-    z[:, n_contents:-1] /= scale
-    values, vectors = np.linalg.eigh(z.T @ z)
-    null = vectors[:, values <= NULL**2 * max(values.max(), 1.0)]
+    basis = _quality_basis(design)
+    owner = basis[..., : design.n_contents]
+    values, vectors = np.linalg.eigh(_gram(basis, _made(items, shown)))
+    # Columns that are no null direction are zeroed, and move nothing.
+    largest = np.maximum(values.max(-1, keepdims=True), 1)
+    null = vectors * (values <= NULL**2 * largest)[..., None, :]
 
-    def moves(directions: np.ndarray) -> bool:
-        return bool((np.abs(directions) > 1e-6).any())
+    def moves(directions: np.ndarray) -> np.ndarray:
+        return np.asarray(np.any(np.abs(directions) > 1e-6, axis=(-2, -1)))
 
-    def but_a_constant(v: np.ndarray) -> np.ndarray:
-        return v - v.mean(axis=0)
+    def but_a_constant(v: np.ndarray, real: np.ndarray) -> np.ndarray:
+        real = real[..., None]
+        mean = np.where(real, v, 0).sum(-2, keepdims=True) / real.sum(-2, keepdims=True)
+        return np.where(real, v - mean, 0)
 
-    theta, c, kappa = null[:n_contents], null[n_contents:-1], null[-1:]
-    silent = {
-        "theta": moves(but_a_constant(theta[contents])),
-        "c": n_covariates > 0 and moves(c),
-        "kappa": moves(kappa),
-        "phi": moves(but_a_constant((owner @ theta + (x / scale) @ c)[items])),
+    return {
+        "theta": moves(
+            but_a_constant(null[..., : design.n_contents, :], np.any(owner > 0, axis=-2))
+        ),
+        "c": moves(null[..., design.n_contents : -1, :]),
+        "kappa": moves(null[..., -1:, :]),
+        "phi": moves(but_a_constant(basis @ null[..., :-1, :], items)),
     }
-    return tuple(name for name, is_silent in silent.items() if is_silent)
+
+
+def _quality_basis(design: Design) -> np.ndarray:
+    """[..., N, M + D], phi = basis @ (theta, c), up to a constant: the covariates are centred, as
+    squares of large ones would drown their differences, and in standard deviations, so that units
+    do not decide what counts as zero."""
+    items = np.asarray(design.item_mask)[..., None]
+    x = np.where(items, np.asarray(design.covariates, float), 0)
+    n_items = items.sum(-2, keepdims=True)
+    x = np.where(items, x - x.sum(-2, keepdims=True) / n_items, 0)
+    spread = np.sqrt((x**2).sum(-2, keepdims=True) / n_items)
+    content = np.arange(x.shape[-2]) if design.content is None else np.asarray(design.content)
+    owner = (content[..., None] == np.arange(design.n_contents)) & items
+    return np.concatenate([owner, x / np.where(spread > 0, spread, 1)], axis=-1)
+
+
+def _made(items: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """[..., N, N] 1.0 where an ordered pair of real items was shown."""
+    return ((np.asarray(shown) > 0) & items[..., :, None] & items[..., None, :]).astype(float)
+
+
+def _gram(basis: np.ndarray, made: np.ndarray) -> np.ndarray:
+    """[..., P, P], Z'Z of the design matrix Z of the comparisons made, without its rows: the
+    Laplacian of the graph of comparisons, bordered by kappa."""
+    first, second = made.sum(-1), made.sum(-2)
+    laplacian = (first + second)[..., None] * np.eye(made.shape[-1]) - made - made.mT
+    border = basis.mT @ (first - second)[..., None]
+    top = np.concatenate([basis.mT @ laplacian @ basis, border], axis=-1)
+    total = first.sum(-1)[..., None, None]
+    return np.concatenate([top, np.concatenate([border.mT, total], axis=-1)], axis=-2)
 
 
 def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:

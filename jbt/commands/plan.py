@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,8 +54,13 @@ class PairingOptions:
     """Write the plan to this file."""
 
 
-def plan(argv: list[str]) -> int:
-    """`jbt plan pairing`."""
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt plan pairing` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option, in one line.
+    """
+    argv = list(argv)
     if argv in (["--help"], ["-h"]):
         print("plans: pairing (jbt plan pairing --help)")
         return 0

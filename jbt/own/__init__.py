@@ -1,0 +1,17 @@
+"""A user's own verdicts: from tables to fits.
+
+    from jbt import own
+
+    batch = own.load("verdicts.csv", "items.csv", ["words"], transform="log")
+    for fit in own.fit(batch, k=1):
+        print(fit.pool, fit.judge, fit.status.name, fit.c, fit.kappa)
+
+`jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
+setting. Needs pandas, so `import jbt` leaves it out.
+"""
+
+from jbt.own.analysis import PoolFit, fit
+from jbt.own.batch import Batch, PoolTable, Transform, load
+from jbt.own.tables import TableError
+
+__all__ = ["Batch", "PoolFit", "PoolTable", "TableError", "Transform", "fit", "load"]

@@ -175,7 +175,7 @@ class Table:
         self,
         quantity: str,
         estimate: Any,
-        interval: tuple[Any, Any] = (math.nan, math.nan),
+        interval: Sequence[Any] = (math.nan, math.nan),
         n_pools: int | None = None,
         *,
         studies: Studies | None = None,
@@ -238,7 +238,7 @@ class Table:
                 self.add(
                     quantity,
                     mean,
-                    tuple(interval),
+                    interval,
                     int(n),
                     studies=self._study_means(np.atleast_2d(each)),
                     **(row | setting),

@@ -153,8 +153,8 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     for rule in [rule for rule in SHOWN if rule in s.rule]:
         active.draw_curve(ax, rows[(rows.rule == rule) & (rows.model == "bias_aware")], rule)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
-    style = {"colour": "black", "linestyle": ":"}
-    plots.line(ax, naive, "budget", label=f"{ABLATED[0]}, naive model", **style)
+    label = f"{ABLATED[0]}, naive model"
+    plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pools, study, sweep, theory
+from jbt import estimators, judges, metrics, pairs, pools, study, sweep, theory
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Prior, check_positive
 

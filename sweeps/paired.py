@@ -289,10 +289,10 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         mine = rows[rows.judge == judge]
         if len(mine):
             label = "mean of the judges, paired" if judge == "all" else f"{judge}, paired"
-            style = {"linestyle": "-" if judge == "all" else "--", "marker": "."}
+            line = "-" if judge == "all" else "--"
             colour = "black" if judge == "all" else colour
             mine = mine.drop_duplicates("n_contents")
-            plots.line(ax, mine, "n_contents", colour=colour, label=label, **style)
+            plots.line(ax, mine, "n_contents", colour=colour, label=label, ls=line, marker=".")
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
     flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]

@@ -245,7 +245,7 @@ def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
         at, *interval = needed(np.array(s.n_twice), sure, 2 * s.half_width, s.seed)
         known = int(np.isfinite(width.values).sum(1).min())
         where |= {"comparisons": comparisons, "budget": budget, "rho": s.rho[0]}
-        t.add("n_twice_needed", at, tuple(interval), known, **where)
+        t.add("n_twice_needed", at, interval, known, **where)
 
 
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:
@@ -325,8 +325,8 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
         line = "-" if budget == max(s.budget) else "--"
         label = f"{comparisons}, {budget:,} verdicts"
-        style = {"colour": COLOUR[comparisons], "linestyle": line}
-        plots.line(ax, mine, "n_twice", scale=0.5, label=label, **style)
+        colour = COLOUR[comparisons]
+        plots.line(ax, mine, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -355,8 +355,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
             at = (rows.n_twice == m) & (rows.comparisons == "all") & (rows.model == model)
             mine = rows[at]
             what = "c measured" if model == "measured" else "c by MAP"
-            style = {"label": f"{m} twice, {what}", "linestyle": line}
-            plots.line(ax, mine, "rho", colour=colour, **style)
+            plots.line(ax, mine, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
     ax.set_title(f"{budget:,} verdicts, all pairs alike")

@@ -211,7 +211,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("recall", ds["recall"])
     t.means("benefit", benefit)
     kind = ds["prior"].values
-    t.means("log_tau2", np.log(ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "evidence")))))
+    learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "evidence")))
+    t.means("log_tau2", learned.copy(data=np.log(learned.values)))
     t.means("profile_range", ds["profile_range"], prior="normal", lam=LAM, lam_b=LAM_B)
     for prior in ("normal", *LEARNED):
         t.means("c_spread", c.isel(prior=kind == prior).reduce(np.ptp, "prior"), prior=prior)
@@ -248,13 +249,12 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
             if mine.empty:
                 continue
             normal = mine[mine.prior == "normal"]
-            style = {"colour": colour, "label": f"{judge}, {design}", "linestyle": line}
-            plots.line(ax, normal, "lam_b", **style)
+            label = f"{judge}, {design}"
+            plots.line(ax, normal, "lam_b", colour=colour, label=label, ls=line)
             learned = mine[mine.prior.isin(list(ends))]
-            paired = design == "paired"
-            face = {"fmt": "s" if paired else "o", "mfc": "white" if paired else colour}
+            fmt, face = ("s", "white") if design == "paired" else ("o", colour)
             at = [ends[prior] for prior in learned.prior]
-            plots.points(ax, learned, at, colour=colour, label="", capsize=0, **face)
+            plots.points(ax, learned, at, colour=colour, label="", capsize=0, fmt=fmt, mfc=face)
     ax.set_xscale("log")
     ticks = {**{v: f"{v:g}" for v in s.lam_b}, **{at: prior for prior, at in ends.items()}}
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, fontsize=7)

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from jbt import estimators, identifiability, judges, model, pairs, pools
 from jbt.fit import fit_mle
-from jbt.types import Design, Judge, Pool, Prior, Status
+from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 
 def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
@@ -29,69 +30,59 @@ def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
     assert other.status == Status.CONVERGED
 
 
-def verdicts(pool, bias):
-    """Each ordered pair judged three times, afresh."""
-    judge = Judge(jnp.asarray(bias), 0.3)
-    probability = judges.verdict_probability(pool, judge)
-    shown = 3 * pairs.every_pair(pool)
-    return judges.fresh_comparisons(jax.random.key(1), probability, shown)
+measured = jax.jit(estimators.measured)
+fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.measured(*problem)))
 
 
-def shared_design(bias):
-    """Two renderings of each content, whose covariates differ in as many ways as there are."""
+def problem(d, x=None, dtype="float64"):
+    """Two renderings of each of 8 contents, their covariates as told apart as can be; each ordered
+    pair judged three times, afresh."""
     rng = np.random.default_rng(0)
-    design = Design.build(rng.normal(size=(16, len(bias))), np.tile(np.arange(8), 2))
-    return Pool(jnp.asarray(rng.normal(size=8)), design)
+    x = rng.normal(size=(16, d)) if x is None else x
+    design = Design.build(x.astype(dtype), np.tile(np.arange(8), 2))
+    p = expit(np.subtract.outer(total := np.tile(rng.normal(size=8), 2) + x.sum(1), total) + 0.3)
+    shown = 3 * (1 - np.eye(16))
+    return Comparisons.build(shown, rng.binomial(shown.astype(int), p), dtype), design, Prior(1, 5)
 
 
-@pytest.mark.parametrize("bias", [[1.5], [1.5, -0.7]])
-def test_measured_takes_c_from_the_joint_likelihood(bias, x64):
-    pool, prior = shared_design(bias), Prior(1.0, 5.0)
-    comparisons = verdicts(pool, bias)
-    every = model.variant("bias_aware", pool.design)
-    joint = fit_mle(comparisons, pool.design, every)
-    assert joint.status == Status.CONVERGED
-    found = estimators.measured(comparisons, pool.design, prior)
-    given = estimators.with_bias(comparisons, pool.design, prior, joint.parameters.c)
-    assert found.status == Status.CONVERGED
+@pytest.mark.parametrize("d", [1, 2])
+def test_measured_takes_c_from_the_joint_likelihood(d, x64):
+    comparisons, design, prior = problem(d)
+
+    @jax.jit
+    def expected():
+        joint = fit_mle(comparisons, design, model.variant("bias_aware", design))
+        return joint, estimators.with_bias(comparisons, design, prior, joint.parameters.c)
+
+    shrunk, found = fits(comparisons, design, prior)
+    joint, given = expected()
+    assert joint.status == found.status == Status.CONVERGED
     np.testing.assert_allclose(found.parameters.flat(), given.parameters.flat(), atol=1e-8)
-    shrunk = estimators.bias_aware(comparisons, pool.design, prior)
     assert (np.abs(found.parameters.c) > np.abs(shrunk.parameters.c)).all()
 
 
 def test_what_cannot_be_measured_is_the_map_s(x64):
-    """The renderings of a content differ in the first covariate alone, so that the second is any
-    split with quality; and of one pool in nothing."""
-    pool = shared_design([1.0, 1.0])
-    x = np.array(pool.design.covariates)
+    """The renderings of a content differ in the first covariate alone: the second is any split with
+    quality. Where they differ in nothing, nothing is measured."""
+    x = np.random.default_rng(1).normal(size=(16, 2))
     x[8:, 1] = x[:8, 1]
-    prior = Prior()
-    for told, covariates in ((True, x), (False, x[:, 1:])):
-        design = Design.build(covariates, np.asarray(pool.design.content))
-        d = design.n_covariates
-        comparisons = verdicts(Pool(pool.quality, design), np.ones(d))
-        aware = estimators.bias_aware(comparisons, design, prior).parameters
-        found = estimators.measured(comparisons, design, prior).parameters
-        assert float(found.c[-1]) == float(aware.c[-1])
-        if told:
-            estimate = identifiability.estimate_bias(comparisons, design)
-            assert estimate.status == Status.CONVERGED
-            assert float(found.c[0]) == pytest.approx(float(estimate.c), abs=1e-12)
-            assert abs(float(found.c[0] - aware.c[0])) > 1e-3
+    aware, found = fits(*problem(2, x))
+    assert float(found.parameters.c[1]) == float(aware.parameters.c[1])
+    estimate = identifiability.estimate_bias(*problem(2, x)[:2])
+    assert estimate.status == Status.CONVERGED
+    assert float(found.parameters.c[0]) == pytest.approx(float(estimate.c), abs=1e-12)
+    assert abs(float(found.parameters.c[0] - aware.parameters.c[0])) > 1e-3
+    aware, found = fits(*problem(1, x[:, 1:]))
+    assert float(found.parameters.c[0]) == float(aware.parameters.c[0])
 
 
 def test_estimates_may_be_given_to_measured(x64):
-    pool, prior = shared_design([1.0]), Prior()
-    comparisons = verdicts(pool, [1.0])
-    estimate = identifiability.estimate_bias(comparisons, pool.design)
+    comparisons, design, prior = problem(1)
+    estimate = identifiability.estimate_bias(comparisons, design)
     changed = dataclasses.replace(estimate, c=estimate.c + 1)
-    found = estimators.measured(
-        comparisons, pool.design, prior, jax.tree.map(lambda leaf: leaf[None], changed)
-    )
+    found = measured(comparisons, design, prior, jax.tree.map(lambda leaf: leaf[None], changed))
     assert float(found.parameters.c[0]) == float(estimate.c) + 1
     with pytest.raises(ValueError, match="one estimate for each of 1 covariates"):
-        estimators.measured(comparisons, pool.design, prior, estimate)
-    single = jax.tree.map(lambda leaf: leaf.astype("float32"), comparisons)
-    design = Design.build(np.zeros((16, 1), "float32"), np.tile(np.arange(8), 2))
+        estimators.measured(comparisons, design, prior, estimate)
     with pytest.raises(ValueError, match="needs float64, got float32"):
-        estimators.measured(single, design, prior)
+        estimators.measured(*problem(1, dtype="float32"))

@@ -35,6 +35,7 @@ from jbt.tables import PaperNumber, Table, read_paper
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
@@ -144,13 +145,18 @@ def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
     return read_paper(file, sweep.name) if file.is_file() else []
 
 
+def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
+    """The table of some results, with the paper's numbers."""
+    table = Table(sweep.columns, settings, paper_of(sweep))
+    sweep.table(dataset, settings, table)
+    return table.frame()
+
+
 def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
     """Table and figure, from results.nc alone."""
     table_file, figure_file = folder / "table.csv", folder / "figure.png"
     with results.open_results(folder) as dataset:
-        filled = Table(sweep.columns, settings, paper_of(sweep))
-        sweep.table(dataset, settings, filled)
-        table = filled.frame()
+        table = table_of(sweep, dataset, settings)
         store.write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
         figure = sweep.figure(dataset, table, settings)
         store.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))

@@ -1,0 +1,271 @@
+"""Rows of tables: means, crossings and ratios, and the paper's numbers beside them."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from jbt import stats, study, tables
+from jbt.tables import PaperNumber, Table
+
+SETTINGS = SimpleNamespace(seed=3, k=5, lam=(0.2, 1.0), sd=1.2, factor=None)
+RNG = np.random.default_rng(0)
+
+
+def number(quantity="recall", printed="0.50", setting="", pools=10, seeds=None, role="reported"):
+    pairs = dict(part.split("=", 1) for part in setting.split())
+    return PaperNumber(quantity, pairs, printed, pools, seeds, role)
+
+
+def recalls(n=400):
+    return xr.DataArray(
+        RNG.normal(0.5, 0.1, (2, 3, n)),
+        dims=("condition", "budget", "pool"),
+        coords={"rule": ("condition", ["a", "b"]), "budget": [10, 20, 30], "other": 7},
+    )
+
+
+def test_means_take_their_columns_from_the_coordinates():
+    values = recalls()
+    t = Table(("rule", "budget", "judge"), SETTINGS)
+    t.means("recall", values, judge="llama")
+    table = t.frame()
+    assert list(table.columns) == ["rule", "budget", "judge", "quantity", *tables.NUMBERS] + [
+        "consistent"
+    ]
+    assert table.rule.tolist() == ["a"] * 3 + ["b"] * 3
+    assert table.budget.tolist() == [10, 20, 30] * 2
+    assert set(table.judge) == {"llama"}
+    mean, low, high = stats.mean_interval(values.values.reshape(6, -1), seed=3)
+    np.testing.assert_allclose(table.estimate, mean, rtol=1e-12)
+    np.testing.assert_allclose(table[["ci_low", "ci_high"]].T, [low, high], rtol=1e-12)
+    assert set(table.n_pools) == {400}
+    assert table[["paper", "replicate_low", "consistent"]].isna().all(axis=None)
+
+
+def test_pools_may_stand_anywhere_and_slabs_change_nothing(monkeypatch):
+    values = recalls()
+    one, two = (Table(("rule", "budget"), SETTINGS) for _ in range(2))
+    one.means("recall", values)
+    monkeypatch.setattr(tables, "AT_ONCE", 500)
+    two.means("recall", values.transpose("pool", "condition", "budget"))
+    np.testing.assert_allclose(
+        one.frame()[["estimate", "ci_low", "ci_high"]],
+        two.frame()[["estimate", "ci_low", "ci_high"]],
+        rtol=1e-12,
+    )
+
+
+def test_missing_results_are_left_out_and_counted():
+    values = recalls(50)
+    values[0, 0, :20] = np.nan
+    values[1, 1] = np.nan
+    t = Table(("rule", "budget"), SETTINGS)
+    t.means("recall", values)
+    table = t.frame()
+    assert table.n_pools.tolist() == [30, 50, 50, 50, 0, 50]
+    assert table.estimate[0] == pytest.approx(float(values[0, 0, 20:].mean()))
+    assert table.loc[4, ["estimate", "ci_low", "ci_high"]].isna().all()
+
+
+def test_acquisition_seeds_are_averaged_within_the_pool():
+    pool = RNG.normal(0, 0.1, 100)
+    values = xr.DataArray(0.5 + pool + RNG.normal(0, 1e-6, (4, 100)), dims=(tables.SEEDS, "pool"))
+    t = Table((), SETTINGS)
+    t.means("recall", values)
+    row = t.frame().iloc[0]
+    assert row.n_pools == 100
+    # The pool is the unit: the interval is that of 100 numbers, not of 400.
+    assert row.ci_high - row.ci_low == pytest.approx(4 * 0.1 / 10, rel=0.3)
+
+
+def test_a_number_of_the_paper_stands_beside_its_setting_alone():
+    row = {"rule": "a", "budget": 10, "lam": None, "lam_b": 0.1}
+    matches = {
+        "": True,
+        "rule=a budget=10": True,
+        "rule=b": False,
+        "budget=20": False,
+        "lam=": True,
+        "lam=1": False,
+        "lam_b=0.1": True,
+        "k=5": True,  # no column: a field of the settings
+        "k=4": False,
+        "settings.lam=0.2;1": True,
+        "settings.lam=0.2;1;5": False,
+        "settings.lam=1": False,
+        "factor=": True,
+        "rule=": False,
+        "budget=ten": False,
+    }
+    for setting, expected in matches.items():
+        assert number(setting=setting).stands_beside(row, SETTINGS) == expected, setting
+
+
+def test_replicates_are_studies_of_the_papers_size():
+    values = recalls(5000)
+    t = Table(("rule", "budget"), SETTINGS, [number(setting="rule=a budget=20", pools=25)])
+    t.means("recall", values)
+    table = t.frame()
+    assert table.paper.notna().sum() == 1
+    row = table[table.paper.notna()].iloc[0]
+    assert (row.rule, row.budget, row.paper) == ("a", 20, 0.5)
+    # 25 pools of standard deviation 0.1 give means of standard error 0.02; 4,000 of them place a
+    # percentile within about a tenth of it.
+    assert row.replicate_low == pytest.approx(row.estimate - 1.96 * 0.02, abs=0.003)
+    assert row.replicate_high == pytest.approx(row.estimate + 1.96 * 0.02, abs=0.003)
+    assert row.consistent == "yes"
+
+
+@pytest.mark.parametrize(
+    ("printed", "role", "verdict"),
+    [
+        ("0.5", "reported", "yes"),
+        ("0.60", "reported", "no"),
+        ("0.60", "calibrated", "calibrated"),
+        # Constant pools: no scatter, so the digits decide. 0.4960 prints as 0.50, not as 0.500.
+        ("0.50", "reported", "yes"),
+        ("0.500", "reported", "no"),
+        ("0.505", "derived", "no"),
+        ("0.50", "derived", "yes"),
+    ],
+)
+def test_consistent_as_far_as_the_number_is_printed(printed, role, verdict):
+    t = Table((), SETTINGS, [number(printed=printed, role=role)])
+    t.means("recall", xr.DataArray(np.full(50, 0.496), dims="pool"))
+    assert t.frame().consistent.tolist() == [verdict]
+
+
+def test_two_numbers_for_one_thing_both_stand():
+    t = Table((), SETTINGS, [number(printed="0.45"), number(printed="0.50", pools=40)])
+    t.means("recall", recalls()[0, 0].drop_vars(["rule", "budget", "other"]))
+    table = t.frame()
+    assert table.paper.tolist() == [0.45, 0.5]
+    assert table.estimate.nunique() == 1
+    width = table.replicate_high - table.replicate_low
+    assert width[1] < 0.7 * width[0]
+
+
+def test_seeds_of_the_paper_widen_or_narrow_the_replicates():
+    values = xr.DataArray(RNG.normal(0.5, 0.1, (4, 3000)), dims=(tables.SEEDS, "pool"))
+    width = []
+    for seeds in (1, 4, 100):
+        t = Table((), SETTINGS, [number(seeds=seeds)])
+        t.means("recall", values)
+        row = t.frame().iloc[0]
+        width.append(row.replicate_high - row.replicate_low)
+    # Nothing but the seeds scatters here: widths are as 1 to 1/2 to 1/10.
+    assert width[1] / width[0] == pytest.approx(0.5, abs=0.05)
+    assert width[2] / width[0] == pytest.approx(0.1, abs=0.05)
+
+
+def test_crossing_with_fresh_pools_and_with_the_same():
+    rho = np.linspace(0, 1, 11)
+    noise = RNG.normal(0, 0.5, 2000)  # shared by the grid: what the same pools have in common
+    benefit = xr.DataArray(
+        0.5 - rho[:, None] + noise + RNG.normal(0, 0.01, (11, 2000)),
+        dims=("rho", "pool"),
+        coords={"rho": rho},
+    )
+    t = Table(("factor", "rho"), SETTINGS, [number("crossing", "0.45", pools=30)])
+    t.crossing(benefit, factor="bias")
+    table = t.frame().set_index("quantity")
+    assert list(table.index) == ["crossing", "crossing_same_pools"]
+    assert table.factor.tolist() == ["bias"] * 2
+    assert table.rho.isna().all()
+    assert table.estimate.tolist() == pytest.approx([0.5] * 2, abs=4 * 0.5 / 2000**0.5)
+    width = table.replicate_high - table.replicate_low
+    assert width["crossing_same_pools"] == pytest.approx(4 * 0.5 / 30**0.5, rel=0.2)
+    assert width["crossing"] < 0.9 * width["crossing_same_pools"]
+    # Without a number of the paper nothing would differ, and there is one row.
+    t = Table(("rho",), SETTINGS)
+    t.crossing(benefit + 2)
+    assert t.frame().quantity.tolist() == ["crossing"]
+    assert math.isnan(t.frame().estimate[0])  # never down to 0 on the grid
+    t.crossing(benefit, runs=30)
+    assert t.frame().quantity.tolist() == ["crossing", "crossing", "crossing_same_pools"]
+    assert t.frame().replicate_low.notna().sum() == 2
+    assert t.frame().paper.isna().all()
+
+
+def test_ratio_of_means_over_the_same_pools():
+    below = RNG.uniform(1, 2, 500)
+    t = Table((), SETTINGS, [number("ratio", "3", pools=20)])
+    t.ratio("ratio", 3 * below, below)
+    row = t.frame().iloc[0]
+    assert (row.estimate, row.ci_low, row.ci_high) == pytest.approx((3, 3, 3))
+    assert (row.replicate_low, row.replicate_high) == pytest.approx((3, 3))
+    assert row.n_pools == 500
+
+
+def test_refused():
+    t = Table(("rule",), SETTINGS, [number("limit")])
+    with pytest.raises(ValueError, match="no columns budget in this table"):
+        t.add("recall", 0.5, budget=3)
+    with pytest.raises(ValueError, match="limit has a number of the paper, but no replicates"):
+        t.add("limit", 0.5)
+
+
+HEADER = "sweep,quantity,setting,paper,pools,seeds,source,role\n"
+
+
+def test_the_papers_numbers_are_read_with_what_holds_for_all(tmp_path):
+    file = tmp_path / "paper.csv"
+    file.write_text(
+        HEADER
+        + "mine,,k=5 lam=0.2;1,,,,,\n"
+        + 'mine,recall,rule=a,0.50,10,8,"Table 5, left",reported\n'
+        + "other,recall,,0.1,3,,Table 1,reported\n"
+        + "mine,share,,-1.25,3,,Table 1,derived\n"
+    )
+    one, two = tables.read_paper(file, "mine")
+    assert one == PaperNumber(
+        "recall", {"k": "5", "lam": "0.2;1", "rule": "a"}, "0.50", 10, 8, "reported"
+    )
+    assert (one.value, one.rounding) == (0.5, pytest.approx(0.005))
+    assert (two.value, two.rounding, two.seeds) == (-1.25, pytest.approx(0.01), None)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("mine,recall,rule,0.5,10,,T,reported", "line 2"),
+        ("mine,recall,,half,10,,T,reported", "half"),
+        ("mine,recall,,0.5,,,T,reported", "line 2"),
+        ("mine,recall,,0.5,10,,T,guessed", "role must be one of reported, calibrated, derived"),
+        ("mine,recall,,nan,10,,T,reported", "paper must be a number, got 'nan'"),
+    ],
+)
+def test_a_damaged_row_is_named(tmp_path, row, message):
+    file = tmp_path / "paper.csv"
+    file.write_text(HEADER + row + "\n")
+    with pytest.raises(ValueError, match=message):
+        tables.read_paper(file, "mine")
+
+
+def test_the_file_of_the_sweeps_is_well_formed():
+    from sweeps import acquisition, crossing, crossing_factors, paired, prior_sensitivity
+    from sweeps import stochastic_judge
+
+    every = 0
+    for module in (
+        acquisition,
+        crossing,
+        crossing_factors,
+        paired,
+        prior_sensitivity,
+        stochastic_judge,
+    ):
+        numbers = study.paper_of(module.SWEEP)
+        every += len(numbers)
+        fields = {f.name for f in dataclasses.fields(module.Settings)}
+        for n in numbers:
+            for name in n.setting:
+                if not name.startswith(tables.SETTINGS):
+                    assert name in (*module.SWEEP.columns, *fields), (n, name)
+                else:
+                    assert name.removeprefix(tables.SETTINGS) in fields, (n, name)
+    assert every > 70

@@ -34,7 +34,7 @@ def new_figure(
 
 
 def line(
-    ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1, **style: Any
+    ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1.0, **style: Any
 ) -> Axes:
     """Estimates of a table's rows against one of its columns, 95 % intervals as a band.
 

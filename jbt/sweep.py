@@ -135,10 +135,10 @@ def check_listed(name: str, values: Sequence[str], known: Sequence[str]) -> None
 
 def check_increasing(
     name: str,
-    values: Sequence[float],
+    values: Sequence[float] | Sequence[int],
     *,
-    least: float = -math.inf,
-    most: float = math.inf,
+    least: float | int = -math.inf,
+    most: float | int = math.inf,
     length: int = 1,
     needed: float | None = None,
 ) -> None:

@@ -143,3 +143,54 @@ def test_power_of_small_studies():
     assert np.isnan(stats.small_study_power(five[:, :49], size=10, seed=0)).all()
     with pytest.raises(ValueError, match="at most 12"):
         stats.small_study_power(five, size=13, seed=0)
+
+
+def test_p_of_small_studies_is_what_power_counts():
+    rng = np.random.default_rng(5)
+    delta = rng.normal([[0.1], [0.0]], 0.1, (2, 400))
+    p = stats.small_study_p(delta, size=10, seed=0, replace=False)
+    assert p.shape == (1000, 2)
+    assert p.min() >= 2 / 2**10
+    power = stats.small_study_power(delta, size=10, seed=0)
+    np.testing.assert_allclose(power, (p < 0.05).mean(0))
+    assert power[0] > 0.5 > power[1]
+    # With replacement a study may be as large as what it is drawn from.
+    assert np.isfinite(stats.small_study_p(delta[:, :8], size=8, seed=0)).all()
+
+
+def test_blocks_of_pools_scatter_as_pools_do(monkeypatch):
+    values = np.random.default_rng(6).normal(1, 2, (2, 3000))
+    values[0, ::7] = np.nan
+    whole = stats.bootstrap_means(values, seed=0)
+    monkeypatch.setattr(stats, "MOST_BLOCKS", 1000)
+    blocks = stats.bootstrap_means(values, seed=0)
+    assert blocks.shape == whole.shape
+    # Standard errors of 2,000 resamples: of a mean 1/45 of its spread, of a spread 1/63.
+    spread = whole.std(0)
+    np.testing.assert_allclose(blocks.mean(0), np.nanmean(values, 1), atol=4 * spread.max() / 45)
+    np.testing.assert_allclose(blocks.std(0) / spread, 1, atol=0.1)
+
+
+def test_studies_have_fresh_pools_at_every_point_or_the_same():
+    values = np.tile(np.random.default_rng(7).normal(size=500), (3, 1))
+    same = stats.study_means(values, seed=0, size=20, same_pools=True)
+    fresh = stats.study_means(values, seed=0, size=20)
+    assert same.shape == fresh.shape == (stats.REPLICATES, 3)
+    np.testing.assert_array_equal(same[:, 0], same[:, 2])
+    assert abs(np.corrcoef(fresh.T)[0, 1]) < 4 / stats.REPLICATES**0.5
+
+
+def test_means_over_seeds_scatter_as_those_of_another_number_of_seeds():
+    rng = np.random.default_rng(8)
+    between, within = 0.3, 0.6
+    pools = 20_000
+    values = 1 + between * rng.normal(size=pools) + within * rng.normal(size=(4, pools))
+    for seeds in (1, 2, 8, 100):
+        like = stats.with_seeds(values, seeds)
+        assert like.mean() == pytest.approx(values.mean(), rel=1e-12)
+        expected = between**2 + within**2 / seeds
+        assert like.var() == pytest.approx(expected, rel=0.05)  # 4 standard errors: 0.04
+    for unchanged in (stats.with_seeds(values, None), stats.with_seeds(values, 4)):
+        np.testing.assert_array_equal(unchanged, values.mean(0))
+    np.testing.assert_array_equal(stats.with_seeds(values[:1], 8), values[0])
+    np.testing.assert_array_equal(stats.with_seeds(np.ones((4, 9)), 8), np.ones(9))

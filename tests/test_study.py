@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from jbt import simulate, store, study
+from jbt import provenance, results, simulate, store, study
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +88,8 @@ def test_files_and_provenance(finished):
         assert str(ds.attrs[name])
     table = pd.read_csv(folder / "table.csv")
     assert list(table.columns) == [
-        *("covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper")
+        *("covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper"),
+        *("replicate_low", "replicate_high", "consistent"),
     ]
     counts = table.groupby("quantity").size().to_dict()
     assert counts == {
@@ -111,7 +112,7 @@ def test_table_as_json(finished, tmp_path):
 
 
 def test_again_reprints_without_running(finished, capsys, monkeypatch):
-    monkeypatch.setattr(study, "simulate_chunks", None)
+    monkeypatch.setattr(study, "Simulation", None)
     before = (finished / "crossing" / "results.nc").stat().st_mtime_ns
     assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
     assert "crossing_limit" in capsys.readouterr().out
@@ -119,7 +120,7 @@ def test_again_reprints_without_running(finished, capsys, monkeypatch):
 
 
 def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
-    monkeypatch.setattr(study, "simulate_chunks", None)
+    monkeypatch.setattr(study, "Simulation", None)
     folder = finished / "crossing"
     table = (folder / "table.csv").read_bytes()
     (folder / "table.csv").unlink()
@@ -154,11 +155,13 @@ def test_continuing_with_another_chunk_and_overwriting(tmp_path):
     group = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
-    store.claim(folder, study.configuration_of(settings), overwrite=False)
+    configuration = provenance.configuration_of(settings)
+    code = provenance.code_of(crossing.SWEEP)
+    store.claim(folder, configuration, code, overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
     out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
-    store.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
+    results.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
     reference = tmp_path / "reference"

@@ -33,9 +33,8 @@ def test_means_take_their_columns_from_the_coordinates():
     t = Table(("rule", "budget", "judge"), SETTINGS)
     t.means("recall", values, judge="llama")
     table = t.frame()
-    assert list(table.columns) == ["rule", "budget", "judge", "quantity", *tables.NUMBERS] + [
-        "consistent"
-    ]
+    names = ["rule", "budget", "judge", "quantity", *tables.NUMBERS, "consistent"]
+    assert list(table.columns) == names
     assert table.rule.tolist() == ["a"] * 3 + ["b"] * 3
     assert table.budget.tolist() == [10, 20, 30] * 2
     assert set(table.judge) == {"llama"}
@@ -247,8 +246,14 @@ def test_a_damaged_row_is_named(tmp_path, row, message):
 
 
 def test_the_file_of_the_sweeps_is_well_formed():
-    from sweeps import acquisition, crossing, crossing_factors, paired, prior_sensitivity
-    from sweeps import stochastic_judge
+    from sweeps import (
+        acquisition,
+        crossing,
+        crossing_factors,
+        paired,
+        prior_sensitivity,
+        stochastic_judge,
+    )
 
     every = 0
     for module in (

@@ -33,6 +33,21 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
+def band(
+    ax: Axes, x: Any, mean: Any, low: Any, high: Any, *, colour: str, label: str, **style: Any
+) -> Axes:
+    """A line [points] with its 95 % interval as a band.
+
+    Args:
+      colour: a name in `COLOURS`, or any colour of Matplotlib.
+      style: of the line.
+    """
+    colour = COLOURS.get(colour, colour)
+    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.plot(x, mean, color=colour, label=label, **style)
+    return ax
+
+
 def line(
     ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1.0, **style: Any
 ) -> Axes:
@@ -41,15 +56,11 @@ def line(
     Args:
       rows: of a sweep's table, [rows].
       x: column along the x axis.
-      colour: a name in `COLOURS`, or any colour of Matplotlib.
       scale: factor on the estimates.
-      style: of the line.
+      colour, style: as in `band`.
     """
-    mean, low, high = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
-    colour = COLOURS.get(colour, colour)
-    ax.fill_between(rows[x].astype(float), low, high, color=colour, alpha=0.25, linewidth=0)
-    ax.plot(rows[x].astype(float), mean, color=colour, label=label, **style)
-    return ax
+    numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
+    return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
 
 
 def points(
@@ -60,7 +71,7 @@ def points(
     Args:
       rows: of a sweep's table, [rows].
       at: [rows] where along the other axis.
-      colour: as in `line`.
+      colour: as in `band`.
       horizontal: estimates along the x axis.
       style: of the points.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -85,6 +86,17 @@ def gaussian(
     x = jnp.where(mask[:, None], x, 0)
     quality = jnp.where(mask, jnp.asarray(sd, dtype) * z, 0)
     return Pool(quality, Design(x, None, mask, n_items))
+
+
+POOLS: dict[str, Callable[..., Pool]] = {"gaussian": gaussian}
+"""Kinds of pool that a sweep can be run on: functions (key, n_items, *, sd, rho, covariate) -> Pool
+as `gaussian` is one, the same qualities from the same key. A sweep's `--pool` names one of them."""
+
+
+def check_kind(pool: str) -> None:
+    """Raise `ValueError` unless `pool` is a kind in `POOLS`."""
+    if pool not in POOLS:
+        raise ValueError(f"unknown pool {pool!r}: one of {', '.join(POOLS)}")
 
 
 def _median_split(latent: Float[Array, "N D"], mask: Bool[Array, " N"]) -> Float[Array, "N D"]:

@@ -25,7 +25,7 @@ SIMULATES = (PACKAGE / "simulate.py", PACKAGE / "runtime.py")
 """Code that every simulation goes through, whatever its sweep imports."""
 REPORTS = tuple(
     PACKAGE / f"{name}.py"
-    for name in ("sweep", "provenance", "results", "store", "tables", "study", "plots")
+    for name in ("sweep", "provenance", "results", "store", "paper", "tables", "study", "plots")
 )
 """Code that saves and shows numbers, and cannot change them."""
 

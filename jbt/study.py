@@ -29,9 +29,10 @@ from zipfile import BadZipFile
 import jax
 
 from jbt import provenance, results, runtime, store
+from jbt.paper import PaperNumber, read_paper
 from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
 from jbt.sweep import PRESETS, Group, S, Sweep
-from jbt.tables import PaperNumber, Table, read_paper
+from jbt.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd

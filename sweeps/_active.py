@@ -50,6 +50,8 @@ COLUMNS = (
 class Settings(sweep.Settings):
     pools: int = 1000
     """Pools simulated at every condition (count)."""
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
     rule: tuple[str, ...] = tuple(RULES)
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
@@ -90,7 +92,7 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
     """Run one rule on one pool; the condition holds the case and the acquisition seed."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.gaussian(
+        pool = pools.POOLS[s.pool](
             stream(key, "pool"), s.n_items, sd=s.sd, rho=jnp.zeros(()), covariate="binary"
         )
         judge = judges.of_condition(condition)
@@ -168,6 +170,7 @@ def group(
 
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
     for name in ("sd", "lam", "lam_b", "discrimination"):
         value = getattr(s, name, None)
         if value is not None:

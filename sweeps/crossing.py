@@ -30,6 +30,8 @@ BINARY_GRID = CONTINUOUS_GRID[:16]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(sweep.Settings):
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
     pool, else 0; its population correlation with quality cannot exceed 0.798."""
@@ -63,15 +65,13 @@ PRESETS = {
 
 def check_scenario(s: Settings) -> None:
     """Raise `ValueError` for a scenario that makes no sense."""
+    pools.check_kind(s.pool)
     for name in ("sd", "lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
-    for name in ("bias", "position"):
-        if not np.isfinite(getattr(s, name)):
-            raise ValueError(f"{name} must be finite, got {getattr(s, name)}")
+    sweep.check_finite(s, "bias", "position")
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    if not 1 <= s.k < s.n_items:
-        raise ValueError(f"k must lie in 1..{s.n_items - 1}, got {s.k}")
+    sweep.check_top(s.k, s.n_items)
 
 
 def grid(s: Settings) -> tuple[float, ...]:
@@ -89,14 +89,14 @@ def grid(s: Settings) -> tuple[float, ...]:
     return rho
 
 
-def full_matrix(n_items: int, covariate: pools.CovariateKind) -> Experiment:
+def full_matrix(n_items: int, covariate: pools.CovariateKind, kind: str) -> Experiment:
     """Experiment: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
     Its condition holds rho, sd, bias, position, discrimination, lam, lam_b and k, all traced.
     """
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.gaussian(
+        pool = pools.POOLS[kind](
             stream(key, "pool"),
             n_items,
             sd=condition["sd"],
@@ -134,7 +134,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     return [
         sweep.Group(
             "crossing",
-            full_matrix(s.n_items, s.covariate),
+            full_matrix(s.n_items, s.covariate, s.pool),
             conditions(s, rho),
             {"rho": rho},
             s.n_items,
@@ -151,7 +151,9 @@ def ratio(s: Settings) -> float:
 
 
 def crossing_limit(s: Settings) -> float:
-    """The noise-free crossing of the scenario; NaN where there is none."""
+    """The noise-free crossing of the scenario; NaN where there is none, or none is known."""
+    if s.pool != "gaussian":
+        return float("nan")
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
 
@@ -171,9 +173,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, ax = plots.new_figure()
     rows = table[table.quantity == "benefit"]
     ax.axhline(0, color="black", linewidth=0.8)
-    fine = np.linspace(rows.rho.min(), rows.rho.max(), 60)
-    limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
-    ax.plot(fine, limit, "--", color="black", label=r"noise-free limit, $N \to \infty$")
+    if s.pool == "gaussian":
+        fine = np.linspace(rows.rho.min(), rows.rho.max(), 60)
+        limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
+        ax.plot(fine, limit, "--", color="black", label=r"noise-free limit, $N \to \infty$")
     label = f"simulated, N = {s.n_items}, {s.pools:,} pools (95 % interval)"
     plots.line(ax, rows, "rho", colour="blue", label=label)
     plots.crossing(ax, table, colour="vermilion")

@@ -30,6 +30,8 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(sweep.Settings):
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -92,7 +94,7 @@ def cells(s: Settings) -> list[Cell]:
     """
     out = []
     for covariate in s.covariate:
-        base = crossing.Settings(covariate=covariate, pools=s.pools)
+        base = crossing.Settings(pool=s.pool, covariate=covariate, pools=s.pools)
         out.append(Cell(covariate, "baseline", float("nan"), base))
         for factor in FACTORS:
             for value in getattr(s, factor):
@@ -104,7 +106,7 @@ def cells(s: Settings) -> list[Cell]:
         for bias in s.collapse_bias:
             for sd in s.collapse_sd:
                 scenario = crossing.Settings(
-                    n_items=n, k=max(1, n // 6), bias=bias, sd=sd, pools=n_pools
+                    pool=s.pool, n_items=n, k=max(1, n // 6), bias=bias, sd=sd, pools=n_pools
                 )
                 name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
                 out.append(Cell("continuous", name, crossing.ratio(scenario), scenario))
@@ -138,7 +140,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         out.append(
             sweep.Group(
                 f"{covariate}-{n_items}",
-                crossing.full_matrix(n_items, covariate),
+                crossing.full_matrix(n_items, covariate, s.pool),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,

@@ -1,0 +1,102 @@
+"""The numbers of the paper that a sweep stands beside, read from its file of them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+SETTINGS = "settings."
+"""Before a name in paper.csv that is to be looked up in the settings, though it is a column too."""
+ROLES = ("reported", "calibrated", "derived")
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperNumber:
+    """A number of the paper, and the setting and the size of the study it comes from."""
+
+    quantity: str
+    setting: dict[str, str]
+    """Name of a column, or of a field of the settings -> its value."""
+    printed: str
+    """As the paper prints it."""
+    pools: int
+    """Pools (runs, oracles) behind it, count."""
+    seeds: int | None
+    """Acquisition seeds a pool, count; None where there are none."""
+    role: str
+    """reported, derived from what is reported, or calibrated: an input of ours."""
+
+    @property
+    def value(self) -> float:
+        return float(self.printed)
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last digit printed; a whole one of a number derived from others."""
+        unit = 10.0 ** -len(self.printed.partition(".")[2])
+        return unit if self.role == "derived" else unit / 2
+
+    def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
+        """Whether a row of a run with these settings is of this number's setting."""
+        for name, wanted in self.setting.items():
+            field = name.removeprefix(SETTINGS)
+            there = row[name] if name in row else getattr(settings, field)
+            if not _same(there, wanted):
+                return False
+        return True
+
+
+def _same(there: Any, wanted: str) -> bool:
+    if there is None or (isinstance(there, float) and math.isnan(there)):
+        return wanted == ""
+    if isinstance(there, tuple | list):
+        parts = wanted.split(";")
+        return len(there) == len(parts) and all(map(_same, there, parts))
+    if isinstance(there, str):
+        return there == wanted
+    try:
+        return math.isclose(there, float(wanted), rel_tol=1e-6)
+    except ValueError:
+        return False
+
+
+def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
+    """The paper's numbers beside one sweep.
+
+    A file of columns sweep, quantity, setting, paper, pools, seeds, source, role. `setting` is a
+    list of name=value, separated by spaces, values of a list by semicolons; a row without a
+    quantity gives what holds for all numbers of its sweep.
+
+    Raises:
+      ValueError: naming file and line, for a row that is none of these.
+    """
+    common: dict[str, str] = {}
+    numbers = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for line, row in enumerate(csv.DictReader(file), start=2):
+            if row["sweep"] != sweep:
+                continue
+            try:
+                setting = dict(part.split("=", 1) for part in row["setting"].split())
+                if row["quantity"]:
+                    numbers.append(_number(row, setting))
+                else:
+                    common = setting
+            except ValueError as error:
+                raise ValueError(f"{path}, line {line}: {error}") from None
+    return [dataclasses.replace(n, setting={**common, **n.setting}) for n in numbers]
+
+
+def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
+    if row["role"] not in ROLES:
+        raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
+    seeds = int(row["seeds"]) if row["seeds"] else None
+    number = PaperNumber(
+        row["quantity"], setting, row["paper"], int(row["pools"]), seeds, row["role"]
+    )
+    if not math.isfinite(number.value):
+        raise ValueError(f"paper must be a number, got {row['paper']!r}")
+    return number

@@ -43,8 +43,9 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
     folder = cache or os.environ.get("JBT_CACHE")
     if folder:
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        # The default keeps only programs that took a second to compile.
+        # The defaults keep only programs that took a second to compile, and large ones.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _one_blas_thread() -> None:

@@ -123,6 +123,27 @@ def mean_interval(
     return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 
+def share_interval(
+    values: np.ndarray, *, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Share of ones among zeros and ones, over the last axis (pools), with its exact interval
+    (Clopper & Pearson 1934): share, low, high. NaN is left out; without any other number all three
+    are NaN. The bootstrap has no interval for a share of 0 or 1."""
+    from scipy.stats import binomtest
+
+    def of_row(row: np.ndarray) -> tuple[float, float, float]:
+        known = row[np.isfinite(row)]
+        if not len(known):
+            return (np.nan,) * 3
+        test = binomtest(int(known.sum()), len(known))
+        low, high = test.proportion_ci(level, method="exact")
+        return test.statistic, low, high
+
+    rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
+    share, low, high = rows.T.reshape(3, *values.shape[:-1])
+    return share, low, high
+
+
 def paired_permutation(
     differences: np.ndarray, *, seed: int, resamples: int = PERMUTATIONS
 ) -> np.ndarray:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,9 @@ SEEDS = "acquisition_seed"
 AT_ONCE = 8_000_000
 """Numbers resampled together, so that memory does not grow with the number of pools."""
 
+
+Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""[rows, P] -> estimate, low, high [rows]."""
 
 Studies = Callable[[int, int | None], np.ndarray]
 """(pools, acquisition seeds a pool) -> [R] what studies of that size find."""
@@ -133,12 +137,21 @@ class Table:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
           setting: values of columns that are no coordinates, or instead of them.
         """
+        self._rows_with(partial(stats.mean_interval, seed=self.seed), quantity, values, setting)
+
+    def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
+        """As `means`, of zeros and ones: with exact intervals, also where all pools are alike."""
+        self._rows_with(stats.share_interval, quantity, values, setting)
+
+    def _rows_with(
+        self, interval_of: Interval, quantity: str, values: xr.DataArray, setting: dict[str, Any]
+    ) -> None:
         for rows in _slabs(rows_of(values, self.columns)):
             pools = np.stack([np.atleast_2d(each).mean(0) for _, each in rows])
             known = np.isfinite(pools).sum(-1)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
-                numbers = np.stack(stats.mean_interval(pools, seed=self.seed), axis=-1)
+                numbers = np.stack(interval_of(pools), axis=-1)
             for (row, each), (mean, *interval), n in zip(rows, numbers, known, strict=True):
                 self.add(
                     quantity,

@@ -239,7 +239,10 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     ):
         add(name, part[name])
     add("nullity", part["n_columns"] - part["rank"])
-    add("mle_exists", (part["mle"] == Status.CONVERGED).astype(float))
+    exists = (part["mle"] == Status.CONVERGED).astype(float)
+    t.shares("mle_exists", exists, **size)
+    if len(s.judge) > 1:
+        t.means("mle_exists", exists.mean("condition"), judge="all", **size)
 
     c = part["c_map"]
     only = {"design": ["paired"]}  # a prior-free estimate exists there alone
@@ -258,7 +261,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
         # How many times less the paired estimate moves with the prior.
         unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
         t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
-    t.means("pools_with_an_extreme_item", part["extreme_item"], **size)
+    t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:

@@ -237,9 +237,9 @@ def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
         where = common(s, "paired")
         for name in ("c_interval_width", "c_interval_width_wald", "c_interval_width_planned"):
             t.means(name, part[name], **where)
-        t.means("c_interval_coverage", part["covered"].where(exists), **where)
+        t.shares("c_interval_coverage", part["covered"].where(exists), **where)
         t.means("curvature", part["curvature"], **where)
-        t.means("mle_exists", exists.astype(float), **where)
+        t.shares("mle_exists", exists.astype(float), **where)
         width = part["c_interval_width"]
         sure = width.where(exists.mean("pool") >= SURE).values
         at, *interval = needed(np.array(s.n_twice), sure, 2 * s.half_width, s.seed)

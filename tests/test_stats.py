@@ -194,3 +194,17 @@ def test_means_over_seeds_scatter_as_those_of_another_number_of_seeds():
         np.testing.assert_array_equal(unchanged, values.mean(0))
     np.testing.assert_array_equal(stats.with_seeds(values[:1], 8), values[0])
     np.testing.assert_array_equal(stats.with_seeds(np.ones((4, 9)), 8), np.ones(9))
+
+
+def test_exact_intervals_of_shares():
+    values = np.array([[0.0] * 60, [1.0] * 60, [1.0] * 15 + [0.0] * 45])
+    share, low, high = stats.share_interval(values)
+    np.testing.assert_allclose(share, [0, 1, 0.25])
+    # Closed forms at 0 and n: 1 - (alpha / 2)^(1 / n) = 0.0596 at n = 60.
+    np.testing.assert_allclose([high[0], 1 - low[1]], 1 - 0.025 ** (1 / 60))
+    assert (low[0], high[1]) == (0, 1)
+    assert low[2] < 0.25 < high[2]
+    values[2, 20:] = np.nan
+    share, low, high = stats.share_interval(values[2:])
+    assert share[0] == 0.75
+    assert np.isnan(stats.share_interval(np.full((1, 4), np.nan))).all()

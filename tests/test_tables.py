@@ -183,3 +183,17 @@ def test_refused():
         t.add("recall", 0.5, budget=3)
     with pytest.raises(ValueError, match="limit has a number of the paper, but no replicates"):
         t.add("limit", 0.5)
+
+
+def test_shares_have_an_interval_where_all_pools_are_alike():
+    values = xr.DataArray(
+        np.ones((2, 60)), dims=("condition", "pool"), coords={"rule": ("condition", ["a", "b"])}
+    )
+    values[1, 10:] = np.nan
+    t = Table(("rule",), SETTINGS)
+    t.shares("mle_exists", values)
+    table = t.frame()
+    assert table.estimate.tolist() == [1, 1]
+    assert table.n_pools.tolist() == [60, 10]
+    assert table.ci_high.tolist() == [1, 1]
+    assert table.ci_low.to_numpy() == pytest.approx([0.025 ** (1 / 60), 0.025 ** (1 / 10)])

@@ -66,7 +66,7 @@ class Group:
     experiment: Experiment
     conditions: Mapping[str, np.ndarray]
     """Traced numbers of each condition, name -> [C]."""
-    labels: Mapping[str, Sequence[Any]]
+    labels: Mapping[str, Sequence[Any] | np.ndarray]
     """Coordinates of each condition in results.nc, name -> [C]."""
     n_items: int
     """Items of a pool, from which the default chunk is chosen."""

@@ -1,15 +1,19 @@
 """What the documents show runs, and what they point at is there."""
 
+import dataclasses
+import importlib
 import os
 import re
 import tomllib
 from pathlib import Path
 
+import jax
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from jbt import cli
+from jbt import cli, pools, provenance, study
+from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -26,8 +30,8 @@ def examples(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def run_example(page):
-    (example,) = examples(ROOT / page)
+def run_example(page, which=0):
+    example = examples(ROOT / page)[which]
     names: dict = {}
     exec(compile(example, page, "exec"), names)
     return names
@@ -93,9 +97,50 @@ def test_the_example_of_a_rule_of_your_own():
     assert (trace.status == 0).all()
 
 
-def test_every_page_with_an_example_is_run_above():
-    run = set(re.findall(r"run_example\(\"(.*?)\"\)", Path(__file__).read_text()))
-    assert {name(page) for page in PAGES if examples(page)} == run
+EXTENDING = ROOT / "docs" / "extending.md"
+
+
+@pytest.mark.documents
+def test_the_example_of_an_experiment(tmp_path, monkeypatch):
+    experiment, *_ = examples(EXTENDING)
+    assert len(experiment.splitlines()) <= 100
+    (paper,) = re.findall(r"^```text\n(sweep,.*?)^```", EXTENDING.read_text(), re.DOTALL | re.M)
+    (tmp_path / "sharpness.py").write_text(experiment)
+    (tmp_path / "paper.csv").write_text(paper)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sharpness = importlib.import_module("sharpness")
+    settings = dataclasses.replace(sharpness.PRESETS["smoke"], out=tmp_path)
+    table = study.run(sharpness.SWEEP, settings)
+    assert table.consistent.dropna().tolist() == ["yes"]
+    assert table[table.quantity == "crossing"].estimate.notna().all()
+    assert "sharpness.py" in provenance.code_of(sharpness.SWEEP)
+
+
+@pytest.mark.documents
+def test_the_example_of_a_rule_in_the_registry():
+    assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
+    names = run_example("docs/extending.md", 1)
+    assert "widest" in names["RULES"]
+
+
+@pytest.mark.documents
+def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
+    assert len(examples(EXTENDING)[2].split("\n\n\n", 1)[1].splitlines()) <= 15
+    monkeypatch.setattr(pools, "POOLS", dict(pools.POOLS))
+    laplace = run_example("docs/extending.md", 2)["laplace"]
+    pool = laplace(jax.random.key(0), 20_000, sd=2.0, rho=0.3)
+    # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
+    assert float(pool.quality.std()) == pytest.approx(2.0, rel=4 * 0.008)
+    s = crossing.Settings(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path)
+    table = study.run(crossing.SWEEP, s)
+    assert table.paper.isna().all()  # the paper's are not of such pools
+    assert table[table.quantity == "crossing_limit"].estimate.isna().all()
+
+
+def test_every_example_is_run_above():
+    run = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
+    run += ["docs/extending.md"]  # its first is a file of its own
+    assert sorted(name(page) for page in PAGES for _ in examples(page)) == sorted(run)
 
 
 def anchors(page):

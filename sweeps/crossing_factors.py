@@ -207,7 +207,7 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
         mine = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
         y = [keys.index(key) for key in zip(mine.factor, mine.value.fillna(-1), strict=True)]
         y = np.array(y) + (0.18 if j else -0.18)
-        label = f"{kind}, studies of {s.runs} runs (95 %)"
+        label = f"{kind}, studies of {s.runs} fresh pools a point (95 %)"
         # An open end is one where studies of this size need not cross on the grid.
         rho = rho_of(s, kind)
         low, high = mine.replicate_low.fillna(rho[0]), mine.replicate_high.fillna(rho[-1])

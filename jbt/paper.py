@@ -39,6 +39,15 @@ class PaperNumber:
         unit = 10.0 ** -len(self.printed.partition(".")[2])
         return unit if self.role == "derived" else unit / 2
 
+    def verdict(self, low: float, high: float) -> str | None:
+        """Whether the number, as far as it is printed, lies within low..high; None where no study
+        finds anything. See `jbt.tables`."""
+        if self.role == "calibrated":
+            return "calibrated"
+        if math.isnan(low) or math.isnan(high):
+            return None
+        return "yes" if low - self.rounding <= self.value <= high + self.rounding else "no"
+
     def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
         """Whether a row of a run with these settings is of this number's setting."""
         for name, wanted in self.setting.items():

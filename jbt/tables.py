@@ -105,29 +105,31 @@ class Table:
         Raises:
           ValueError: a setting that is no column, a number of the paper without `studies`.
         """
-        if unknown := setting.keys() - set(self.columns):
-            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
-        leading = {name: _plain(setting.get(name)) for name in self.columns}
+        leading = self._leading(setting)
         own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
         row = {**leading, "quantity": quantity, **own}
         numbers = self._numbers(beside or quantity, leading)
         for number in numbers:
             if studies is None:
                 raise ValueError(f"{quantity} has a number of the paper, but no replicates")
-            low, high = stats.percentiles(studies(number.pools, number.seeds))
-            within = low - number.rounding <= number.value <= high + number.rounding
-            verdict = "calibrated" if number.role == "calibrated" else "yes" if within else "no"
+            low, high = _range(studies(number.pools, number.seeds))
             replicates = {"replicate_low": _finite(low), "replicate_high": _finite(high)}
-            self._rows.append({**row, "paper": number.value, **replicates, "consistent": verdict})
+            verdict = {"paper": number.value, "consistent": number.verdict(low, high)}
+            self._rows.append({**row, **replicates, **verdict})
         if not numbers:
             if runs is not None and studies is not None:
-                low, high = stats.percentiles(studies(runs, None))
+                low, high = _range(studies(runs, None))
                 row |= {"replicate_low": _finite(low), "replicate_high": _finite(high)}
             self._rows.append(row)
 
-    def _numbers(self, quantity: str, row: dict[str, Any]) -> list[PaperNumber]:
+    def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
+        if unknown := setting.keys() - set(self.columns):
+            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
+        return {name: _plain(setting.get(name)) for name in self.columns}
+
+    def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
         mine = [n for n in self._paper if n.quantity == quantity]
-        return [n for n in mine if n.stands_beside(row, self.settings)]
+        return [n for n in mine if n.stands_beside(leading, self.settings)]
 
     def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
@@ -216,7 +218,7 @@ class Table:
                 found = stats.study_means(values, seed=self.seed, size=size, same_pools=same)
                 return stats.first_crossing(x, found)
 
-            if same and runs is None and not self._numbers("crossing", {**_empty(self), **row}):
+            if same and runs is None and not self._numbers("crossing", self._leading(row)):
                 continue  # nothing would differ
             self.add(
                 quantity,
@@ -285,8 +287,10 @@ def _scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:
     return {name: _plain(value) for name, value in named.items()}
 
 
-def _empty(table: Table) -> dict[str, Any]:
-    return dict.fromkeys(table.columns)
+def _range(found: np.ndarray) -> tuple[float, float]:
+    """Where 95 % of the studies fall that find a number at all."""
+    known = found[~np.isnan(found)]
+    return stats.percentiles(known) if len(known) else (math.nan, math.nan)
 
 
 def _plain(value: Any) -> Any:

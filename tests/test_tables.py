@@ -197,3 +197,14 @@ def test_shares_have_an_interval_where_all_pools_are_alike():
     assert table.n_pools.tolist() == [60, 10]
     assert table.ci_high.tolist() == [1, 1]
     assert table.ci_low.to_numpy() == pytest.approx([0.025 ** (1 / 60), 0.025 ** (1 / 10)])
+
+
+def test_studies_that_find_nothing_are_left_out():
+    values = np.full(40, np.nan)
+    values[0] = 0.5
+    for known, verdict in ((values, "yes"), (np.full(40, np.nan), None)):
+        t = Table((), SETTINGS, [number(pools=3)])
+        t.means("recall", xr.DataArray(known, dims="pool"))
+        row = t.frame().iloc[0]
+        assert row.consistent == verdict
+        assert np.isnan(row.replicate_low) == (verdict is None)

@@ -80,7 +80,9 @@ def count(pools: int, dtype: str) -> dict[str, int]:
     found = {status.name.lower(): 0 for status in Status}
     found |= {"unflagged": 0, "steps": 0}
     condition = {"log_lam": np.array([3.0])}
-    for _, out in simulate.simulate_chunks(experiment, condition, np.arange(pools), dtype=dtype):
+    for _, out in simulate.Simulation(
+        experiment, condition, np.arange(pools), dtype=dtype
+    ).chunks():
         for status in Status:
             found[status.name.lower()] += int((out["status"] == status).sum())
         usable = out["status"] == Status.CONVERGED

@@ -46,8 +46,11 @@ def stream(key: Key[Array, ""], name: str) -> Key[Array, ""]:
 
 
 class Simulation:
-    """An experiment ready to be run for some pools and conditions: compiled when first run, for one
-    padded shape, so that numbers do not depend on the chunk size beyond rounding."""
+    """An experiment ready to be run for some pools and conditions, a chunk of pools at a time.
+
+    Compiled when first run, for one padded shape: numbers depend neither on the chunk size, beyond
+    rounding, nor on the order of the ids.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,21 @@ class Simulation:
         chunk: int | None = None,
         devices: int | None = None,
     ) -> None:
-        """The arguments and errors of `simulate_chunks`."""
+        """
+        Args:
+          experiment: one pool, one condition; see the module's docstring.
+          conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers.
+          pool_ids: which pools, integers >= 0, in any order.
+          seed: root of every draw.
+          dtype: "float32" or "float64", for building, tracing and running.
+          chunk: pools a call, rounded up to fill every device's batches; default about 16,384 (CPU)
+            or 131,072 (GPU) problems.
+          devices: how many local devices to spread a chunk over, default all.
+
+        Raises:
+          ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1,
+            chunk or devices that cannot be had.
+        """
         self.pool_ids = np.asarray(pool_ids, np.int64)
         if not self.pool_ids.size:
             raise ValueError("no pool ids")
@@ -95,7 +112,7 @@ class Simulation:
         return {name: v.shape[2:] for name, v in out.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """What `simulate_chunks` yields."""
+        """(ids [n], name -> array [n, C, ...]) a chunk."""
         for begin in range(0, len(self.pool_ids), self._size):
             part = self.pool_ids[begin : begin + self._size]
             fill = np.repeat(part[-1:], self._size - len(part))
@@ -103,41 +120,6 @@ class Simulation:
             with runtime.precision(self._dtype):
                 out = self._call(self._root, padded, self._conditions)
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
-
-
-def simulate_chunks(
-    experiment: Experiment,
-    conditions: Mapping[str, Any],
-    pool_ids: Sequence[int] | np.ndarray,
-    *,
-    seed: int = 0,
-    dtype: str = "float32",
-    chunk: int | None = None,
-    devices: int | None = None,
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """Run an experiment for every pool and condition, a chunk of pools at a time.
-
-    Numbers depend neither on the chunk size, beyond rounding, nor on the order of the ids.
-
-    Args:
-      experiment: one pool, one condition; see the module's docstring.
-      conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers.
-      pool_ids: which pools, integers >= 0, in any order.
-      seed: root of every draw.
-      dtype: "float32" or "float64", for building, tracing and running.
-      chunk: pools a call, rounded up to fill every device's batches; default about 16,384 (CPU)
-        or 131,072 (GPU) problems.
-      devices: how many local devices to spread a chunk over, default all.
-
-    Yields:
-      (ids [n], name -> array [n, C, ...]) a chunk.
-
-    Raises:
-      ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1,
-        chunk or devices that cannot be had.
-    """
-    options = {"seed": seed, "dtype": dtype, "chunk": chunk, "devices": devices}
-    yield from Simulation(experiment, conditions, pool_ids, **options).chunks()
 
 
 def check_seed(seed: int) -> None:
@@ -161,8 +143,9 @@ def simulate(
     pool_ids: Sequence[int] | np.ndarray,
     **options: Any,
 ) -> dict[str, np.ndarray]:
-    """`simulate_chunks`, put together: name -> array [pools, C, ...] in the order of the ids."""
-    chunks = [out for _, out in simulate_chunks(experiment, conditions, pool_ids, **options)]
+    """An experiment for every pool and condition: name -> array [pools, C, ...] in the order of the
+    ids. Arguments and errors are those of `Simulation`."""
+    chunks = [out for _, out in Simulation(experiment, conditions, pool_ids, **options).chunks()]
     return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 

@@ -52,9 +52,8 @@ def test_chunk_order_and_devices_do_not_matter():
     ids = np.arange(103)
 
     def run(pool_ids, chunk, devices):
-        parts = list(
-            simulate.simulate_chunks(experiment, many, pool_ids, chunk=chunk, devices=devices)
-        )
+        some = simulate.Simulation(experiment, many, pool_ids, chunk=chunk, devices=devices)
+        parts = list(some.chunks())
         assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
         return np.concatenate([out["theta"] for _, out in parts])
 
@@ -96,10 +95,9 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
             return group.experiment(key, condition)
 
         assert len(next(iter(group.conditions.values()))) >= 3
-        chunks = list(
-            simulate.simulate_chunks(counting, group.conditions, range(260), chunk=1, devices=1)
-        )
-        assert len(chunks) > 1
+        whole = simulate.Simulation(counting, group.conditions, range(260), chunk=1, devices=1)
+        whole.shapes()  # traced for the shapes, and not again to run
+        assert len(list(whole.chunks())) > 1
         assert len(traces) == 1
 
 
@@ -118,7 +116,7 @@ def test_a_call_sees_what_its_experiment_refers_to_now():
 def test_bad_input():
     def run(**change):
         arguments = {"conditions": CONDITIONS, "pool_ids": [0], **change}
-        list(simulate.simulate_chunks(experiment, **arguments))
+        simulate.Simulation(experiment, **arguments)
 
     with pytest.raises(ValueError, match="one length"):
         run(conditions={"rho": np.zeros(2), "k": np.ones(3)})

@@ -107,6 +107,8 @@ def test_replicates_are_studies_of_the_papers_size():
         ("0.500", "reported", "no"),
         ("0.505", "derived", "no"),
         ("0.50", "derived", "yes"),
+        ("0.49", "derived", "yes"),
+        ("0.49", "reported", "no"),
     ],
 )
 def test_consistent_as_far_as_the_number_is_printed(printed, role, verdict):

@@ -273,6 +273,8 @@ def test_the_table_of_priors():
     assert (control.estimate, control.paper) == (0.5, 0.86)
     spread = only(table, quantity="c_spread", judge="phi", design="paired", prior="all")
     assert spread.estimate == pytest.approx(10 - 0.01)
+    spread = only(table, quantity="c_spread", judge="phi", design="paired", prior="evidence")
+    assert spread.estimate == 0
     learned = table[(table.prior == "evidence") & (table.quantity == "log_tau2")]
     assert learned.estimate.to_numpy() == pytest.approx(5.0)
     other = dataclasses.replace(s, n_contents=20, budget=100)

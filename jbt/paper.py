@@ -26,6 +26,9 @@ class PaperNumber:
     """Pools (runs, oracles) behind it, count."""
     seeds: int | None
     """Acquisition seeds a pool, count; None where there are none."""
+    rounding: float
+    """How far the number meant may lie from what is printed: half a unit of its last digit, or, of
+    a number derived from several, what the file says."""
     role: str
     """reported, derived from what is reported, or calibrated: an input of ours."""
 
@@ -33,15 +36,9 @@ class PaperNumber:
     def value(self) -> float:
         return float(self.printed)
 
-    @property
-    def rounding(self) -> float:
-        """Half a unit of the last digit printed; a whole one of a number derived from others."""
-        unit = 10.0 ** -len(self.printed.partition(".")[2])
-        return unit if self.role == "derived" else unit / 2
-
     def verdict(self, low: float, high: float) -> str | None:
-        """Whether the number, as far as it is printed, lies within low..high; None where no study
-        finds anything. See `jbt.tables`."""
+        """Whether the number, as far as it is printed, lies within low..high; None where it cannot
+        be told, as studies often find nothing. See `jbt.tables`."""
         if self.role == "calibrated":
             return "calibrated"
         if math.isnan(low) or math.isnan(high):
@@ -63,7 +60,8 @@ def _same(there: Any, wanted: str) -> bool:
         return wanted == ""
     if isinstance(there, tuple | list):
         parts = wanted.split(";")
-        return len(there) == len(parts) and all(map(_same, there, parts))
+        found = [any(_same(value, part) for value in there) for part in parts]
+        return len(there) == len(parts) and all(found)
     if isinstance(there, str):
         return there == wanted
     try:
@@ -75,9 +73,10 @@ def _same(there: Any, wanted: str) -> bool:
 def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
     """The paper's numbers beside one sweep.
 
-    A file of columns sweep, quantity, setting, paper, pools, seeds, source, role. `setting` is a
-    list of name=value, separated by spaces, values of a list by semicolons; a row without a
-    quantity gives what holds for all numbers of its sweep.
+    A file of columns sweep, quantity, setting, paper, rounding, pools, seeds, source, role.
+    `setting` is a list of name=value, separated by spaces, values of a list by semicolons in any
+    order; a row without a quantity gives what holds for all numbers of its sweep. `rounding` may be
+    empty: half a unit of the last digit.
 
     Raises:
       ValueError: naming file and line, for a row that is none of these.
@@ -103,8 +102,10 @@ def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
     if row["role"] not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
     seeds = int(row["seeds"]) if row["seeds"] else None
+    decimals = len(row["paper"].partition(".")[2])
+    rounding = float(row["rounding"]) if row.get("rounding") else 0.5 * 10.0**-decimals
     number = PaperNumber(
-        row["quantity"], setting, row["paper"], int(row["pools"]), seeds, row["role"]
+        row["quantity"], setting, row["paper"], int(row["pools"]), seeds, rounding, row["role"]
     )
     if not math.isfinite(number.value):
         raise ValueError(f"paper must be a number, got {row['paper']!r}")

@@ -10,6 +10,7 @@ import inspect
 import json
 import platform
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ VERSIONS = ("jbt", "jax")
 """Packages whose version is part of a configuration: their numbers may differ."""
 
 PACKAGE = Path(__file__).resolve().parent
-SIMULATES = (PACKAGE / "simulate.py", PACKAGE / "runtime.py")
-"""Code that every simulation goes through, whatever its sweep imports."""
+LAYOUT = 2
+"""Of results.nc, part of a configuration too: 2 has the pools last."""
+SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
+"""Code that every result goes through, whatever its sweep imports."""
 REPORTS = tuple(
     PACKAGE / f"{name}.py"
-    for name in ("sweep", "provenance", "results", "store", "paper", "tables", "study", "plots")
+    for name in ("sweep", "provenance", "store", "stats", "paper", "tables", "study", "plots")
 )
-"""Code that saves and shows numbers, and cannot change them."""
+"""Code that shows numbers, and cannot change them."""
 
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
@@ -38,6 +41,7 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
         if f.name not in NOT_CONFIGURATION
     }
     fields |= {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    fields["results layout"] = LAYOUT
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
@@ -56,9 +60,9 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
     """A digest of every source file that can change the numbers of a sweep: file -> digest.
 
     The files are the sweep's own, whatever of its package and of jbt it imports, directly or not,
-    and what every simulation goes through. Digests are of syntax trees without docstrings, so that
-    comments, docstrings and layout do not count. Code that only saves and shows numbers
-    (`REPORTS`) is left out: table and figure are always made anew.
+    and what every result goes through. Digests are of syntax trees without docstrings, so that
+    comments, docstrings and layout do not count. Code that only shows numbers (`REPORTS`) is left
+    out: table and figure are always made anew.
 
     Returns:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
@@ -73,14 +77,39 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
     found: dict[Path, str] = {}
     waiting = [own, *SIMULATES]
     roots = _roots(own)
+    loaded = _loaded()
     while waiting:
         file = waiting.pop()
         if file in found or file in REPORTS:
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        found[file] = _digest(tree)
-        waiting += _imported(tree, file, roots)
+        seen = _seen.get(file)
+        if seen is None or seen.spec is not loaded.get(file):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            seen = _Seen(loaded.get(file), _digest(tree), [*_imported(tree, file, roots)])
+            _seen[file] = seen
+        found[file] = seen.digest
+        waiting += seen.imports
     return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """A file as it was when this process first looked at it after importing it: what runs is that,
+    whatever the file says now."""
+
+    spec: Any
+    """Of the module: new when it is imported again."""
+    digest: str
+    imports: list[Path]
+
+
+_seen: dict[Path, _Seen] = {}
+
+
+def _loaded() -> dict[Path, Any]:
+    """The specs of the modules of this process, by their files."""
+    modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
+    return {Path(m.__file__).resolve(): m.__spec__ for m in modules}  # type: ignore[arg-type]
 
 
 def _folder(file: Path) -> Path:
@@ -125,16 +154,23 @@ def _files(parts: list[str], roots: dict[str, Path]) -> list[Path]:
 
 
 def _digest(tree: ast.AST) -> str:
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [s for s in body if not _is_text(s)] or [ast.Pass()]  # type: ignore[attr-defined]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(_canonical(tree)).encode()).hexdigest()[:16]
 
 
-def _is_text(statement: ast.AST) -> bool:
-    """A docstring, or the string below a field."""
-    return (
+def _canonical(node: Any) -> Any:
+    """A syntax tree as nested tuples, without docstrings and places, and without what is empty:
+    Python versions differ in the empty fields they have."""
+    if isinstance(node, ast.AST):
+        fields = ((name, _canonical(value)) for name, value in ast.iter_fields(node))
+        return (type(node).__name__, *((name, value) for name, value in fields if value != ()))
+    if isinstance(node, list):
+        return tuple(_canonical(item) for item in node if not _says_nothing(item))
+    return () if node is None else repr(node)
+
+
+def _says_nothing(statement: Any) -> bool:
+    """A docstring, the string below a field, `pass`."""
+    return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
         and isinstance(statement.value.value, str)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DIGITS = "[0-9]" * 10
 """Of the first pool id of a shard, in its name."""
 
-SECONDS = "seconds"
-"""Name, in a shard, of what it took to compute."""
+IDS, SECONDS = "ids", "seconds"
+"""Names, in a shard, of its pools and of what it took to compute: no metric may have them."""
 
 CHUNK_BYTES = 1 << 18
 """Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
@@ -38,7 +38,7 @@ def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.n
 
     def write(path: Path) -> None:
         with path.open("wb") as f:  # given a name, savez would append a suffix to it
-            np.savez(f, ids=ids, **arrays)  # type: ignore[arg-type]
+            np.savez(f, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
 
     store.write_whole(folder / store.SHARDS / f"{group}-{ids[0]:010d}.npz", write)
 
@@ -55,8 +55,31 @@ def missing(folder: Path, group: Group) -> np.ndarray:
     """Ids of the pools of a group that no shard holds, increasing."""
     there = np.zeros(group.pools, bool)
     for shard in shards(folder, group.name):
-        there[shard["ids"]] = True
+        there[shard[IDS]] = True
     return np.flatnonzero(~there)
+
+
+def check_groups(groups: Sequence[Group]) -> None:
+    """Raise `ValueError` unless the groups have names of their own, as many labels as conditions,
+    and the same labels and coordinates of axes; before anything is simulated."""
+    first = groups[0]
+    names = [group.name for group in groups]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two groups have one name: {', '.join(names)}")
+    axes: dict[str, list[Any]] = {}
+    for group in groups:
+        if group.labels.keys() != first.labels.keys():
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels")
+        for name, values in (*group.conditions.items(), *group.labels.items()):
+            if len(values) != group.n_conditions:
+                raise ValueError(
+                    f"group {group.name}: {name} has {len(values)} values for "
+                    f"{group.n_conditions} conditions"
+                )
+        for dimensions in group.axes.values():
+            for name, values in dimensions.items():
+                if axes.setdefault(name, list(values)) != list(values):
+                    raise ValueError(f"groups differ in the coordinates of {name}")
 
 
 def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]) -> None:
@@ -67,6 +90,8 @@ def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]
         if group.name not in simulations:
             continue
         shapes = simulations[group.name].shapes()
+        if reserved := shapes.keys() & {IDS, SECONDS}:
+            raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
             said = tuple(len(c) for c in group.axes.get(name, {}).values())
             if shape != said:
@@ -95,7 +120,7 @@ def write(
     number of pools. Groups of fewer pools end in NaN (floats) or -1 (integers).
 
     Raises:
-      ValueError: pools that no shard holds, groups that differ in labels or axes.
+      ValueError: pools that no shard holds.
     """
     import h5netcdf
 
@@ -136,14 +161,10 @@ def _coordinates(
     labels: dict[str, list[Any]] = {}
     axes: dict[str, list[Any]] = {}
     for group in groups:
-        if group.labels.keys() != groups[0].labels.keys():
-            raise ValueError(f"groups {groups[0].name} and {group.name} differ in labels")
         for name, values in group.labels.items():
             labels.setdefault(name, []).extend(values)
         for dimensions in group.axes.values():
-            for name, values in dimensions.items():
-                if axes.setdefault(name, list(values)) != list(values):
-                    raise ValueError(f"groups differ in the coordinates of {name}")
+            axes |= {name: list(values) for name, values in dimensions.items()}
     dataset = xr.Dataset(
         coords={name: ("condition", values) for name, values in labels.items()}
         | {"pool": np.arange(max(g.pools for g in groups))}
@@ -174,11 +195,11 @@ def _add(
     units: Mapping[str, str],
 ) -> None:
     """Write a shard's metrics at the group's conditions, from `begin`, and at its pools."""
-    ids = shard["ids"]
+    ids = shard[IDS]
     # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
     runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
     for name in shard:
-        if name in ("ids", SECONDS):
+        if name in (IDS, SECONDS):
             continue
         value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
         if name not in file.variables:
@@ -216,8 +237,9 @@ def _create(
         compression="gzip",
         compression_opts=1,
     )
-    if name in units:
-        variable.attrs["units"] = units[name]
+    unit = units.get(name, "jbt.types.Status" if name.startswith("status") else None)
+    if unit is not None:
+        variable.attrs["units"] = unit
 
 
 def open_results(folder: Path) -> xr.Dataset:
@@ -241,6 +263,10 @@ def saved_settings(folder: Path, asked: S) -> S:
             saved = json.loads(dataset.attrs["config"])
     except (OSError, KeyError, ValueError):
         raise ValueError(f"{results} cannot be read as results of this sweep") from None
+    if saved.get("results layout") != provenance.LAYOUT:
+        raise ValueError(
+            f"{results} has another layout, of an earlier jbt; --overwrite starts afresh"
+        )
     names = {f.name for f in dataclasses.fields(asked)}
     tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k in names}
     return dataclasses.replace(asked, **tuples)

@@ -85,10 +85,10 @@ def study_means(
     if same_pools:
         return bootstrap_means(values, seed=seed, size=size, resamples=REPLICATES)
     points = [
-        bootstrap_means(v, seed=seed + i, size=size, resamples=REPLICATES)
+        _means_of_few(v[None], np.random.default_rng([seed, i, len(v)]), size, REPLICATES)
         for i, v in enumerate(values)
     ]
-    return np.stack(points, axis=-1)
+    return np.concatenate(points, axis=-1)
 
 
 def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
@@ -100,7 +100,8 @@ def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
 
     Args:
       values: [..., S, P] a number a seed and pool.
-      seeds: acquisition seeds of the study meant; None for as many as there are.
+      seeds: acquisition seeds of the study meant; None for as many as there are. From one seed
+        nothing can be told about others, and its numbers are returned as they are.
     """
     mean = values.mean(-2)
     s = values.shape[-2]
@@ -134,7 +135,7 @@ def share_interval(
     def of_row(row: np.ndarray) -> tuple[float, float, float]:
         known = row[np.isfinite(row)]
         if not len(known):
-            return (np.nan,) * 3
+            return np.nan, np.nan, np.nan
         test = binomtest(int(known.sum()), len(known))
         low, high = test.proportion_ci(level, method="exact")
         return test.statistic, low, high

@@ -60,6 +60,8 @@ def claim(
         read; or it cannot be written to.
     """
     file = folder / "config.json"
+    for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
+        torn.unlink()
     found = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
     if found and not file.exists() and not overwrite:
         raise ValueError(
@@ -81,8 +83,6 @@ def claim(
                 f"{folder} holds another configuration: {', '.join(differ)}; "
                 "choose another --out, or --overwrite"
             )
-        for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
-            torn.unlink()
         begun = (folder / SHARDS).exists() and not (folder / "results.nc").exists()
         if begun and its_code != code:
             raise ValueError(

@@ -63,7 +63,7 @@ def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command continues", file=sys.stderr)
+        print("\ninterrupted; the same command continues (without --overwrite)", file=sys.stderr)
         return 130
     return 0
 
@@ -81,10 +81,13 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     store.check_writable(settings.json)
     folder = settings.out / sweep.name
     if settings.redraw:
-        return _report(sweep, results.saved_settings(folder, settings), folder)
+        saved = results.saved_settings(folder, settings)
+        with store.locked(folder):
+            return _report(sweep, saved, folder)
     runtime.start()
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
+    results.check_groups(groups)
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
     with store.locked(folder):
         store.claim(folder, configuration, code, overwrite=settings.overwrite)
@@ -158,15 +161,15 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
     table_file, figure_file = folder / "table.csv", folder / "figure.png"
     with results.open_results(folder) as dataset:
         table = table_of(sweep, dataset, settings)
-        store.write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
         figure = sweep.figure(dataset, table, settings)
+        store.write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
         store.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
             if str(name).startswith("status")
         }
-        simulated_with = json.loads(dataset.attrs.get("code", "{}"))
+        simulated_with = json.loads(dataset.attrs["code"])
     if settings.json is not None:
         store.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)

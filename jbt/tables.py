@@ -19,7 +19,8 @@ same pools serve at all of them is the variant `crossing_same_pools`. The range 
 own pools are few.
 
 **Consistent** is yes if the paper's number, to as many digits as it is printed with, lies within
-the replicates; `calibrated` where the number was an input of ours, so that agreement says nothing.
+the replicates; `calibrated` where the number was an input of ours, so that agreement says nothing;
+empty where more than 2.5 % of the studies find no number, or the paper's crossing is off our grid.
 Where the paper gives two numbers for one thing, the row stands twice.
 """
 
@@ -90,6 +91,7 @@ class Table:
         studies: Studies | None = None,
         beside: str | None = None,
         runs: int | None = None,
+        reach: tuple[float, float] = (-math.inf, math.inf),
         **setting: Any,
     ) -> None:
         """One row, or one for each number the paper gives for it.
@@ -98,8 +100,10 @@ class Table:
           quantity, estimate, interval, n_pools: its numbers; infinite ones (beyond a grid) are
             left empty.
           studies: what studies of the paper's size find; needed where the paper has a number.
-          beside: the quantity whose paper's numbers stand beside it, default this one.
+          beside: the quantity whose paper's numbers stand beside it, default this one; "" for
+            none.
           runs: pools of a study to be replicated where the paper has no number.
+          reach: where a study can find its number; of the paper's beyond it nothing is said.
           setting: values of the columns; what is not given is empty.
 
         Raises:
@@ -108,14 +112,16 @@ class Table:
         leading = self._leading(setting)
         own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
         row = {**leading, "quantity": quantity, **own}
-        numbers = self._numbers(beside or quantity, leading)
+        numbers = self._numbers(quantity if beside is None else beside, leading)
         for number in numbers:
             if studies is None:
                 raise ValueError(f"{quantity} has a number of the paper, but no replicates")
             low, high = _range(studies(number.pools, number.seeds))
             replicates = {"replicate_low": _finite(low), "replicate_high": _finite(high)}
-            verdict = {"paper": number.value, "consistent": number.verdict(low, high)}
-            self._rows.append({**row, **replicates, **verdict})
+            within_reach = reach[0] <= number.value <= reach[1]
+            verdict = number.verdict(low, high) if within_reach else None
+            beside_it = {"paper": number.value, "consistent": verdict}
+            self._rows.append({**row, **replicates, **beside_it})
         if not numbers:
             if runs is not None and studies is not None:
                 low, high = _range(studies(runs, None))
@@ -176,8 +182,10 @@ class Table:
         return studies
 
     def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
-        """Ratio of two means over the same pools, [P] each."""
-        both = np.stack([above, below])
+        """Ratio of two means over the same pools, [P] each; pools in which either is NaN are left
+        out."""
+        known = np.isfinite(above) & np.isfinite(below)
+        both = np.stack([above[known], below[known]])
 
         def ratios(means: np.ndarray) -> np.ndarray:
             return means[:, 0] / means[:, 1]
@@ -188,8 +196,8 @@ class Table:
             )
 
         interval = stats.percentiles(ratios(stats.bootstrap_means(both, seed=self.seed)))
-        estimate = above.mean() / below.mean()
-        self.add(quantity, estimate, interval, len(above), studies=studies, **setting)
+        estimate = both[0].mean() / both[1].mean()
+        self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
 
     def crossing(
         self,
@@ -208,6 +216,7 @@ class Table:
           setting: values of columns, beside the scalar coordinates.
         """
         x, values = benefit[over].values, benefit.transpose(over, "pool").values
+        known = int(np.isfinite(values).sum(-1).min())
         at = stats.first_crossing(x, np.nanmean(values, axis=-1))
         means = stats.bootstrap_means(values, seed=self.seed)
         interval = stats.crossing_interval(stats.first_crossing(x, means))
@@ -224,10 +233,11 @@ class Table:
                 quantity,
                 float(at),
                 interval,
-                values.shape[-1],
+                known,
                 studies=studies,
                 beside="crossing",
                 runs=runs,
+                reach=(float(x[0]), float(x[-1])),
                 **row,
             )
 
@@ -288,9 +298,11 @@ def _scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _range(found: np.ndarray) -> tuple[float, float]:
-    """Where 95 % of the studies fall that find a number at all."""
+    """Where 95 % of the studies fall; NaN where more than 2.5 % of them find no number."""
     known = found[~np.isnan(found)]
-    return stats.percentiles(known) if len(known) else (math.nan, math.nan)
+    if len(known) < 0.975 * len(found):
+        return math.nan, math.nan
+    return stats.percentiles(known)
 
 
 def _plain(value: Any) -> Any:

@@ -249,8 +249,8 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
             if mine.empty:
                 continue
             normal = mine[mine.prior == "normal"]
-            label = f"{judge}, {design}"
-            plots.line(ax, normal, "lam_b", colour=colour, label=label, ls=line)
+            name_of_line = f"{judge}, {design}"
+            plots.line(ax, normal, "lam_b", colour=colour, label=name_of_line, ls=line)
             learned = mine[mine.prior.isin(list(ends))]
             fmt, face = ("s", "white") if design == "paired" else ("o", colour)
             at = [ends[prior] for prior in learned.prior]

@@ -13,6 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 from jbt import cli, pools, provenance, study
+from jbt.acquisition import rules
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -117,10 +118,12 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
 
 
 @pytest.mark.documents
-def test_the_example_of_a_rule_in_the_registry():
+def test_the_example_of_a_rule_in_the_registry(monkeypatch):
     assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
     names = run_example("docs/extending.md", 1)
-    assert "widest" in names["RULES"]
+    monkeypatch.setattr(rules, "RULES", names["RULES"])
+    assert "widest" in rules.families()["beyond the paper"]
+    assert rules.resolve("widest").line == "--"
 
 
 @pytest.mark.documents

@@ -1,19 +1,23 @@
 """The paper's numbers: read from their file, and put beside the rows of their setting."""
 
 import dataclasses
+import importlib
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import xarray as xr
 
 from jbt import paper, study
 from jbt.paper import PaperNumber
+from sweeps import paired
 
 SETTINGS = SimpleNamespace(k=5, lam=(0.2, 1.0), sd=1.2, factor=None)
 
 
 def number(setting):
     pairs = dict(part.split("=", 1) for part in setting.split())
-    return PaperNumber("recall", pairs, "0.50", 10, None, "reported")
+    return PaperNumber("recall", pairs, "0.50", 10, None, 0.005, "reported")
 
 
 def test_a_number_of_the_paper_stands_beside_its_setting_alone():
@@ -29,6 +33,7 @@ def test_a_number_of_the_paper_stands_beside_its_setting_alone():
         "k=5": True,  # no column: a field of the settings
         "k=4": False,
         "settings.lam=0.2;1": True,
+        "settings.lam=1;0.2": True,  # in any order
         "settings.lam=0.2;1;5": False,
         "settings.lam=1": False,
         "factor=": True,
@@ -39,34 +44,34 @@ def test_a_number_of_the_paper_stands_beside_its_setting_alone():
         assert number(setting).stands_beside(row, SETTINGS) == expected, setting
 
 
-HEADER = "sweep,quantity,setting,paper,pools,seeds,source,role\n"
+HEADER = "sweep,quantity,setting,paper,rounding,pools,seeds,source,role\n"
 
 
 def test_the_papers_numbers_are_read_with_what_holds_for_all(tmp_path):
     file = tmp_path / "paper.csv"
     file.write_text(
         HEADER
-        + "mine,,k=5 lam=0.2;1,,,,,\n"
-        + 'mine,recall,rule=a,0.50,10,8,"Table 5, left",reported\n'
-        + "other,recall,,0.1,3,,Table 1,reported\n"
-        + "mine,share,,-1.25,3,,Table 1,derived\n"
+        + "mine,,k=5 lam=0.2;1,,,,,,\n"
+        + 'mine,recall,rule=a,0.50,,10,8,"Table 5, left",reported\n'
+        + "other,recall,,0.1,,3,,Table 1,reported\n"
+        + "mine,share,,-1.25,0.02,3,,Table 1,derived\n"
     )
     one, two = paper.read_paper(file, "mine")
     assert one == PaperNumber(
-        "recall", {"k": "5", "lam": "0.2;1", "rule": "a"}, "0.50", 10, 8, "reported"
+        "recall", {"k": "5", "lam": "0.2;1", "rule": "a"}, "0.50", 10, 8, 0.005, "reported"
     )
     assert (one.value, one.rounding) == (0.5, pytest.approx(0.005))
-    assert (two.value, two.rounding, two.seeds) == (-1.25, pytest.approx(0.01), None)
+    assert (two.value, two.rounding, two.seeds) == (-1.25, 0.02, None)
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("mine,recall,rule,0.5,10,,T,reported", "line 2"),
-        ("mine,recall,,half,10,,T,reported", "half"),
-        ("mine,recall,,0.5,,,T,reported", "line 2"),
-        ("mine,recall,,0.5,10,,T,guessed", "role must be one of reported, calibrated, derived"),
-        ("mine,recall,,nan,10,,T,reported", "paper must be a number, got 'nan'"),
+        ("mine,recall,rule,0.5,,10,,T,reported", "line 2"),
+        ("mine,recall,,half,,10,,T,reported", "half"),
+        ("mine,recall,,0.5,,,,T,reported", "line 2"),
+        ("mine,recall,,0.5,,10,,T,guessed", "role must be one of reported, calibrated, derived"),
+        ("mine,recall,,nan,,10,,T,reported", "paper must be a number, got 'nan'"),
     ],
 )
 def test_a_damaged_row_is_named(tmp_path, row, message):
@@ -76,32 +81,45 @@ def test_a_damaged_row_is_named(tmp_path, row, message):
         paper.read_paper(file, "mine")
 
 
-def test_the_file_of_the_sweeps_is_well_formed():
-    from sweeps import (
-        acquisition,
-        crossing,
-        crossing_factors,
-        paired,
-        prior_sensitivity,
-        stochastic_judge,
-    )
+METRICS = {
+    "acquisition": ("recall", "allocation"),
+    "stochastic_judge": ("recall", "allocation", "uncertain"),
+    "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
+    "crossing_factors": ("naive_recall", "bias_aware_recall"),
+    "paired": (*paired.WHAT_C_COSTS, "c_map", "extreme_item"),
+    "prior_sensitivity": ("c_hat", "tau2", "recall", "naive_recall", "profile_range"),
+}
+"""What the tables of the sweeps with numbers of the paper are made of."""
 
-    every = 0
-    for module in (
-        acquisition,
-        crossing,
-        crossing_factors,
-        paired,
-        prior_sensitivity,
-        stochastic_judge,
-    ):
-        numbers = study.paper_of(module.SWEEP)
-        every += len(numbers)
-        fields = {f.name for f in dataclasses.fields(module.Settings)}
-        for n in numbers:
-            for name in n.setting:
-                if not name.startswith(paper.SETTINGS):
-                    assert name in (*module.SWEEP.columns, *fields), (n, name)
-                else:
-                    assert name.removeprefix(paper.SETTINGS) in fields, (n, name)
-    assert every > 70
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_number_of_the_paper_finds_a_row(name):
+    """Of the full preset, whatever its results are."""
+    sweep = importlib.import_module(f"sweeps.{name}").SWEEP
+    settings = dataclasses.replace(sweep.presets["full"], pools=2)
+    groups = sweep.groups(settings)
+    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
+    n, axes = sum(g.n_conditions for g in groups), groups[0].axes
+    rng = np.random.default_rng(0)
+
+    def metric(name):
+        own = axes.get(name, {})
+        values = rng.uniform(0.4, 0.6, (n, *map(len, own.values()), 2))
+        return (("condition", *own, "pool"), values)
+
+    dataset = xr.Dataset(
+        {m: metric(m) for m in METRICS[name]},
+        coords={k: ("condition", v) for k, v in labels.items()}
+        | {k: list(v) for own in axes.values() for k, v in own.items()},
+    )
+    dataset = dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
+    table = study.table_of(sweep, dataset, settings)
+    beside = table[table.paper.notna() & (table.quantity != "crossing_same_pools")]
+    numbers = study.paper_of(sweep)
+    times = 2 if name == "crossing_factors" else 1  # with either covariate
+    assert sorted(beside.paper) == sorted(times * [n.value for n in numbers])
+    fields = {f.name for f in dataclasses.fields(settings)}
+    for number in numbers:
+        for key in number.setting:
+            if key.startswith(paper.SETTINGS):
+                assert key.removeprefix(paper.SETTINGS) in fields, number

@@ -45,6 +45,8 @@ class Own:
         for module in self.files:
             self._write(module)
         monkeypatch.syspath_prepend(str(folder))
+        # Or edits within a second would be missed: they have one time stamp.
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def _write(self, module):
         (self.folder / f"{module}.py").write_text(self.files[module])
@@ -58,7 +60,6 @@ class Own:
         for module in (self.helper, self.name):
             sys.modules.pop(module, None)
         importlib.invalidate_caches()
-        sys.dont_write_bytecode = True  # edits within a second have one time stamp
         return importlib.import_module(self.name).SWEEP
 
     def run(self, **options):
@@ -136,14 +137,24 @@ def test_table_and_figure_are_made_anew(own):
     assert "double" in (own.out / "own" / "table.csv").read_text()
 
 
+def test_the_code_is_that_which_runs_not_what_its_file_says_by_now(own):
+    sweep = own.sweep()
+    before = provenance.code_of(sweep)
+    own.edit(own.helper, "3.0", "5.0")
+    assert provenance.code_of(sweep) == before  # the helper imported has 3.0
+    assert provenance.code_of(own.sweep()) != before
+
+
 def test_the_files_are_those_that_can_change_the_numbers():
     mine = set(provenance.code_of(crossing.SWEEP))
     assert {"sweeps/crossing.py", "jbt/pools.py", "jbt/model.py", "jbt/fit.py"} <= mine
     assert {"jbt/simulate.py", "jbt/runtime.py", "jbt/types.py"} <= mine
     # What shows numbers cannot change them, and crossing runs no active loop.
-    assert not {"jbt/tables.py", "jbt/plots.py", "jbt/study.py"} & mine
+    assert not {"jbt/tables.py", "jbt/plots.py", "jbt/study.py", "jbt/stats.py"} & mine
+    assert "jbt/results.py" in mine  # where each number is put
     assert not any(name.startswith("jbt/acquisition") for name in mine)
     active = set(provenance.code_of(stochastic_judge.SWEEP))
+    assert "jbt/stats.py" not in active
     assert {"sweeps/_active.py", "jbt/acquisition/rules.py", "jbt/laplace.py"} <= active
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt import plots, results, store, study
+from jbt import plots, provenance, results, store, study
 from jbt.simulate import Simulation
 from jbt.sweep import Group, Settings, Sweep
 
@@ -120,7 +120,7 @@ def refused(tmp_path, *groups):
 
 def test_shapes_are_checked_before_anything_is_simulated(tmp_path):
     wrong = group("x", [1.0], axes={"curve": {"time": [1, 2]}})
-    assert "metric curve has shape (3,)" in refused(tmp_path / "1", group("w", [1.0]), wrong)
+    assert "metric curve has shape (3,)" in refused(tmp_path / "1", wrong)
     missing = group("x", [1.0], axes={})
     assert "its axes say ()" in refused(tmp_path / "2", missing)
     unknown = group("x", [1.0], axes=TIMES | {"speed": {"time": [1, 2, 4]}})
@@ -135,13 +135,29 @@ def test_shapes_are_checked_before_anything_is_simulated(tmp_path):
     )
 
 
-def test_groups_that_do_not_fit_together(tmp_path):
+def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
+    x = group("x", [1.0])
     later = group("y", [1.0], axes={"curve": {"time": [1, 2, 5]}})
-    with pytest.raises(ValueError, match="differ in the coordinates of time"):
-        study.run(sweep_of(group("x", [1.0]), later), Settings(pools=5, out=tmp_path / "1"))
-    labelled = group("y", [1.0], b=[1])
-    with pytest.raises(ValueError, match="groups x and y differ in labels"):
-        study.run(sweep_of(group("x", [1.0]), labelled), Settings(pools=5, out=tmp_path / "2"))
+    wrong = {
+        "differ in the coordinates of time": (x, later),
+        "groups x and y differ in labels": (x, group("y", [1.0], b=[1])),
+        "two groups have one name: x, x": (x, group("x", [2.0])),
+        "group y: b has 2 values for 1 conditions": (group("y", [1.0], b=[1, 2]),),
+    }
+    for i, (message, groups) in enumerate(wrong.items()):
+        with pytest.raises(ValueError, match=message):
+            study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
+        assert not (tmp_path / str(i)).exists()
+
+
+@pytest.mark.parametrize("name", ["ids", "seconds"])
+def test_names_that_shards_need_are_no_metrics(tmp_path, name):
+    def mine(key, condition):
+        return {name: condition["a"]}
+
+    assert f"no metric may be called {name}" in refused(
+        tmp_path, group("x", [1.0], axes={}, experiment=mine)
+    )
 
 
 def test_shapes_of_a_simulation_are_those_of_its_numbers():
@@ -164,6 +180,65 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
     study.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
     saved = results.saved_settings(tmp_path / "axes", asked)
     assert (saved.pools, saved.seed, saved.out) == (5, 7, tmp_path)
+
+
+def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
+    settings = Settings(pools=5, out=tmp_path)
+    mine = sweep_of(group("x", [1.0]))
+    with monkeypatch.context() as m:
+        m.setattr(provenance, "LAYOUT", 1)
+        study.run(mine, settings)
+    with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 2 now"):
+        study.run(mine, settings)
+    with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
+        study.run(mine, dataclasses.replace(settings, redraw=True))
+
+
+def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
+    """The same command again ends with the results of an undisturbed run."""
+    mine, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
+    study.run(mine, whole)
+    expected = xr.load_dataset(whole.out / "axes" / "results.nc")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_, **__):
+        raise Killed
+
+    places = {
+        "before the first shard": (results, "save_shard"),
+        "before results.nc": (results, "write"),
+        "while results.nc is written": (results, "_add"),
+        "before the shards are gone": (store, "discard_shards"),
+        "before the report": (study, "_report"),
+    }
+    for place, (module, name) in places.items():
+        settings = dataclasses.replace(whole, out=tmp_path / place)
+        if name == "discard_shards":  # which `claim` calls, too
+            store.claim(
+                settings.out / "axes", provenance.configuration_of(settings), {}, overwrite=False
+            ) if (settings.out / "axes").mkdir(parents=True) else None
+        with monkeypatch.context() as m:
+            m.setattr(module, name, killed)
+            with pytest.raises(Killed):
+                study.run(mine, settings)
+        study.run(mine, settings)
+        xr.testing.assert_equal(xr.load_dataset(settings.out / "axes" / "results.nc"), expected)
+        assert not list(settings.out.glob("axes/.[0-9]*"))
+        assert not (settings.out / "axes" / "shards").exists()
+
+
+def test_overwriting_removes_what_a_killed_run_left(tmp_path):
+    folder = tmp_path / "axes"
+    (folder / "shards").mkdir(parents=True)
+    for name in (".123.results.nc", "shards/.123.x-0000000000.npz"):
+        (folder / name).write_bytes(b"torn")
+    store.claim(folder, {"pools": 5}, {"a.py": "1"}, overwrite=True)
+    assert {p.name for p in folder.iterdir()} == {"config.json"}
+    # Nothing was simulated: other code may begin.
+    store.claim(folder, {"pools": 5}, {"a.py": "2"}, overwrite=False)
+    assert '"2"' in (folder / "config.json").read_text()
 
 
 def test_a_folder_is_locked_while_somebody_writes(tmp_path):

@@ -43,6 +43,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
         "16",
     ]
     environment = {**os.environ, "JBT_CACHE": str(tmp_path / "cache")}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # which JAX has set in this process
     broken, whole = tmp_path / "broken" / "crossing", tmp_path / "whole" / "crossing"
     running = subprocess.Popen(
         command(tmp_path / "broken", *options), cwd=ROOT, env=environment, stderr=subprocess.DEVNULL

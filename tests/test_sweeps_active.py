@@ -15,10 +15,10 @@ SMALL = dataclasses.replace(
 )
 
 
-def invented(s, effect):
+def invented(s, effect, module=acquisition):
     """A dataset as a run leaves it, with recalls we choose: rule i is worse by i * effect."""
     rng = np.random.default_rng(0)
-    groups = acquisition.groups(s)
+    groups = module.groups(s)
     axes = groups[0].axes
     labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
     c, t = len(labels["rule"]), len(axes["recall"]["budget"])
@@ -95,6 +95,20 @@ def test_the_papers_numbers_stand_beside_its_scenario_alone():
     for other in ({"k": 4}, {"discrimination": 0.1}):
         s = dataclasses.replace(SMALL, **other)
         assert study.table_of(acquisition.SWEEP, invented(s, 0.05), s).paper.isna().all()
+
+
+def test_p_values_of_the_paper_stand_beside_whole_families_alone():
+    """They are corrected for its five baselines."""
+    whole = dataclasses.replace(stochastic_judge.PRESETS["full"], pools=30, refit_every=(2,))
+    few = dataclasses.replace(whole, rule=("top_k_aware", "round_robin", "global_uncertainty"))
+    for s, stand in ((whole, 5), (few, 0)):
+        ds = invented(s, 0.05, stochastic_judge)
+        ds["uncertain"] = (("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43))
+        table = study.table_of(stochastic_judge.SWEEP, ds, s)
+        papers = table[table.paper.notna()]
+        assert (papers.quantity == "p_holm").sum() == stand
+        assert (papers.quantity == "recall").sum() == 4
+        assert papers[papers.quantity == "uncertain_pairs"].consistent.tolist() == ["calibrated"]
 
 
 def test_uncertain_pairs_decide_the_discrimination():

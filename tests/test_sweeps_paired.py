@@ -279,7 +279,10 @@ def test_the_table_of_priors():
     assert learned.estimate.to_numpy() == pytest.approx(5.0)
     other = dataclasses.replace(s, n_contents=20, budget=100)
     assert study.table_of(prior_sensitivity.SWEEP, ds, other).paper.isna().all()
-    assert len(prior_sensitivity.figure(ds, table, s).axes) == 3
+    figure = prior_sensitivity.figure(ds, table, s)
+    labels = [ax.get_ylabel() for ax in figure.axes]
+    assert labels[0] == r"mean $\hat c$ (logits)"
+    assert labels[1] == "top-5 recall, bias-aware minus naive"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,18 @@ SETTINGS = SimpleNamespace(seed=3)
 RNG = np.random.default_rng(0)
 
 
-def number(quantity="recall", printed="0.50", setting="", pools=10, seeds=None, role="reported"):
+def number(
+    quantity="recall",
+    printed="0.50",
+    setting="",
+    pools=10,
+    seeds=None,
+    rounding=None,
+    role="reported",
+):
     pairs = dict(part.split("=", 1) for part in setting.split())
-    return PaperNumber(quantity, pairs, printed, pools, seeds, role)
+    half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
+    return PaperNumber(quantity, pairs, printed, pools, seeds, rounding or half, role)
 
 
 def recalls(n=400):
@@ -105,14 +114,14 @@ def test_replicates_are_studies_of_the_papers_size():
         # Constant pools: no scatter, so the digits decide. 0.4960 prints as 0.50, not as 0.500.
         ("0.50", "reported", "yes"),
         ("0.500", "reported", "no"),
-        ("0.505", "derived", "no"),
-        ("0.50", "derived", "yes"),
-        ("0.49", "derived", "yes"),
         ("0.49", "reported", "no"),
+        ("0.49", "derived", "yes"),  # given as within 0.01
+        ("0.507", "derived", "no"),
     ],
 )
 def test_consistent_as_far_as_the_number_is_printed(printed, role, verdict):
-    t = Table((), SETTINGS, [number(printed=printed, role=role)])
+    rounding = 0.01 if role == "derived" else None
+    t = Table((), SETTINGS, [number(printed=printed, rounding=rounding, role=role)])
     t.means("recall", xr.DataArray(np.full(50, 0.496), dims="pool"))
     assert t.frame().consistent.tolist() == [verdict]
 
@@ -201,12 +210,32 @@ def test_shares_have_an_interval_where_all_pools_are_alike():
     assert table.ci_low.to_numpy() == pytest.approx([0.025 ** (1 / 60), 0.025 ** (1 / 10)])
 
 
-def test_studies_that_find_nothing_are_left_out():
-    values = np.full(40, np.nan)
-    values[0] = 0.5
-    for known, verdict in ((values, "yes"), (np.full(40, np.nan), None)):
-        t = Table((), SETTINGS, [number(pools=3)])
-        t.means("recall", xr.DataArray(known, dims="pool"))
+def test_no_range_where_studies_often_find_nothing():
+    values = np.full(400, 0.5)
+    for missing, verdict in ((1, "yes"), (40, None)):  # of studies of 1 pool, 0.25 % and 10 %
+        values[:missing] = np.nan
+        t = Table((), SETTINGS, [number(pools=1)])
+        t.means("recall", xr.DataArray(values, dims="pool"))
         row = t.frame().iloc[0]
         assert row.consistent == verdict
         assert np.isnan(row.replicate_low) == (verdict is None)
+
+
+def test_nothing_is_said_of_a_crossing_off_the_grid():
+    benefit = xr.DataArray(
+        np.full((2, 50), 1.0) - [[0.0], [0.5]], dims=("rho", "pool"), coords={"rho": [0.0, 0.4]}
+    )
+    t = Table(("rho",), SETTINGS, [number("crossing", "0.90"), number("crossing", "0.30")])
+    t.crossing(benefit)
+    table = t.frame()
+    assert table.paper.tolist() == [0.9, 0.3] * 2
+    # No study crosses up to 0.4.
+    assert table.consistent.fillna("").tolist() == ["", "no"] * 2
+
+
+def test_a_ratio_leaves_out_pools_without_either_number():
+    above, below = np.array([2.0, 4.0, np.nan, 100.0]), np.array([1.0, 2.0, 3.0, np.nan])
+    t = Table((), SETTINGS)
+    t.ratio("ratio", above, below)
+    row = t.frame().iloc[0]
+    assert (row.estimate, row.n_pools) == (2, 2)

@@ -1,6 +1,9 @@
-"""Eight CPU devices, so that sharding is exercised wherever the suite runs; key reuse checked."""
+"""How the suite runs JAX: two CPU devices, so that sharding is exercised wherever it runs; programs
+compiled quickly and once; key reuse checked."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import jax
@@ -9,9 +12,20 @@ from example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
 
-# A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
-jax.config.update("jax_debug_key_reuse", True)
-runtime.start(cpu_devices=8)
+
+def pytest_configure(config):
+    """Before any worker starts, and before JAX does."""
+    # Most of the suite's time goes into compiling, and XLA's optimisations into most of that.
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not os.environ.get("JBT_TEST_OPTIMISED") and "xla_backend_optimization_level" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_optimization_level=0".strip()
+    # Compiled programs, shared by the workers and by the processes that tests start.
+    if "JBT_CACHE" not in os.environ:
+        cache = os.environ["JBT_CACHE"] = tempfile.mkdtemp(prefix="jbt-test-")
+        config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
+    # A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
+    jax.config.update("jax_debug_key_reuse", True)
+    runtime.start(cpu_devices=2)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ def shown_of(q: problems.Problem) -> np.ndarray:
 # One compiled shape for the tests on single pools: 16 items, room for 16 contents.
 one_estimate = jax.jit(identifiability.estimate_bias)
 one_profile = jax.jit(identifiability.profile)
+each_estimate = jax.jit(jax.vmap(identifiability.estimate_bias))
 
 
 def sixteen(x, content) -> Design:
@@ -426,7 +427,7 @@ def test_the_estimated_coefficient_is_free_whatever_the_variant(x64):
 
 def test_coverage_of_the_intervals(x64):
     comparisons, design = paired_batch(100, 8, bias=1.0)
-    out = jax.jit(jax.vmap(identifiability.estimate_bias))(comparisons, design)
+    out = each_estimate(comparisons, design)
     exists = np.asarray(out.status) == Status.CONVERGED
     assert exists.mean() > 0.95
     for low, high in ((out.low, out.high), (out.wald_low, out.wald_high)):

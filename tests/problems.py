@@ -138,6 +138,8 @@ def reference(
         step = solve(hessian(b), gradient(b))
         size = np.abs(z @ step).max(initial=0)
         b = b - step / (1 + max(size - 1, 0))
+        if np.abs(step).max(initial=0) < 1e-14:
+            break
     full = known.copy()
     full[free] = b
     return full, hessian(b), objective(b)

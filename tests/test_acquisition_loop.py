@@ -8,7 +8,6 @@ from active import BUDGET, K, N, R, binary_task, compiled_init, compiled_look, r
 from jbt import model
 from jbt.acquisition import Loop, loop, run
 
-
 after_asking = jax.jit(loop._after_asking)
 
 

@@ -18,7 +18,6 @@ from jbt.laplace import laplace
 from jbt.membership import membership, standard_normals
 from jbt.types import Comparisons, Design, Parameters, Prior
 
-
 draw = jax.jit(rules.View.draw)
 
 

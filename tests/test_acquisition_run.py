@@ -49,7 +49,10 @@ def salt_of(key, time):
     return jax.random.bits(for_ties, (), jnp.uint32)
 
 
-@pytest.mark.parametrize("n_pools", [6, pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_pools",
+    [6, pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
+)
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     """Every deterministic rule on frozen pools, naive and bias-aware inside."""
     samples = 200
@@ -96,7 +99,12 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
 
 
 @pytest.mark.parametrize(
-    ("fresh", "protocol"), [(False, "frozen"), (True, "frozen"), (False, "stochastic")]
+    ("fresh", "protocol"),
+    [
+        (False, "frozen"),
+        (True, "frozen"),
+        pytest.param(False, "stochastic", marks=pytest.mark.heavy),
+    ],
 )
 def test_contract_of_a_run(fresh, protocol, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are

@@ -11,8 +11,8 @@ from jbt import estimators, identifiability, judges, model, pairs, pools
 from jbt.fit import fit_mle
 from jbt.types import Design, Judge, Pool, Prior, Status
 
-
 aware, measured = jax.jit(estimators.bias_aware), jax.jit(estimators.measured)
+mle = jax.jit(fit_mle)
 with_bias, estimate_bias = jax.jit(estimators.with_bias), jax.jit(identifiability.estimate_bias)
 
 
@@ -53,7 +53,7 @@ def test_measured_takes_c_from_the_joint_likelihood(bias, x64):
     pool, prior = shared_design(bias), Prior(1.0, 5.0)
     comparisons = verdicts(pool, jnp.asarray(bias))
     every = model.variant("bias_aware", pool.design)
-    joint = jax.jit(fit_mle)(comparisons, pool.design, every)
+    joint = mle(comparisons, pool.design, every)
     assert joint.status == Status.CONVERGED
     found = measured(comparisons, pool.design, prior)
     given = with_bias(comparisons, pool.design, prior, joint.parameters.c)
@@ -85,15 +85,14 @@ def test_what_cannot_be_measured_is_the_map_s(x64):
 
 
 def test_estimates_may_be_given_to_measured(x64):
-    pool, prior = shared_design([1.0]), Prior()
-    comparisons = verdicts(pool, jnp.ones(1))
+    pool, prior = shared_design([1.0, 1.0]), Prior()
+    comparisons = verdicts(pool, jnp.ones(2))
     estimate = estimate_bias(comparisons, pool.design)
-    changed = dataclasses.replace(estimate, c=estimate.c + 1)
-    found = measured(
-        comparisons, pool.design, prior, jax.tree.map(lambda leaf: leaf[None], changed)
-    )
-    assert float(found.parameters.c[0]) == float(estimate.c) + 1
-    with pytest.raises(ValueError, match="one estimate for each of 1 covariates"):
+    changed = jax.tree.map(lambda *leaves: jnp.stack(leaves), estimate, estimate)
+    changed = jax.vmap(lambda e: dataclasses.replace(e, c=e.c + 1))(changed)
+    found = measured(comparisons, pool.design, prior, changed)
+    np.testing.assert_array_equal(found.parameters.c, [float(estimate.c) + 1] * 2)
+    with pytest.raises(ValueError, match="one estimate for each of 2 covariates"):
         estimators.measured(comparisons, pool.design, prior, estimate)
     single = jax.tree.map(lambda leaf: leaf.astype("float32"), comparisons)
     design = Design.build(np.zeros((16, 1), "float32"), np.tile(np.arange(8), 2))

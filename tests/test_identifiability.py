@@ -9,7 +9,7 @@ import problems
 import pytest
 from scipy.optimize import brentq, linprog
 
-from jbt import estimators, identifiability, judges, model, own, pairs, pools
+from jbt import estimators, identifiability, judges, own, pairs, pools
 from jbt.types import Comparisons, Design, Judge, Prior, Status, Variant
 
 
@@ -41,10 +41,11 @@ def scaled(z: np.ndarray, design: Design) -> np.ndarray:
     return z
 
 
-def test_rank_and_directions_agree_with_an_svd(x64):
+@pytest.mark.parametrize("count", [36, pytest.param(90, marks=pytest.mark.heavy)])
+def test_rank_and_directions_agree_with_an_svd(x64, count):
     nullities = set()
     batch_rank = jax.jit(identifiability.rank)
-    for seed in range(90):
+    for seed in range(count):
         q = problems.random_problem(seed, shared=seed % 2 == 0)
         design, shown = unpadded(q), shown_of(q)
         space = identifiability.null_space(design, shown)
@@ -183,8 +184,9 @@ def range_around_map(comparisons, design):
     return found.range(), found.status
 
 
-def test_the_unpaired_profile_is_flat_in_every_pool(x64):
-    comparisons, design = paired_batch(100, 8)
+@pytest.mark.parametrize("count", [60, pytest.param(100, marks=pytest.mark.heavy)])
+def test_the_unpaired_profile_is_flat_in_every_pool(x64, count):
+    comparisons, design = jax.tree.map(lambda v: v[:count], paired_batch(100, 8))
     shown, wins = comparisons.shown.sum((1,)), comparisons.wins
     won = wins.sum(2) + (comparisons.shown - wins).sum(1)
     separated = ((won == 0) | (won == 2 * shown)).any(1)
@@ -288,14 +290,24 @@ def c_can_run_away(q: problems.Problem, column: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("shared", "count"), [(False, 80), (True, 80), pytest.param(True, 400, marks=pytest.mark.slow)]
+    ("shared", "count"),
+    [
+        pytest.param(False, 80, marks=pytest.mark.heavy),
+        (True, 48),
+        pytest.param(True, 80, marks=pytest.mark.heavy),
+        pytest.param(True, 400, marks=pytest.mark.slow),
+    ],
 )
 def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):
     found = (problems.random_problem(s, shared=shared) for s in range(5000, 6000))
     qs = [q for q in found if q.d > 0][:count]
     assert len(qs) == count
     comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
-    which = np.arange(len(qs)) % np.array([q.d for q in qs])
+    which = np.arange(count) % np.array([q.d for q in qs])
+    # The estimated coefficient is free whatever the variant says of it: here, in every other one.
+    said = np.array(variant.c)
+    said[np.arange(0, count, 2), which[::2]] = False
+    variant = jax.vmap(Variant)(jnp.asarray(said), variant.kappa)
     out = jax.device_get(estimates(comparisons, design, variant, jnp.asarray(which)))
     runs_away = np.array([c_can_run_away(q, q.m + w) for q, w in zip(qs, which, strict=True)])
     np.testing.assert_array_equal(out.status == Status.CONVERGED, ~runs_away)
@@ -309,11 +321,6 @@ def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count
     np.testing.assert_array_equal(out.status == Status.SEPARATED, runs_away & ~silent)
     for value in (out.c, out.low, out.high, out.wald_low):
         np.testing.assert_array_equal(np.isnan(value), runs_away)
-    # The estimated coefficient is free whatever the variant says of it.
-    fixed = jax.vmap(lambda v, w: Variant(v.c.at[w].set(False), v.kappa))(variant, which)
-    again = jax.device_get(estimates(comparisons, design, fixed, jnp.asarray(which)))
-    np.testing.assert_array_equal(again.status, out.status)
-    np.testing.assert_allclose(again.c, out.c, atol=1e-9)
     if not shared:
         assert silent.all()
         return
@@ -422,6 +429,7 @@ def test_relabelling_units_and_order_of_showing(x64):
     assert float(swapped.parameters.kappa) == pytest.approx(-float(base.parameters.kappa), abs=1e-8)
 
 
+@pytest.mark.heavy
 def test_coverage_of_the_intervals(x64):
     comparisons, design = paired_batch(100, 8, bias=1.0)
     out = each_estimate(comparisons, design)

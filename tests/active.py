@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import judges, model, pairs, pools
-from jbt.acquisition import Rule, Task, rules, run
+from jbt.acquisition import Loop, Rule, Task, init, rules, run
+from jbt.acquisition.loop import look
 from jbt.fit import fit_map
 from jbt.laplace import laplace
 from jbt.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Pool, Prior, Variant
 
 N, K, R = 8, 3, 4
-compiled_run = jax.jit(run, static_argnames=("loop", "budget"))
+BUDGET = 52
+compiled_init = jax.jit(init, static_argnames="loop")
+compiled_look = jax.jit(look, static_argnames="loop")
 
 
 def widest(view, key):
@@ -23,6 +26,16 @@ def widest(view, key):
 
 
 EVERY_RULE = {**rules.RULES, "widest (a user's)": Rule(widest)}
+
+
+@jax.jit
+def _score_by_number(which, view, key):
+    return jax.lax.switch(which, [rule.score for rule in EVERY_RULE.values()], view, key)
+
+
+def score_by(name, view, key):
+    """Scores [N, N] of one of `EVERY_RULE`, which share a compilation."""
+    return np.asarray(_score_by_number(jnp.array([*EVERY_RULE].index(name)), view, key))
 
 
 def switchboard(scores, which, fresh=False):
@@ -34,6 +47,39 @@ def switchboard(scores, which, fresh=False):
     return Rule(score, fresh)
 
 
+def turns(bad):
+    """A rule whose score is `bad` once more than 21 verdicts are in."""
+
+    def score(view, key):
+        return jnp.where(view.shown.sum() > 21, bad, 1.0) * jnp.ones_like(view.shown)
+
+    return score
+
+
+def masked(view, key):
+    """A rule that says -inf of every pair that is not available."""
+    return jnp.where(view.available, view.probability, -jnp.inf)
+
+
+SCORES = {
+    **{name: rules.RULES[name].score for name in ("top_k_aware", "random", "round_robin")},
+    **{f"turns {bad}": turns(bad) for bad in (jnp.nan, jnp.inf, -jnp.inf)},
+    "masked": masked,
+}
+
+
+@jax.jit
+def _run_by_number(which, key, task):
+    settings = Loop(switchboard([*SCORES.values()], which), K, R, n_samples=50)
+    return run(key, task, settings, BUDGET)
+
+
+def run_by(name, key, task):
+    """A run of `BUDGET` verdicts by one of `SCORES`, which share a compilation."""
+    return jax.device_get(_run_by_number(jnp.array([*SCORES].index(name)), key, task))
+
+
+@functools.partial(jax.jit, static_argnames=("n", "frozen"))
 def binary_task(key, n=N, *, frozen=True, free=True):
     pool = pools.gaussian(stream(key, "pool"), n, sd=1.25, rho=jnp.asarray(0.0), covariate="binary")
     judge = Judge(jnp.full(1, 1.5), 0.35)

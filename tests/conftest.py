@@ -1,6 +1,11 @@
-"""Eight CPU devices, so that sharding is exercised wherever the suite runs; key reuse checked."""
+"""How the suite runs JAX: two CPU devices, so that sharding is exercised wherever it runs; programs
+compiled quickly and once; key reuse checked."""
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import jax
@@ -9,9 +14,29 @@ from example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
 
-# A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
-jax.config.update("jax_debug_key_reuse", True)
-runtime.start(cpu_devices=8)
+# Most of the suite's time goes into compiling. What costs most of that, and changes no result beyond
+# rounding: LLVM's optimisations and XLA's own code for fusions.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+def pytest_configure(config):
+    """Before any worker starts, and before JAX does."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not os.environ.get("JBT_TEST_OPTIMISED") and QUICK not in flags:
+        quick = {**os.environ, "XLA_FLAGS": f"{flags} {QUICK}"}
+        # A process dies of a flag that its jaxlib does not have.
+        known = subprocess.run(
+            [sys.executable, "-c", "import jax; jax.devices()"], env=quick, capture_output=True
+        )
+        if known.returncode == 0:
+            os.environ["XLA_FLAGS"] = quick["XLA_FLAGS"]
+    # Compiled programs, shared by the workers and by the processes that tests start.
+    if "JBT_CACHE" not in os.environ:
+        cache = os.environ["JBT_CACHE"] = tempfile.mkdtemp(prefix="jbt-test-")
+        config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
+    # A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
+    jax.config.update("jax_debug_key_reuse", True)
+    runtime.start(cpu_devices=2)
 
 
 @pytest.fixture

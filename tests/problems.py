@@ -135,7 +135,10 @@ def reference(
     b = minimize(objective, np.zeros(z.shape[1]), jac=gradient, method="BFGS").x
     solve = np.linalg.solve if penalised else lambda h, g: np.linalg.lstsq(h, g, rcond=1e-14)[0]
     for _ in range(60 if penalised else 200):
-        step = solve(hessian(b), gradient(b))
+        slope = gradient(b)
+        if np.abs(slope).max(initial=0) < 1e-13:
+            break
+        step = solve(hessian(b), slope)
         size = np.abs(z @ step).max(initial=0)
         b = b - step / (1 + max(size - 1, 0))
     full = known.copy()

@@ -7,10 +7,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import twin
-from active import EVERY_RULE, K, N, R, binary_task, compiled_run, switchboard
+from active import (
+    BUDGET,
+    EVERY_RULE,
+    K,
+    N,
+    R,
+    binary_task,
+    compiled_init,
+    masked,
+    run_by,
+    switchboard,
+    turns,
+)
 
 from jbt import metrics
 from jbt.acquisition import Loop, Task, init, reports, rules, run, step
+from jbt.acquisition.run import check
 from jbt.fit import fit_map
 from jbt.membership import standard_normals
 from jbt.types import Comparisons, Design, Pool, Variant
@@ -26,8 +39,8 @@ DETERMINISTIC = (
     "entropy_reduction",
 )
 FRESH = ("top_k_aware", "entropy_reduction")
-BUDGET = 22
-TIMES = jnp.arange(BUDGET)
+TWIN_BUDGET = 22
+TIMES = jnp.arange(TWIN_BUDGET)
 
 
 def salt_of(key, time):
@@ -36,7 +49,10 @@ def salt_of(key, time):
     return jax.random.bits(for_ties, (), jnp.uint32)
 
 
-@pytest.mark.parametrize("n_pools", [12, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_pools",
+    [6, pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
+)
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     """Every deterministic rule on frozen pools, naive and bias-aware inside."""
     samples = 200
@@ -53,7 +69,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
         def runs(which, names=names, fresh=fresh):
             scores = [rules.RULES[name].score for name in names]
             mine = Loop(switchboard(scores, which, fresh), K, R, n_samples=samples)
-            return jax.vmap(lambda key, t: run(key, t, mine, BUDGET))(keys, tasks).queries
+            return jax.vmap(lambda key, t: run(key, t, mine, TWIN_BUDGET))(keys, tasks).queries
 
         for which, name in enumerate(names):
             queries = jax.device_get(runs(which))
@@ -74,7 +90,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
                     lam_b=0.1,
                     k=K,
                     refit_every=R,
-                    budget=BUDGET,
+                    budget=TWIN_BUDGET,
                     table=table,
                     state=state,
                 )
@@ -83,7 +99,12 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
 
 
 @pytest.mark.parametrize(
-    ("fresh", "protocol"), [(False, "frozen"), (True, "frozen"), (False, "stochastic")]
+    ("fresh", "protocol"),
+    [
+        (False, "frozen"),
+        (True, "frozen"),
+        pytest.param(False, "stochastic", marks=pytest.mark.heavy),
+    ],
 )
 def test_contract_of_a_run(fresh, protocol, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are
@@ -124,13 +145,21 @@ def test_contract_of_a_run(fresh, protocol, same_key_again):
         assert (np.asarray(trace.status) == 0).all()
 
 
+@jax.jit
+def fresh_run(which, key, task):
+    """With a report in the middle of a block."""
+    scores = [rules.RULES[name].score for name in ("top_k_aware", "entropy_reduction")]
+    settings = Loop(switchboard(scores, which, fresh=True), K, R, n_samples=100)
+    return run(key, task, settings, (10, 25))
+
+
 def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     task = binary_task(jax.random.key(7))
     settings = Loop("top_k_aware_fresh", K, R, n_samples=100)
     with jax.debug_key_reuse(False):
         key = jax.random.key(8)
-        trace = compiled_run(key, task, settings, (10, 25))
-        state, blocks = init(key, task, settings), []
+        trace = fresh_run(0, key, task)
+        state, blocks = compiled_init(key, task, settings), []
         compiled_step = jax.jit(step, static_argnames="loop")
         for _ in range(3):
             state, queries = compiled_step(state, task, settings)
@@ -153,6 +182,18 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     np.testing.assert_allclose(trace.parameters.theta, fit.parameters.theta, atol=1e-4)
 
 
+def test_a_shift_of_the_covariate_changes_nothing():
+    """In float32 too: only differences of covariates are compared."""
+    task = binary_task(jax.random.key(3))
+    d = task.design
+    far = type(d)(d.covariates + 5000, None, d.item_mask, d.n_contents)
+    moved = type(task)(task.quality, far, task.answers, task.prior, task.variant)
+    with jax.debug_key_reuse(False):
+        a, b = (fresh_run(1, jax.random.key(1), t) for t in (task, moved))
+    np.testing.assert_array_equal(a.queries.first, b.queries.first)
+    np.testing.assert_allclose(a.parameters.theta, b.parameters.theta, atol=1e-5)
+
+
 def test_reports_list_every_refit_and_every_budget():
     assert reports(24, 8).tolist() == [8, 16, 24]
     assert reports((30, 20), 8).tolist() == [8, 16, 20, 24, 30]
@@ -160,15 +201,12 @@ def test_reports_list_every_refit_and_every_budget():
 
 @pytest.mark.parametrize("bad", [jnp.nan, jnp.inf, -jnp.inf])
 def test_a_score_that_is_not_finite_is_flagged(bad):
-    def turns_bad(view, key):
-        return jnp.where(view.shown.sum() > 21, bad, 1.0) * jnp.ones_like(view.shown)
-
-    trace = compiled_run(
-        jax.random.key(1), binary_task(jax.random.key(3)), Loop(turns_bad, K, R), 28
-    )
+    task = binary_task(jax.random.key(3))
     # The trial problem has fewer verdicts.
-    assert np.asarray(trace.status).tolist() == [0, 0, 0, 0, 0, 2, 2]
-    assert (np.asarray(trace.queries.first)[22:] == -1).all()
+    check(task.design, Loop(turns(bad), K, R), np.array([BUDGET]))
+    trace = run_by(f"turns {bad}", jax.random.key(1), task)
+    assert trace.status.tolist() == [0] * 5 + [2] * 8
+    assert (trace.queries.first[22:] == -1).all()
 
 
 # --- bad input: before anything runs
@@ -211,8 +249,8 @@ def test_bad_input():
 
 
 def test_a_rule_may_say_anything_of_pairs_that_are_not_available():
-    def masked(view, key):
-        return jnp.where(view.available, view.probability, -jnp.inf)
-
-    trace = compiled_run(jax.random.key(1), binary_task(jax.random.key(3)), Loop(masked, K, R), 8)
-    assert (np.asarray(trace.status) == 0).all()
+    task = binary_task(jax.random.key(3))
+    check(task.design, Loop(masked, K, R), np.array([BUDGET]))
+    trace = run_by("masked", jax.random.key(1), task)
+    assert (trace.status == 0).all()
+    assert (trace.queries.first >= 0).all()

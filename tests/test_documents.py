@@ -8,9 +8,7 @@ import tomllib
 from pathlib import Path
 
 import jax
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from jbt import cli, pools, provenance, study
 from jbt.acquisition import rules
@@ -191,6 +189,9 @@ def test_ci_runs_the_readme_s_test_command():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
 def test_notebooks_run_and_carry_no_output(path):
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()

@@ -53,7 +53,7 @@ def test_fresh_comparisons_are_binomial(pool):
     p = judges.verdict_probability(pool, JUDGE)
     shown = pairs.every_pair(pool) * 5
     keys = jax.random.split(jax.random.key(1), DRAWS)
-    wins = np.asarray(jax.vmap(lambda k: judges.fresh_comparisons(k, p, shown).wins)(keys))
+    wins = np.asarray(jax.jit(jax.vmap(lambda k: judges.fresh_comparisons(k, p, shown).wins))(keys))
     assert ((wins >= 0) & (wins <= np.asarray(shown))).all()
     error = np.abs(wins.mean(0) - np.asarray(shown * p))
     assert (error <= 4.5 * np.sqrt(5 * 0.25 / DRAWS) + 1e-9).all()

@@ -21,21 +21,22 @@ def setup(request, x64):
     return q, comparisons, design, parameters
 
 
-def at(beta):
-    return Parameters.unflat(beta, problems.M)
+def of_flat(beta, design, comparisons):
+    return model.log_likelihood(Parameters.unflat(beta, problems.M), design, comparisons)
+
+
+log_likelihood, score_alone = jax.jit(model.log_likelihood), jax.jit(model.score)
+score_and_information = jax.jit(model.score_and_information)
+automatic = jax.jit(jax.grad(of_flat)), jax.jit(jax.hessian(of_flat))
 
 
 def test_derivatives_equal_automatic_ones(setup):
     _, comparisons, design, parameters = setup
-
-    def f(beta):
-        return model.log_likelihood(at(beta), design, comparisons)
-
-    beta = parameters.flat()
-    score, information = model.score_and_information(parameters, design, comparisons)
-    np.testing.assert_allclose(score, jax.grad(f)(beta), atol=1e-11)
-    np.testing.assert_allclose(model.score(parameters, design, comparisons), score, atol=1e-13)
-    np.testing.assert_allclose(information, -jax.hessian(f)(beta), atol=1e-11)
+    gradient, hessian = (f(parameters.flat(), design, comparisons) for f in automatic)
+    score, information = score_and_information(parameters, design, comparisons)
+    np.testing.assert_allclose(score, gradient, atol=1e-11)
+    np.testing.assert_allclose(score_alone(parameters, design, comparisons), score, atol=1e-13)
+    np.testing.assert_allclose(information, -hessian, atol=1e-11)
 
 
 def test_score_and_information_equal_the_explicit_design_matrix(setup):
@@ -43,22 +44,22 @@ def test_score_and_information_equal_the_explicit_design_matrix(setup):
     z = np.asarray(model.design_matrix(design)).reshape(-1, problems.M + 4)
     shown, wins = np.asarray(comparisons.shown).ravel(), np.asarray(comparisons.wins).ravel()
     p = 1 / (1 + np.exp(-z @ np.asarray(parameters.flat())))
-    score, information = model.score_and_information(parameters, design, comparisons)
+    score, information = score_and_information(parameters, design, comparisons)
     np.testing.assert_allclose(score, z.T @ (wins - shown * p), atol=1e-11)
     np.testing.assert_allclose(information, (z.T * (shown * p * (1 - p))) @ z, atol=1e-11)
 
 
 def test_likelihood_is_blind_to_the_flat_directions(setup):
     q, comparisons, design, parameters = setup
-    value = model.log_likelihood(parameters, design, comparisons)
+    value = log_likelihood(parameters, design, comparisons)
     constant = Parameters(parameters.theta + 3.7, parameters.c, parameters.kappa)
-    assert abs(model.log_likelihood(constant, design, comparisons) - value) < 1e-9
+    assert abs(log_likelihood(constant, design, comparisons) - value) < 1e-9
     delta = jnp.array([1.3, -0.8, 2.1])
     if design.content is None:
         traded = Parameters(
             parameters.theta + design.covariates @ delta, parameters.c - delta, parameters.kappa
         )
-        assert abs(model.log_likelihood(traded, design, comparisons) - value) < 1e-9
+        assert abs(log_likelihood(traded, design, comparisons) - value) < 1e-9
     else:  # shared content has no such direction: the best compensation leaves a difference
         assert q.m < q.n
         owner = np.asarray(design.ownership())[: q.n]
@@ -66,15 +67,15 @@ def test_likelihood_is_blind_to_the_flat_directions(setup):
         traded = Parameters(
             parameters.theta + jnp.asarray(best), parameters.c - delta, parameters.kappa
         )
-        assert abs(model.log_likelihood(traded, design, comparisons) - value) > 1e-3
+        assert abs(log_likelihood(traded, design, comparisons) - value) > 1e-3
 
 
 def test_extreme_logits_stay_finite():
     design = Design.build(np.zeros((2, 0)))
     comparisons = Comparisons.build([[0, 1], [1, 0]], [[0, 1], [0, 0]])
     parameters = Parameters(jnp.array([500.0, -500.0]), jnp.zeros(0), jnp.array(0.0))
-    score, information = model.score_and_information(parameters, design, comparisons)
-    assert jnp.isfinite(model.log_likelihood(parameters, design, comparisons))
+    score, information = score_and_information(parameters, design, comparisons)
+    assert jnp.isfinite(log_likelihood(parameters, design, comparisons))
     assert jnp.isfinite(score).all()
     assert jnp.isfinite(information).all()
 

@@ -56,7 +56,7 @@ def test_choices_of_comparisons(same_key_again):
 def test_what_is_left_over_goes_to_every_pair_alike(pool):
     keys = jax.random.split(jax.random.key(3), DRAWS)
     every = pairs.every_pair(pool)
-    shown = jax.vmap(lambda k: pairs.spread_evenly(k, every, 8))(keys)
+    shown = jax.jit(jax.vmap(lambda k: pairs.spread_evenly(k, every, 8)))(keys)
     mean = np.asarray(shown).mean(0)[np.asarray(every) > 0]
     assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
 
@@ -64,7 +64,7 @@ def test_what_is_left_over_goes_to_every_pair_alike(pool):
 def test_expected_showings_are_those_of_choose_on_average(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=2)
     keys = jax.random.split(jax.random.key(1), 4000)
-    drawn = jax.vmap(lambda k: pairs.choose(k, made, 100, 0.25))(keys)
+    drawn = jax.jit(jax.vmap(lambda k: pairs.choose(k, made, 100, 0.25)))(keys)
     expected = pairs.expected(made, 100, 0.25, jnp.inf)
     assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
     limited = np.asarray(pairs.expected(made, 100, 0.25, 1))

@@ -29,6 +29,7 @@ def test_expected_half_width_is_the_dense_one(x64):
     assert float(nothing) == np.inf
 
 
+@pytest.mark.heavy
 def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
     plan = planning.pairing(10, 2000, n_twice=[4], max_repeats=1e9, pools_simulated=200)
 

@@ -1,5 +1,7 @@
 """Learned priors against dense algebra, SciPy and one another."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,7 +164,7 @@ def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
 def test_no_verdicts(x64):
     zero = jnp.zeros((N, N))
     design = Design.build(np.random.default_rng(0).normal(size=(N, 1)))
-    found = priors.fixed_point(Comparisons(zero, zero), design, Prior())
+    found = jax.jit(priors.fixed_point)(Comparisons(zero, zero), design, Prior())
     # Nothing was learned: the update returns the variance it was given.
     np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
 
@@ -171,7 +173,8 @@ def test_evidence_says_when_it_is_not_there_yet(x64):
     made = pools.paired(jax.random.key(0), 6)
     oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))
     comparisons = judges.reveal(oracle, pairs.every_pair(made))
-    short = priors.evidence(comparisons, made.design, Prior(1.0, 10.0), rounds=1)
+    once = jax.jit(functools.partial(priors.evidence, rounds=1))
+    short = once(comparisons, made.design, Prior(1.0, 10.0))
     assert short.status == Status.NOT_CONVERGED
     with pytest.raises(ValueError, match="one lam_b for all biases"):
         priors.evidence(comparisons, made.design, Prior(1.0, jnp.ones(2)))

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +25,13 @@ def experiment(key, condition):
     fit = ESTIMATORS["bias_aware"](comparisons, pool.design, Prior())
     recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, condition["k"])
     return {"theta": fit.parameters.theta, "recall": recall, "status": fit.status}
+
+
+def draws(key, condition):
+    """The random part of `experiment`, which compiles quickly."""
+    pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    return {"quality": pool.quality, "wins": oracle.sum(1)}
 
 
 IDS = np.array([5, 3, 200, 0, 77, 8, 9, 10, 11, 12, 13])
@@ -47,39 +59,56 @@ def test_batch_equals_loop(reference):
     np.testing.assert_array_equal(out["recall"], reference["recall"])
 
 
+MANY = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
+SEVERAL = np.arange(23)
+
+
+def theta(pool_ids, chunk, devices):
+    parts = [
+        *simulate.Simulation(experiment, MANY, pool_ids, chunk=chunk, devices=devices).chunks()
+    ]
+    assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
+    return np.concatenate([out["theta"] for _, out in parts])
+
+
 def test_chunk_order_and_devices_do_not_matter():
-    many = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
-    ids = np.arange(103)
+    base = theta(SEVERAL, 8, 2)
+    # The inner batch is the same, so are the bits.
+    np.testing.assert_array_equal(theta(SEVERAL, 1, 1), base)
+    order = np.random.default_rng(0).permutation(SEVERAL)
+    np.testing.assert_array_equal(theta(order, 1000, 2), base[order])
 
-    def run(pool_ids, chunk, devices):
-        some = simulate.Simulation(experiment, many, pool_ids, chunk=chunk, devices=devices)
-        parts = list(some.chunks())
-        assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
-        return np.concatenate([out["theta"] for _, out in parts])
 
-    base = run(ids, 64, 2)
-    for chunk, devices in [(1, 1), (1000, 8)]:
-        # The inner batch is the same, so are the bits.
-        np.testing.assert_array_equal(run(ids, chunk, devices), base)
-    order = np.random.default_rng(0).permutation(ids)
-    np.testing.assert_array_equal(run(order, 64, 2), base[order])
+@pytest.mark.heavy
+def test_eight_devices_give_the_bits_of_two(tmp_path):
+    code = f"""
+import numpy, test_simulate
+from jbt import runtime
+runtime.start(cpu_devices=8)
+numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SEVERAL, 1000, 8))
+"""
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "theta.npy"), theta(SEVERAL, 8, 2))
 
 
 def test_conditions_share_their_pools():
-    same = {"rho": np.array([0.4, 0.4]), "k": np.array([2, 2])}
-    theta = simulate.simulate(experiment, same, range(5))["theta"]
-    np.testing.assert_array_equal(theta[:, 0], theta[:, 1])
+    same = {"rho": np.array([0.4, 0.4])}
+    for value in simulate.simulate(draws, same, range(5)).values():
+        np.testing.assert_array_equal(value[:, 0], value[:, 1])
 
 
 def test_float64_in_the_same_process():
-    single = simulate.simulate(experiment, CONDITIONS, range(3))
-    double = simulate.simulate(experiment, CONDITIONS, range(3), dtype="float64")
-    assert single["theta"].dtype == np.float32
-    assert double["theta"].dtype == np.float64
+    single = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    double = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3), dtype="float64")
+    assert single["quality"].dtype == np.float32
+    assert double["quality"].dtype == np.float64
 
 
 @pytest.mark.parametrize(
-    ("sweep", "expected_kernels"), [(crossing.SWEEP, 1), (crossing_factors.SWEEP, 2)]
+    ("sweep", "expected_kernels"),
+    [(crossing.SWEEP, 1), pytest.param(crossing_factors.SWEEP, 2, marks=pytest.mark.heavy)],
 )
 def test_one_trace_a_static_shape(sweep, expected_kernels):
     """A whole grid of settings and several chunks run on one compilation of each shape."""
@@ -94,10 +123,11 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
             traces.append(1)  # runs when traced only
             return group.experiment(key, condition)
 
-        assert len(next(iter(group.conditions.values()))) >= 3
-        whole = simulate.Simulation(counting, group.conditions, range(260), chunk=1, devices=1)
-        whole.shapes()  # traced for the shapes, and not again to run
-        assert len(list(whole.chunks())) > 1
+        n_conditions = len(next(iter(group.conditions.values())))
+        assert n_conditions >= 3
+        ids = range(simulate.CPU_BATCH // n_conditions + 1)  # one more than a batch
+        chunks = list(simulate.simulate_chunks(counting, group.conditions, ids, chunk=1, devices=1))
+        assert len(chunks) == 2
         assert len(traces) == 1
 
 

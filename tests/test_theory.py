@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -45,10 +46,11 @@ def test_naive_fit_tends_to_its_estimand(x64):
     design = Design.build(x)
     estimand = theory.naive_estimand(jnp.asarray(theta), jnp.asarray(x), jnp.asarray(c))
     naive = model.variant("naive", design)
-    fit = fit_map(expected_counts(theta + x @ c, 0.0, 1e6), design, Prior(), naive)
+    compiled = jax.jit(fit_map)
+    fit = compiled(expected_counts(theta + x @ c, 0.0, 1e6), design, Prior(), naive)
     np.testing.assert_allclose(fit.parameters.theta, estimand, atol=1e-4)
     # Position bias keeps the order and shrinks the differences, as the docstring says.
-    biased = fit_map(expected_counts(theta + x @ c, 2.0, 1e6), design, Prior(), naive)
+    biased = compiled(expected_counts(theta + x @ c, 2.0, 1e6), design, Prior(), naive)
     assert (np.argsort(biased.parameters.theta) == np.argsort(estimand)).all()
     assert 0.2 < np.std(biased.parameters.theta) / np.std(estimand) < 0.9
 
@@ -106,6 +108,7 @@ def test_limit_recall_against_a_large_pool(covariate):
     assert found == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(k))
 
 
+@pytest.mark.heavy
 def test_binary_crossing_is_lower_and_depends_on_the_share_of_the_top():
     r = 0.5 / 1.2
     at = [theory.crossing_limit(r, top, "binary") for top in (0.05, 1 / 6, 1 / 3)]

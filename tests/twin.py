@@ -19,6 +19,8 @@ def fit(z, y, precision, free):
         h = hessian(z, beta, precision)[np.ix_(free, free)]
         step[free] = np.linalg.solve(h, gradient[free])
         beta = beta + step / (1 + max(np.abs(z @ step).max(initial=0) - 1, 0))
+        if np.abs(step).max() < 1e-13:
+            break
     return beta
 
 

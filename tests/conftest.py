@@ -14,8 +14,8 @@ from example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
 
-# Most of the suite's time goes into compiling. What costs most of that, and changes no result beyond
-# rounding: LLVM's optimisations and XLA's own code for fusions.
+# Most of the suite's time goes into compiling. What costs most of that, and changes no result
+# beyond rounding: LLVM's optimisations and XLA's own code for fusions.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 

@@ -45,7 +45,7 @@ def problem(d, x=None, dtype="float64"):
     return Comparisons.build(shown, rng.binomial(shown.astype(int), p), dtype), design, Prior(1, 5)
 
 
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_measured_takes_c_from_the_joint_likelihood(d, x64):
     comparisons, design, prior = problem(d)
 

@@ -10,6 +10,8 @@ from scipy.stats import kendalltau
 
 from jbt import metrics
 
+recall = jax.jit(metrics.top_k_recall, static_argnums=2)
+
 
 def recall_by_enumeration(estimate, quality, k):
     """The paper's definition, averaged over every way of breaking the estimate's ties."""
@@ -26,7 +28,7 @@ def test_recall_equals_enumeration(k):
     rng = np.random.default_rng(k)
     for _ in range(30):
         estimate, quality = rng.integers(0, 4, (2, 5)).astype(float)
-        ours = metrics.top_k_recall(jnp.asarray(estimate), jnp.asarray(quality), k)
+        ours = recall(jnp.asarray(estimate), jnp.asarray(quality), k)
         assert float(ours) == pytest.approx(recall_by_enumeration(estimate, quality, k), abs=1e-6)
 
 
@@ -55,11 +57,9 @@ def test_recall_does_not_depend_on_the_order_of_the_items(records, order):
     order = jnp.array(order)
     quality = jnp.array([0.3, 1.2, -0.5, 0.7, 0.1, -1.1])
     rounding = 1e-7 * jnp.arange(6)
-    before = metrics.top_k_recall(jnp.array(records, float) + rounding, quality, 2)
+    before = recall(jnp.array(records, float) + rounding, quality, 2)
     estimate = jnp.array(records, float)[order] + rounding
-    assert metrics.top_k_recall(estimate, quality[order], 2) == pytest.approx(
-        float(before), abs=1e-6
-    )
+    assert recall(estimate, quality[order], 2) == pytest.approx(float(before), abs=1e-6)
 
 
 def test_k_out_of_range():

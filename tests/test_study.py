@@ -38,7 +38,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
         "0.0",
         "0.7",
         "--pools",
-        "2500",
+        "1500",
         "--chunk",
         "16",
     ]
@@ -152,7 +152,7 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
     assert len(message.splitlines()) == 1
 
 
-def test_continuing_with_another_chunk_and_overwriting(tmp_path):
+def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
     group = crossing.groups(settings)[0]
@@ -167,9 +167,7 @@ def test_continuing_with_another_chunk_and_overwriting(tmp_path):
     results.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
-    reference = tmp_path / "reference"
-    assert study.main(crossing.SWEEP, [*small, "--out", str(reference)]) == 0
-    same_results(folder, reference / "crossing")
+    same_results(folder, finished / "crossing")
     assert study.main(crossing.SWEEP, [*small, "--seed", "4"]) == 2
     assert study.main(crossing.SWEEP, [*small, "--seed", "4", "--overwrite"]) == 0
     assert json.loads((folder / "config.json").read_text())["seed"] == 4

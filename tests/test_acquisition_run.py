@@ -51,7 +51,7 @@ def salt_of(key, time):
 
 @pytest.mark.parametrize(
     "n_pools",
-    [6, pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
+    [pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
 )
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     """Every deterministic rule on frozen pools, naive and bias-aware inside."""

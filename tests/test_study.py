@@ -42,7 +42,8 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
         "--chunk",
         "16",
     ]
-    environment = {**os.environ, "JBT_CACHE": str(tmp_path / "cache")}
+    assert "JBT_CACHE" in os.environ
+    environment = {**os.environ}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # which JAX has set in this process
     broken, whole = tmp_path / "broken" / "crossing", tmp_path / "whole" / "crossing"
     running = subprocess.Popen(

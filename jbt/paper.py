@@ -11,6 +11,7 @@ from typing import Any
 SETTINGS = "settings."
 """Before a name in paper.csv that is to be looked up in the settings, though it is a column too."""
 ROLES = ("reported", "calibrated", "derived")
+COLUMNS = ("sweep", "quantity", "setting", "paper", "rounding", "pools", "seeds", "source", "role")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +80,15 @@ def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
     empty: half a unit of the last digit.
 
     Raises:
-      ValueError: naming file and line, for a row that is none of these.
+      ValueError: naming file and line, for a row that is none of these, or the columns missing.
     """
     common: dict[str, str] = {}
     numbers = []
     with path.open(newline="", encoding="utf-8") as file:
-        for line, row in enumerate(csv.DictReader(file), start=2):
+        reader = csv.DictReader(file)
+        if missing := [c for c in COLUMNS if c not in (reader.fieldnames or ())]:
+            raise ValueError(f"{path}: no column {', '.join(missing)}")
+        for line, row in enumerate(reader, start=2):
             if row["sweep"] != sweep:
                 continue
             try:
@@ -103,7 +107,7 @@ def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
     seeds = int(row["seeds"]) if row["seeds"] else None
     decimals = len(row["paper"].partition(".")[2])
-    rounding = float(row["rounding"]) if row.get("rounding") else 0.5 * 10.0**-decimals
+    rounding = float(row["rounding"]) if row["rounding"] else 0.5 * 10.0**-decimals
     number = PaperNumber(
         row["quantity"], setting, row["paper"], int(row["pools"]), seeds, rounding, row["role"]
     )

@@ -88,6 +88,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     results.check_groups(groups)
+    paper_of(sweep)  # raises now, not after hours, if its file is damaged
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
     with store.locked(folder):
         store.claim(folder, configuration, code, overwrite=settings.overwrite)

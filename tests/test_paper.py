@@ -81,6 +81,13 @@ def test_a_damaged_row_is_named(tmp_path, row, message):
         paper.read_paper(file, "mine")
 
 
+def test_missing_columns_are_named(tmp_path):
+    file = tmp_path / "paper.csv"
+    file.write_text("sweep,quantity,setting,paper,pools,seeds,source\n")
+    with pytest.raises(ValueError, match=r"paper.csv: no column rounding, role"):
+        paper.read_paper(file, "mine")
+
+
 METRICS = {
     "acquisition": ("recall", "allocation"),
     "stochastic_judge": ("recall", "allocation", "uncertain"),

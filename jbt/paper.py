@@ -84,33 +84,54 @@ def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
     """
     common: dict[str, str] = {}
     numbers = []
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if missing := [c for c in COLUMNS if c not in (reader.fieldnames or ())]:
-            raise ValueError(f"{path}: no column {', '.join(missing)}")
-        for line, row in enumerate(reader, start=2):
-            if row["sweep"] != sweep:
-                continue
-            try:
-                setting = dict(part.split("=", 1) for part in row["setting"].split())
-                if row["quantity"]:
-                    numbers.append(_number(row, setting))
-                else:
-                    common = setting
-            except ValueError as error:
-                raise ValueError(f"{path}, line {line}: {error}") from None
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a table: needs CSV in UTF-8") from None
+    reader = csv.DictReader(text.splitlines())
+    if missing := [c for c in COLUMNS if c not in (reader.fieldnames or ())]:
+        raise ValueError(f"{path}: no column {', '.join(missing)}")
+    for line, row in enumerate(reader, start=2):
+        if row["sweep"] != sweep:
+            continue
+        try:
+            if None in row or None in row.values():
+                raise ValueError(f"needs {len(COLUMNS)} fields; a comma in one needs quotes")
+            parts = row["setting"].split()
+            if odd := [part for part in parts if "=" not in part]:
+                raise ValueError(f"setting must be name=value pairs, got {odd[0]!r}")
+            setting = dict(part.split("=", 1) for part in parts)
+            if row["quantity"]:
+                numbers.append(_number(row, setting))
+            else:
+                common = setting
+        except ValueError as error:
+            raise ValueError(f"{path}, line {line}: {error}") from None
     return [dataclasses.replace(n, setting={**common, **n.setting}) for n in numbers]
 
 
 def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
     if row["role"] not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
-    seeds = int(row["seeds"]) if row["seeds"] else None
+    for name in ("pools", "seeds"):
+        empty = name == "seeds" and not row[name]
+        if not empty and not (row[name].isascii() and row[name].isdigit() and int(row[name])):
+            raise ValueError(f"{name} must be a whole number from 1, got {row[name]!r}")
+    for name in ("paper", "rounding"):
+        if (row[name] or name == "paper") and not _is_finite(row[name]):
+            raise ValueError(f"{name} must be a number, got {row[name]!r}")
     decimals = len(row["paper"].partition(".")[2])
     rounding = float(row["rounding"]) if row["rounding"] else 0.5 * 10.0**-decimals
-    number = PaperNumber(
+    if rounding < 0:
+        raise ValueError(f"rounding must be at least 0, got {row['rounding']}")
+    seeds = int(row["seeds"]) if row["seeds"] else None
+    return PaperNumber(
         row["quantity"], setting, row["paper"], int(row["pools"]), seeds, rounding, row["role"]
     )
-    if not math.isfinite(number.value):
-        raise ValueError(f"paper must be a number, got {row['paper']!r}")
-    return number
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from jbt import runtime
+from jbt.acquisition import RULES
+from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
 
 VERSIONS = ("jbt", "jax")
@@ -59,24 +61,27 @@ def machine() -> dict[str, str]:
 def code_of(sweep: Sweep[Any]) -> dict[str, str]:
     """A digest of every source file that can change the numbers of a sweep: file -> digest.
 
-    The files are the sweep's own, whatever of its package and of jbt it imports, directly or not,
-    and what every result goes through. Digests are of syntax trees without docstrings, so that
-    comments, docstrings and layout do not count. Code that only shows numbers (`REPORTS`) is left
-    out: table and figure are always made anew.
+    The files are the sweep's own and those of pools and rules registered from outside jbt, whatever
+    of their packages (or of the folders beside them) and of jbt they import, directly or not, and
+    what every result goes through. Other installed packages are not followed. Digests are of syntax
+    trees without docstrings, so that comments, docstrings and layout do not count. Code that only
+    shows numbers (`REPORTS`) is left out: table and figure are always made anew.
 
     Returns:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
       file, as in a notebook.
     """
-    try:
-        own = Path(inspect.getsourcefile(sweep.groups) or "").resolve()
-    except TypeError:
+    own = _source(sweep.groups)
+    if own is None:
         return {}
-    if not own.is_file():
-        return {}
+    # Pools and rules that a script has registered run too, though no sweep imports them.
+    functions = (*POOLS.values(), *(rule.score for rule in RULES.values()))
+    registered = {f for f in map(_source, functions) if f and PACKAGE not in f.parents}
     found: dict[Path, str] = {}
-    waiting = [own, *SIMULATES]
-    roots = _roots(own)
+    waiting = [own, *registered, *SIMULATES]
+    roots: dict[str, Path] = {}
+    for file in (*registered, own):
+        roots |= _roots(file)
     loaded = _loaded()
     while waiting:
         file = waiting.pop()
@@ -90,6 +95,15 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
         found[file] = seen.digest
         waiting += seen.imports
     return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+
+
+def _source(function: Any) -> Path | None:
+    """The Python file a function stands in; None where it has none, as in a notebook."""
+    try:
+        file = Path(inspect.getsourcefile(function) or "").resolve()
+    except TypeError:
+        return None
+    return file if file.is_file() and file.suffix == ".py" else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,6 +77,8 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     """
     if settings.pools < 1:
         raise ValueError(f"pools must be at least 1, got {settings.pools}")
+    if settings.pools > 2**32:  # beyond which there are no ids
+        raise ValueError(f"pools must be at most 2^32, got {settings.pools}")
     check_seed(settings.seed)
     store.check_writable(settings.json)
     folder = settings.out / sweep.name
@@ -88,7 +90,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     results.check_groups(groups)
-    paper_of(sweep)  # raises now, not after hours, if its file is damaged
+    Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
     with store.locked(folder):
         store.claim(folder, configuration, code, overwrite=settings.overwrite)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
-from jbt.paper import PaperNumber
+from jbt.paper import SETTINGS, PaperNumber
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,17 @@ class Table:
           columns: that say which setting a row is of.
           settings: of the run; its seed is that of every bootstrap.
           paper: what is to stand beside rows of its setting.
+
+        Raises:
+          ValueError: a number of the paper whose setting names no column and no field.
         """
+        for number in paper:
+            for name in number.setting:
+                field = name.removeprefix(SETTINGS)
+                if name not in columns and not hasattr(settings, field):
+                    raise ValueError(
+                        f"paper.csv: {name!r} of {number.quantity} is no column and no setting"
+                    )
         self.columns = tuple(columns)
         self.settings = settings
         self.seed: int = settings.seed

@@ -67,11 +67,16 @@ def test_the_papers_numbers_are_read_with_what_holds_for_all(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("mine,recall,rule,0.5,,10,,T,reported", "line 2"),
-        ("mine,recall,,half,,10,,T,reported", "half"),
-        ("mine,recall,,0.5,,,,T,reported", "line 2"),
+        ("mine,recall,rule,0.5,,10,,T,reported", "line 2: setting must be name=value pairs"),
+        ("mine,recall,,half,,10,,T,reported", "paper must be a number, got 'half'"),
+        ("mine,recall,,0.5,,,,T,reported", "pools must be a whole number from 1, got ''"),
+        ("mine,recall,,0.5,,0,,T,reported", "pools must be a whole number from 1, got '0'"),
+        ("mine,recall,,0.5,,10,zz,T,reported", "seeds must be a whole number from 1, got 'zz'"),
+        ("mine,recall,,0.5,-1,10,,T,reported", "rounding must be at least 0, got -1"),
         ("mine,recall,,0.5,,10,,T,guessed", "role must be one of reported, calibrated, derived"),
         ("mine,recall,,nan,,10,,T,reported", "paper must be a number, got 'nan'"),
+        ("mine,recall,,0.5,,10,,T, page 3,reported", "needs 9 fields; a comma in one needs quotes"),
+        ("mine,recall,,0.5", "needs 9 fields"),
     ],
 )
 def test_a_damaged_row_is_named(tmp_path, row, message):
@@ -86,6 +91,22 @@ def test_missing_columns_are_named(tmp_path):
     file.write_text("sweep,quantity,setting,paper,pools,seeds,source\n")
     with pytest.raises(ValueError, match=r"paper.csv: no column rounding, role"):
         paper.read_paper(file, "mine")
+
+
+def test_a_table_as_a_spreadsheet_saves_it(tmp_path):
+    file = tmp_path / "paper.csv"
+    file.write_text("\ufeff" + HEADER + "mine,recall,,0.5,,10,,T,reported\r\n")
+    assert len(paper.read_paper(file, "mine")) == 1
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"paper.csv: not a table: needs CSV in UTF-8"):
+        paper.read_paper(file, "mine")
+
+
+def test_a_setting_that_is_none_is_refused():
+    from jbt.tables import Table
+
+    with pytest.raises(ValueError, match="'rhoo' of recall is no column and no setting"):
+        Table(("rho",), SETTINGS, [number("rhoo=0.4")])
 
 
 METRICS = {

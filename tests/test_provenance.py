@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from jbt import provenance, results, study
+from jbt.acquisition import Rule
 from sweeps import crossing, stochastic_judge
 
 EXPERIMENT = '''"""A sweep of its own."""
@@ -143,6 +144,18 @@ def test_the_code_is_that_which_runs_not_what_its_file_says_by_now(own):
     own.edit(own.helper, "3.0", "5.0")
     assert provenance.code_of(sweep) == before  # the helper imported has 3.0
     assert provenance.code_of(own.sweep()) != before
+
+
+def test_pools_and_rules_of_a_user_s_script_count(tmp_path, monkeypatch):
+    """No sweep imports them: the script registers them."""
+    (tmp_path / "tall.py").write_text("def tall(key, n_items, **options):\n    return 1\n")
+    (tmp_path / "wide.py").write_text("def wide(view, key):\n    return view.shown\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tall, wide = (importlib.import_module(n) for n in ("tall", "wide"))
+    before = set(provenance.code_of(crossing.SWEEP))
+    monkeypatch.setitem(provenance.POOLS, "tall", tall.tall)
+    monkeypatch.setitem(provenance.RULES, "wide", Rule(wide.wide))
+    assert set(provenance.code_of(crossing.SWEEP)) - before == {"tall.py", "wide.py"}
 
 
 def test_the_files_are_those_that_can_change_the_numbers():

@@ -187,6 +187,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
         (["--k", "0"], "k must lie"),
         (["--n-items", "1"], "n_items must be at least 2"),
         (["--pools", "0"], "pools must be at least 1"),
+        (["--pools", str(2**32 + 1)], "pools must be at most 2^32"),
         (["--bias", "inf"], "bias must be finite"),
         (["--redraw"], "nothing to redraw"),
         (["--seed", "-1"], "seed must lie in"),

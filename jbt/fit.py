@@ -262,8 +262,10 @@ def _newton(
             stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
             length = length * stretch
         else:
-            # A decrement that rounding keeps from falling is no distance to an optimum.
+            # Rounding may keep a decrement from falling: then it is no distance to an optimum. And
+            # towards one far out, where the verdicts hardly pull, steps are long to the end.
             done = (decrement * reach <= 2 * tolerance) & (decrement <= tolerance**0.5)
+            done &= reach <= 0.1
         beta = s.beta + length * delta
         theta = jnp.where(contents, beta[:m], 0)
         theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)

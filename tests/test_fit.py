@@ -95,7 +95,7 @@ def test_float32_is_close_to_float64(case):
         else:
             sd = np.zeros_like(expected)
             sd[q.free()] = np.sqrt(np.diagonal(np.linalg.inv(hessian)))
-            assert (error <= 0.01 * sd).all(), (i, q.kind, (error / sd).max())
+            assert (error <= 1e-3 * sd).all(), (i, q.kind, (error / sd).max())
     assert worst < 1e-4
 
 
@@ -243,6 +243,40 @@ def test_the_default_scenario_in_float32():
             variant = model.variant("bias_aware", design)
             found[dtype] = fit_once(comparisons, design, Prior(0.1, 0.1), variant).parameters.flat()
     np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
+
+
+@pytest.mark.parametrize("lam_b", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_float32_follows_a_kappa_that_hardly_any_verdict_holds(lam_b):
+    """The first shown always wins: kappa ends where 1 - p is far below the resolution of 1."""
+    shown, found = 1 - np.eye(6), {}
+    for dtype in ("float32", "float64"):
+        with runtime.precision(dtype):
+            design = Design.build(jnp.zeros((6, 0), dtype))
+            comparisons = Comparisons.build(shown, shown, dtype)
+            variant = model.variant("bias_aware", design)
+            fit = fit_once(comparisons, design, Prior(1.0, lam_b), variant)
+            assert fit.status == Status.CONVERGED
+            found[dtype] = float(fit.parameters.kappa)
+    assert found["float64"] > 5 - np.log10(lam_b)
+    assert found["float32"] == pytest.approx(found["float64"], rel=1e-3)
+
+
+def test_a_large_offset_of_a_covariate_costs_nothing_in_float32():
+    rng = np.random.default_rng(3)
+    n, shown = 6, 1 - np.eye(6)
+    x = 64.0 * rng.integers(-4, 5, (n, 1))  # so that the sum with the offset is exact
+    wins = (rng.random((n, n)) < 0.5) * shown
+    near, far = (
+        fit_once(
+            Comparisons.build(shown, wins, "float32"),
+            design,
+            Prior(1.0, 1e-6),
+            model.variant("bias_aware", design),
+        )
+        for design in (Design.build(jnp.asarray(v, "float32")) for v in (x, x + 2.0**29))
+    )
+    assert far.status == Status.CONVERGED
+    np.testing.assert_allclose(far.parameters.flat(), near.parameters.flat(), atol=2e-6)
 
 
 def test_counts_and_priors_that_do_not_fit(x64):

@@ -9,11 +9,16 @@ that follow pass through, and decorated with `batch_last`. Its callers see one p
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+
+CPU_PROBLEMS = 128
+"""Problems worked on together on a CPU: enough to fill the vector units, small enough for the
+counts to stay in cache, and few to wait for the slowest. On a GPU, all."""
 
 
 def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,11 +35,15 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_vmap
     def gathered(*arguments: Any) -> Any:
-        return function(*arguments)
+        if _count(arguments) <= 2 * CPU_PROBLEMS:
+            return function(*arguments)
+        return jax.lax.platform_dependent(
+            *arguments, cpu=partial(_in_groups, function), default=function
+        )
 
     @gathered.def_vmap
     def turn(axis_size: int, is_batched: Any, *arguments: Any) -> tuple[Any, Any]:
-        problems = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+        problems = _count(arguments)
 
         def merge(leaf: Any, batched: bool) -> Any:
             """[A, ..., b] to [..., B A]: the new axis becomes the last, behind those gathered."""
@@ -59,3 +68,42 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.map(lambda leaf: leaf[..., 0], gathered(*arguments))
 
     return of_one
+
+
+def _count(arguments: Any) -> int:
+    """How many problems; what they share has a last axis of 1."""
+    return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+
+
+def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function`, one group of problems after the other."""
+    leaves, structure = jax.tree.flatten(arguments)
+    problems = _count(arguments)
+    groups = -(-problems // CPU_PROBLEMS)
+    fill = groups * CPU_PROBLEMS - problems
+
+    def group(leaf: Any) -> Any:
+        """[..., B] to [groups, ..., CPU_PROBLEMS], the last problem repeated."""
+        widths = [(0, 0)] * (leaf.ndim - 1) + [(0, fill)]
+        leaf = jnp.pad(leaf, widths, mode="edge")
+        return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], groups, CPU_PROBLEMS), -2, 0)
+
+    own = [leaf.shape[-1] > 1 for leaf in leaves]
+
+    def run(grouped: list[Any]) -> Any:
+        rest = iter(grouped)
+        each = [next(rest) if is_own else leaf for leaf, is_own in zip(leaves, own, strict=True)]
+        out = function(*jax.tree.unflatten(structure, each))
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], CPU_PROBLEMS)), out
+        )
+
+    out = jax.lax.map(
+        run, [group(leaf) for leaf, is_own in zip(leaves, own, strict=True) if is_own]
+    )
+
+    def join(leaf: Any) -> Any:
+        leaf = jnp.moveaxis(leaf, 0, -2)
+        return leaf.reshape(*leaf.shape[:-2], -1)[..., :problems]
+
+    return jax.tree.map(join, out)

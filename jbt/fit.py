@@ -123,7 +123,7 @@ def fit_mle(
     fit = fit_supremum(comparisons, design, variant, start=start, max_steps=max_steps)
     design = design.centred()
     free = model.free_mask(variant, design)
-    scale = information_scale(comparisons, design, free)
+    scale = information_scale(comparisons.shown, design, free)
     information = model.score_and_information(fit.parameters, design, comparisons)[1]
     unique = _is_unique(information, scale, free, design)
     absent = ~unique & (fit.status != Status.NOT_FINITE)
@@ -154,28 +154,28 @@ def fit_supremum(
         )
     _check(comparisons, design)
     newton = partial(
-        _newton, limit=8 * MAX_STEPS if max_steps is None else max_steps, without_prior=True
+        _newton, limit=8 * MAX_STEPS if max_steps is None else max_steps, tolerance=1e-7
     )
-    # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
     free = model.free_mask(variant, design)
-    ridge = RIDGE * information_scale(comparisons, design.centred(), free)
     beta = None if start is None else start.flat().astype(design.dtype)
-    return batch_last(newton)(comparisons, design, ridge, free, beta)
+    return batch_last(newton)(comparisons, design, None, free, beta)
 
 
 def information_scale(
-    comparisons: Comparisons, design: Design, free: Bool[Array, " P"]
-) -> Float[Array, " P"]:
+    shown: Float[Array, "N N ..."], design: Design, free: Bool[Array, "P ..."]
+) -> Float[Array, "P ..."]:
     """What the comparisons would tell about each parameter alone at even odds, which is the most
     they can; 1 for parameters that are fixed or never seen."""
-    scale = jnp.diag(information_at_even_odds(comparisons, design))
+    scale = jnp.einsum("ii...->i...", information_at_even_odds(shown, design))
     return jnp.where(free & (scale > 0), scale, 1)
 
 
-def information_at_even_odds(comparisons: Comparisons, design: Design) -> Float[Array, "P P"]:
+def information_at_even_odds(
+    shown: Float[Array, "N N ..."], design: Design
+) -> Float[Array, "P P ..."]:
     """The information if every verdict were a coin flip: Z'Z / 4 for the design matrix Z of the
     comparisons made, one row a verdict."""
-    return model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
+    return model.information(shown / 4, design)
 
 
 def _is_unique(
@@ -219,30 +219,37 @@ class _State(NamedTuple):
 def _newton(
     comparisons: Comparisons,
     design: Design,
-    precision: Float[Array, "P ..."],
+    precision: Float[Array, "P ..."] | None,
     free: Bool[Array, "P ..."],
     start: Float[Array, "P ..."] | None,
     *,
     limit: int,
-    tolerance: float = 1e-7,
-    without_prior: bool = False,
+    tolerance: float,
 ) -> Fit:
     """Newton's method on the objective with these prior precisions, for B problems.
 
-    `without_prior`, the precisions are a ridge of the Hessian alone, and the tolerance is of the
-    decrement. Steps towards an optimum at infinity are lengthened. There the loss decays
-    exponentially, so that a full step divides it by e, and a step t times as long by exp(t); the
-    decrement, which goes like the root of the loss, falls by exp(t / 2). As long as a small
-    decrement falls at that rate or more slowly, each step is stretched twice as far as the last.
-    At an ordinary optimum the decrement falls faster, and steps keep Newton's length.
+    Without a prior (None) the tolerance is of the decrement, and a ridge in the Hessian alone keeps
+    flat directions finite without moving the optimum. Steps towards an optimum at infinity are
+    lengthened then. There the loss decays exponentially, so that a full step divides it by e, and a
+    step t times as long by exp(t); the decrement, which goes like the root of the loss, falls by
+    exp(t / 2). As long as a small decrement falls at that rate or more slowly, each step is
+    stretched twice as far as the last. At an ordinary optimum the decrement falls faster, and steps
+    keep Newton's length.
     """
     design = design.centred()
     m, items, contents = design.n_contents, design.item_mask, design.content_mask()
+    chain = model.chain_of(design)  # or every step would build it
+    each = jax.tree.leaves((comparisons, design, precision, free, start))
+    problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
+    without_prior = precision is None
+    if precision is None:
+        shown = jnp.broadcast_to(comparisons.shown, (*comparisons.shown.shape[:2], *problems))
+        precision = RIDGE * information_scale(shown, design, free)
     pull = 0 * precision if without_prior else precision
 
     def step(s: _State) -> _State:
         parameters = Parameters.unflat(s.beta, m)
-        gradient, information = model.score_and_information(parameters, design, comparisons)
+        gradient, information = model.score_and_information(parameters, design, comparisons, chain)
         gradient = jnp.where(free, gradient - pull * s.beta, 0)
         delta, half = cholesky.solve(_hessian(information, precision, free, contents), gradient)
         delta = jnp.where(free, delta, 0)
@@ -280,8 +287,6 @@ def _newton(
         active = going(s)
         return jax.tree.map(lambda new, old: jnp.where(active, new, old), step(s), s)
 
-    each = jax.tree.leaves((comparisons, design, precision, free, start))
-    problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
     inf = jnp.full(problems, jnp.inf, design.dtype)
     no, none = jnp.zeros(problems, bool), jnp.zeros(problems, int)
     # From where verdicts look settled already, a full step could overshoot beyond return.
@@ -309,7 +314,7 @@ def from_win_rates(
     won = wins.sum(1) + (shown - wins).sum(0)
     asked = shown.sum(1) + shown.sum(0)
     if design.content is not None:
-        won, asked = (model.sum_by_content(v, design) for v in (won, asked))
+        won, asked = ((design.ownership() * v[:, None]).sum(0) for v in (won, asked))
 
     def logit(won: Array, asked: Array) -> Array:
         return jnp.log((won + 2) / (asked - won + 2))

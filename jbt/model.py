@@ -81,20 +81,44 @@ def score(
 ) -> Float[Array, "P ..."]:
     """Gradient of the log-likelihood in (theta, c, kappa)."""
     residual, _ = _residual_and_weight(logits(parameters, design), comparisons)
-    return _score(residual, design)
+    return _score(residual, design, chain_of(design))
 
 
 def score_and_information(
-    parameters: Parameters, design: Design, comparisons: Comparisons
+    parameters: Parameters,
+    design: Design,
+    comparisons: Comparisons,
+    chain: Float[Array, "Q P ..."] | None = None,
 ) -> tuple[Float[Array, "P ..."], Float[Array, "P P ..."]]:
     """Gradient of the log-likelihood and the Fisher information (its negative Hessian).
 
-    With W = shown p(1-p), the information about phi is the Laplacian
-    diag(W1 + W'1) - W - W' of the comparison graph, its border with kappa W1 - W'1, and
-    in kappa the sum of W. Both are chained through the design to theta and c.
+    `chain` is that of the design, where it is known already.
     """
+    chain = chain_of(design) if chain is None else chain
     residual, weight = _residual_and_weight(logits(parameters, design), comparisons)
-    return _score(residual, design), _information(weight, design)
+    return _score(residual, design, chain), information(weight, design, chain)
+
+
+def information(
+    weight: Float[Array, "N N ..."], design: Design, chain: Float[Array, "Q P ..."] | None = None
+) -> Float[Array, "P P ..."]:
+    """Fisher information in (theta, c, kappa).
+
+    With W the weights, the information about phi is the Laplacian diag(W1 + W'1) - W - W' of
+    the comparison graph, its border with kappa W1 - W'1, and in kappa the sum of W. All are
+    chained through the design.
+
+    Args:
+      weight: shown p (1 - p) of every ordered pair.
+      chain: that of the design, where it is known already.
+    """
+    chain = chain_of(design) if chain is None else chain
+    of_items = _information_of_items(weight, design)
+    if chain is None:
+        return of_items
+    # Matrix products, which are worth a turn of the axes that follow to the front.
+    chain, of_items = (jnp.moveaxis(v, (0, 1), (-2, -1)) for v in (chain, of_items))
+    return jnp.moveaxis(jnp.swapaxes(chain, -1, -2) @ of_items @ chain, (-2, -1), (0, 1))
 
 
 def _residual_and_weight(
@@ -109,50 +133,51 @@ def _residual_and_weight(
     return residual, comparisons.shown * odds / (1 + odds) ** 2
 
 
-def _score(r: Float[Array, "N N ..."], design: Design) -> Float[Array, "P ..."]:
+def _score(
+    r: Float[Array, "N N ..."], design: Design, chain: Float[Array, "Q P ..."] | None
+) -> Float[Array, "P ..."]:
     row, col = r.sum(1), r.sum(0)
     g_phi = row - col
-    g_theta = g_phi if design.content is None else sum_by_content(g_phi, design)
     g_c = (design.covariates * g_phi[:, None]).sum(0)
-    return jnp.concatenate([g_theta, g_c, _half_sum(row, col)[None]])
+    of_items = jnp.concatenate([g_phi, g_c, _half_sum(row, col)[None]])
+    return of_items if chain is None else (chain * of_items[:, None]).sum(0)
 
 
-def _information(w: Float[Array, "N N ..."], design: Design) -> Float[Array, "P P ..."]:
+def _information_of_items(w: Float[Array, "N N ..."], design: Design) -> Float[Array, "Q Q ..."]:
+    """In (phi, c, kappa), phi being each item's own."""
     x = design.covariates
     row, col = w.sum(1), w.sum(0)
     degree, border = row + col, row - col
+    laplacian = diagonal(degree) - w - jnp.swapaxes(w, 0, 1)
     # The Laplacian times x, without waiting for the Laplacian.
     lx = degree[:, None] * x - (w[:, :, None] * x).sum(1) - (w[:, :, None] * x[:, None]).sum(0)
-    tt, tc, tk = diagonal(degree) - w - jnp.swapaxes(w, 0, 1), lx, border
-    if design.content is not None:
-        tt = sum_by_content(jnp.swapaxes(sum_by_content(tt, design), 0, 1), design)
-        tc, tk = sum_by_content(lx, design), sum_by_content(border, design)
     cc, ck = (x[:, :, None] * lx[:, None]).sum(0), (border[:, None] * x).sum(0)
     return jnp.concatenate(
         [
-            jnp.concatenate([tt, tc, tk[:, None]], 1),
-            jnp.concatenate([jnp.swapaxes(tc, 0, 1), cc, ck[:, None]], 1),
-            jnp.concatenate([tk, ck, _half_sum(row, col)[None]])[None],
+            jnp.concatenate([laplacian, lx, border[:, None]], 1),
+            jnp.concatenate([jnp.swapaxes(lx, 0, 1), cc, ck[:, None]], 1),
+            jnp.concatenate([border, ck, _half_sum(row, col)[None]])[None],
         ]
     )
+
+
+def chain_of(design: Design) -> Float[Array, "Q P ..."] | None:
+    """How (phi, c, kappa) of the items follow (theta, c, kappa): the ownership, and ones for c and
+    kappa. None where every item is its own content, and they are the same."""
+    if design.content is None:
+        return None
+    n, m, rest = design.n_items, design.n_contents, design.n_covariates + 1
+    shows = design.ownership()
+    after = (1,) * (shows.ndim - 2)
+    itself = jnp.eye(n + rest, m + rest, m - n, dtype=shows.dtype) * (jnp.arange(m + rest) >= m)
+    widths = [(0, rest), (0, rest), *((0, 0) for _ in after)]
+    return jnp.pad(shows, widths) + itself.reshape(*itself.shape, *after)
 
 
 def _half_sum(row: Float[Array, "N ..."], col: Float[Array, "N ..."]) -> Float[Array, "..."]:
     """The sum of a matrix from its sums by row and by column. From one of them alone XLA on a CPU
     would make a sum over the whole matrix again."""
     return (row + col).sum(0) / 2
-
-
-def sum_by_content(per_item: Float[Array, "N ..."], design: Design) -> Float[Array, "M ..."]:
-    """Sums over the items that show each content; items of padding must hold zeros."""
-    content = design.content
-    assert content is not None
-    shows = jax.nn.one_hot(content, design.n_contents, dtype=design.dtype, axis=1)
-    if content.size == len(content):  # one for all problems
-        return jnp.tensordot(shows.reshape(len(content), -1), per_item, (0, 0))
-    between = (1,) * (per_item.ndim - content.ndim)
-    shows = shows.reshape(*shows.shape[:2], *between, *shows.shape[2:])
-    return (shows * per_item[:, None]).sum(0)
 
 
 def diagonal(values: Float[Array, "N ..."]) -> Float[Array, "N N ..."]:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jbt.fit import information_at_even_odds
-from jbt.types import Comparisons, Design
+from jbt.types import Design
 
 NULL = 1e-6
 """Singular values of the design matrix (covariates in standard deviations) below this share of the
@@ -227,7 +227,7 @@ def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
     scaled = design.covariates / jnp.where(spread > 0, spread, 1)
     design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
     once = ((shown > 0) & items[:, None] & items).astype(design.dtype)
-    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once / 2), design))
+    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(once, design))
     return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
 
 

@@ -286,7 +286,7 @@ def _existence(
     items = design.item_mask
 
     def least(made: Comparisons) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        even = information_at_even_odds(made, design.centred())
+        even = information_at_even_odds(made.shown, design.centred())
         return _efficient(even, made, design, others, covariate), FLAT * even[index, index]
 
     every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
@@ -326,7 +326,7 @@ def _compensation(
 ) -> Float[Array, " P"]:
     """How the maximising parameters change as c goes up by 1, to first order."""
     index, m = design.n_contents + covariate, design.n_contents
-    scale = information_scale(comparisons, design.centred(), others)
+    scale = information_scale(comparisons.shown, design.centred(), others)
     contents = design.content_mask()
     gauge = scale[:m].max() / contents.sum() * (contents[:, None] & contents)
     rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)

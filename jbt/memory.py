@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -23,8 +24,8 @@ def needed(compiled: jax.stages.Compiled) -> int:
     return held - plan.alias_size_in_bytes
 
 
-def there_is(device: jax.Device) -> int | None:
-    """Bytes that programs may take of a device's memory, or None where nothing tells.
+def there_is(device: Any) -> int | None:
+    """Bytes that programs may take of a `jax.Device`'s memory, or None where nothing tells.
 
     A GPU's is what JAX may allocate, in use or not, so that a run chooses alike whenever it is
     continued. That of a CPU is what the machine has available, or less if a control group (a

@@ -6,7 +6,6 @@ import pytest
 
 from jbt import memory
 
-
 CPU = SimpleNamespace(platform="cpu")
 
 

@@ -4,7 +4,7 @@
 
 Bandwidth and matrix rate are measured first, the cost of a scan step, and SciPy on one core; then
 fits, factorisations, memberships and runs of the active loop in both precisions, for a thousand to
-a million problems. Each has its share of the time and prints as it goes; what fails, or would take
+a million problems. Each has its part of the time and prints as it goes; what fails, or would take
 too long, is said and left out. A GPU begins with the most problems, a CPU with the fewest. What was
 measured is appended to the file of results as one section. jax, numpy, scipy and the core of jbt
 suffice.
@@ -76,8 +76,6 @@ class Kernel:
 
     name: str
     dtype: str
-    share: float
-    """Of the time that is left when its turn comes, relative to those after it."""
     function: Callable[..., Any]
     """Of one problem."""
     arguments: Callable[[int], tuple[Any, ...]]
@@ -109,13 +107,13 @@ COLUMNS = {
 
 def kernels() -> list[Kernel]:
     return [
-        make(dtype, share)
+        make(dtype)
         for dtype in ("float32", "float64")
-        for make, share in ((fits, 3), (factorisations, 1), (memberships, 1), (runs, 2))
+        for make in (fits, factorisations, memberships, runs)
     ]
 
 
-def fits(dtype: str, share: float) -> Kernel:
+def fits(dtype: str) -> Kernel:
     """Bias-aware MAP of the default scenario, begun at zero."""
 
     def fit(comparisons: Comparisons, design: Design) -> Any:
@@ -132,7 +130,7 @@ def fits(dtype: str, share: float) -> Kernel:
         failed = int((status != 0).sum())
         return f"{steps.mean():.1f} steps, most {steps.max()}; {failed} not converged"
 
-    return Kernel("fit", dtype, share, fit, lambda count: draw(count, dtype), note, work, SIZES)
+    return Kernel("fit", dtype, fit, lambda count: draw(count, dtype), note, work, SIZES)
 
 
 def factorise(matrix: jax.Array) -> jax.Array:
@@ -140,7 +138,7 @@ def factorise(matrix: jax.Array) -> jax.Array:
     return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
 
 
-def factorisations(dtype: str, share: float) -> Kernel:
+def factorisations(dtype: str) -> Kernel:
     def matrices(count: int) -> tuple[jax.Array]:
         a = jax.random.normal(jax.random.key(1), (count, P, P), dtype)
         return (a + a.mT + 4 * P**0.5 * jnp.eye(P, dtype=dtype),)  # eigenvalues above 0
@@ -151,10 +149,10 @@ def factorisations(dtype: str, share: float) -> Kernel:
     def work(_: Any) -> tuple[float, float]:
         return P**3 / 3, 2 * P**2
 
-    return Kernel("factorisation", dtype, share, factorise, matrices, note, work)
+    return Kernel("factorisation", dtype, factorise, matrices, note, work)
 
 
-def memberships(dtype: str, share: float) -> Kernel:
+def memberships(dtype: str) -> Kernel:
     """Of posteriors as wide as after a few hundred verdicts."""
     with runtime.precision(dtype):
         normals = standard_normals(S, P, dtype)
@@ -174,10 +172,10 @@ def memberships(dtype: str, share: float) -> Kernel:
     def work(_: Any) -> tuple[float, float]:
         return draws * (N * P + 2 * N * K), P**2
 
-    return Kernel("membership", dtype, share, shares, posteriors, lambda _: f"S = {draws}", work)
+    return Kernel("membership", dtype, shares, posteriors, lambda _: f"S = {draws}", work)
 
 
-def runs(dtype: str, share: float) -> Kernel:
+def runs(dtype: str) -> Kernel:
     """Of the active loop with Eq. acq on a frozen judge."""
     loop = Loop("top_k_aware", K, R, "frozen", S)
 
@@ -190,50 +188,61 @@ def runs(dtype: str, share: float) -> Kernel:
         failed = int((status != 0).sum())
         return f"B = {BUDGET}, R = {R}; recall {recalls.mean():.3f}; {failed} not converged"
 
-    return Kernel("run", dtype, share, recall, lambda n: draw_tasks(n, N), note, batch=32)
+    return Kernel("run", dtype, recall, lambda n: draw_tasks(n, N), note, batch=32)
+
+
+class Bench:
+    """A kernel, its problems and programs."""
+
+    def __init__(self, kernel: Kernel, rates: Rates | None) -> None:
+        self.kernel, self.rates = kernel, rates
+        self.pace = 0.0
+        """Seconds a problem, when last measured."""
+        self._arguments: Any = None
+        self._programs: dict[int, Any] = {}
+
+    def row(self, count: int, seconds: float) -> list[str]:
+        """A row of the table, measured in about this time (compiling not counted)."""
+        size = min(count, CHUNK)
+        with runtime.precision(self.kernel.dtype):
+            arguments = self._problems(size)
+            if size not in self._programs:
+                f = in_batches(self.kernel.function, self.kernel.batch)
+                self._programs[size] = timing.compile_for(f, *arguments)
+            compiling, program = self._programs[size]
+            check_memory(program)
+            results = jax.block_until_ready(program(*arguments))
+
+            def calls() -> Any:
+                for _ in range(count // size):
+                    out = program(*arguments)
+                return out
+
+            self.pace = timing.fastest(calls, 5, seconds / 2) / count
+            return cells(self.kernel, count, self.pace, compiling, results, self.rates)
+
+    def _problems(self, count: int) -> Any:
+        if self._arguments is None or len(jax.tree.leaves(self._arguments)[0]) < count:
+            self._arguments = self.kernel.arguments(count)
+        return jax.tree.map(lambda v: v[:count], self._arguments)
 
 
 def measure(
-    kernel: Kernel, sizes: Sequence[int], seconds: float, rates: Rates | None
-) -> Iterator[list[str]]:
-    """Rows of the table, as long as the time suffices."""
+    benches: Sequence[Bench], sizes: Sequence[int], seconds: float
+) -> Iterator[tuple[tuple[int, int], list[str]]]:
+    """Rows of the table, each with the numbers of its kernel and size: all kernels in one size,
+    then in the next, each with an equal part of the time left for that size."""
     end = time.perf_counter() + seconds
-    arguments: Any = None
-    programs: dict[int, Any] = {}
-    pace = 0.0
-
-    def row(count: int) -> list[str]:
-        nonlocal arguments, pace
-        size = min(count, CHUNK)
-        if arguments is None or len(jax.tree.leaves(arguments)[0]) < size:
-            arguments = kernel.arguments(size)
-        some = jax.tree.map(lambda v: v[:size], arguments)
-        if size not in programs:
-            programs[size] = timing.compile_for(in_batches(kernel.function, kernel.batch), *some)
-        compiling, program = programs[size]
-        check_memory(program)
-        results = jax.block_until_ready(program(*some))
-
-        def calls() -> Any:
-            for _ in range(count // size):
-                out = program(*some)
-            return out
-
-        left = end - time.perf_counter()
-        pace = timing.fastest(calls, 5, left / 2) / count
-        return cells(kernel, count, pace, compiling, results, rates)
-
-    with runtime.precision(kernel.dtype):
-        for count in sizes:
-            if count not in kernel.sizes:
-                continue
-            name = f"{kernel.name}, {kernel.dtype}, {count:,}"
-            left = end - time.perf_counter()
-            if left < 2 * pace * count:
-                takes, left = 2 * pace * count, max(left, 0)
-                print(f"{name}: left out, {takes:.2g} s of {left:.2g} s left", flush=True)
-            elif found := attempt(name, lambda count=count: row(count)):
-                yield found
+    for round, count in enumerate(sizes):
+        waiting = [b for b in benches if count in b.kernel.sizes]
+        for number, bench in enumerate(waiting):
+            name = f"{bench.kernel.name}, {bench.kernel.dtype}, {count:,}"
+            part = (end - time.perf_counter()) / (len(waiting) - number)
+            takes = 2 * bench.pace * count
+            if part <= takes:
+                print(f"{name}: left out, {takes:.2g} s of {max(part, 0):.2g} s", flush=True)
+            elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p)):
+                yield (benches.index(bench), round), row
 
 
 def check_memory(program: jax.stages.Compiled) -> None:
@@ -338,18 +347,15 @@ def main() -> None:
     print()
     show(list(COLUMNS))
     sizes = SIZES if jax.default_backend() == "cpu" else SIZES[::-1]
-    rows = []
-    waiting = kernels()
-    while waiting:
-        left = (end - time.perf_counter()) / sum(kernel.share for kernel in waiting)
-        kernel = waiting.pop(0)
-        for row in measure(kernel, sizes, left * kernel.share, rates[kernel.dtype]):
-            rows.append(row)
-            show(row)
+    rows = {}
+    benches = [Bench(kernel, rates[kernel.dtype]) for kernel in kernels()]
+    for place, row in measure(benches, sizes, end - time.perf_counter()):
+        rows[place] = row
+        show(row)
     if not rows:
         raise SystemExit("nothing could be measured")
     before = options.out.read_text() if options.out.exists() else TITLE
-    options.out.write_text(before + section(facts, rows))
+    options.out.write_text(before + section(facts, [rows[place] for place in sorted(rows)]))
     print(f"\nappended to {options.out}")
 
 

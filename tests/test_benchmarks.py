@@ -24,25 +24,25 @@ def test_the_device_benchmark_loads_in_a_bare_jax_environment():
     assert done.returncode == 0, done.stderr
 
 
-def kernel(function=lambda x: x + 1, **changes):
-    return device.Kernel(
+def bench(rates=RATES):
+    kernel = device.Kernel(
         "sum",
         "float32",
-        1,
-        function,
+        lambda x: x + 1,
         lambda count: (jnp.arange(float(count)),),
         lambda results: f"ends in {results[-1]:.0f}",
         lambda results: (1e3, 2.0),
         sizes=(10, 20),
-        **changes,
     )
+    return device.Bench(kernel, rates)
 
 
 def test_a_row_a_size(capsys):
-    rows = list(device.measure(kernel(), (10, 20, 30), 10.0, RATES))
+    places, rows = zip(*device.measure([bench()], (20, 10, 30), 10.0), strict=True)
+    assert places == ((0, 0), (0, 1))
     assert [(row[0], row[2], row[-1]) for row in rows] == [
-        ("sum", "10", "ends in 10"),
         ("sum", "20", "ends in 20"),
+        ("sum", "10", "ends in 10"),
     ]
     assert {row[8] for row in rows} == {"bandwidth"}  # 8 bytes take 8 ns, 1000 operations 1 ns
     text = device.section(["a fact"], rows)
@@ -55,20 +55,24 @@ def test_a_row_a_size(capsys):
 
 def test_a_failure_is_said_and_the_rest_goes_on(capsys, monkeypatch):
     def too_large(program):
-        if program.in_avals[0][0].shape == (10,):
+        if program.in_avals[0][0].shape == (20,):
             raise MemoryError("3 GB needed, 2 GB there")
 
     monkeypatch.setattr(device, "check_memory", too_large)
-    (row,) = device.measure(kernel(), (20, 10), 10.0, None)
-    assert row[2] == "20"
+    ((_, row),) = device.measure([bench(rates=None)], (20, 10), 10.0)
+    assert row[2] == "10"
     assert row[7:9] == ["-", "-"]  # no rates, no roofline
-    said = "sum, float32, 10: failed: MemoryError: 3 GB needed, 2 GB there\n"
+    said = "sum, float32, 20: failed: MemoryError: 3 GB needed, 2 GB there\n"
     assert capsys.readouterr().out == said
 
 
 def test_what_would_take_too_long_is_left_out(capsys):
-    assert not list(device.measure(kernel(), (10, 20), -1.0, RATES))
-    assert capsys.readouterr().out.count("left out") == 2
+    slow = bench()
+    slow.pace = 1.0
+    ((place, _),) = device.measure([slow, bench()], (20,), 10.0)
+    assert place == (1, 0)
+    assert capsys.readouterr().out == "sum, float32, 20: left out, 40 s of 5 s\n"
+    assert not list(device.measure([bench()], (10, 20), -1.0))
 
 
 def test_the_roofline_is_the_slower_of_arithmetic_and_traffic():

@@ -4,31 +4,41 @@ Newton's method with a safeguard that needs no objective: along a step d the log
 likelihood is generalised self-concordant with constant m = max |change of any logit|
 (Bach 2010; Sun & Tran-Dinh 2019), so the step length t = 1 if m <= 1, log(1 + m) / m
 otherwise, decreases the objective for certain. Full steps are tried first, being faster on
-ordinary pools; at the first one that does not shrink the gradient the safeguard is
-switched on for good. It ends when the Newton decrement, the distance to the optimum in
-posterior standard deviations, is below `tolerance`; the last step is still taken.
+ordinary pools; at the first one that does not shrink the gradient, or changes a logit by more
+than `LONGEST_STEP`, the safeguard is switched on for good.
+
+By the same constant, a full step leaves an error of about m / 2 times the Newton decrement, which
+is the distance to the optimum in posterior standard deviations: it ends with the step for which
+that is below `tolerance`.
 
 The constant that no comparison sees (theta + a) is fixed by adding the projection on it to
 the Hessian, at the scale of the Hessian's diagonal. That leaves every step unchanged in
 exact arithmetic (the gradient has no component there, as the mean of theta is kept at 0,
 where the MAP's is too) and takes the worst-conditioned direction out of the arithmetic.
+
+What `batch_last` runs works on many problems, the last axis; see `jbt.batching`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import model
+from jbt import cholesky, model
+from jbt.batching import batch_last
 from jbt.types import Comparisons, Design, Fit, Parameters, Prior, Status, Variant
 
 MAX_STEPS = 64
 """Newton's default step limit. Ordinary pools take 5 to 8 steps; each step beyond moves a
 separated item by about one logit."""
+
+LONGEST_STEP = 8.0
+"""Change of a logit beyond which a step is no ordinary one."""
 
 FLAT = 1e-10
 """Information left, as a fraction of what the same comparisons carry at even odds, below
@@ -59,12 +69,12 @@ def fit_map(
       design: who owns what; its dtype decides the precision.
       prior: precisions of quality and of bias.
       variant: free coefficients, see `model.variant`.
-      start: where to begin (warm start), default zero; coefficients that the variant fixes
-        stay there.
+      start: where to begin (warm start), default the win rates (`from_win_rates`); coefficients
+        that the variant fixes stay there.
       solver: "newton", or "lbfgs" (the paper's, through jaxopt).
       max_steps: step limit, default 64 (newton) or 500 (lbfgs).
-      tolerance: newton: decrement in posterior standard deviations, default 1e-3 in
-        float32 and 1e-7 in float64 (the error left is of the order of its square).
+      tolerance: newton: error left, in posterior standard deviations, default 1e-4 in
+        float32 and 1e-12 in float64.
         lbfgs: gradient norm, default 1e-2 in float32 and 1e-9 in float64.
 
     Returns:
@@ -75,15 +85,19 @@ def fit_map(
       ValueError: unknown solver; comparisons that do not fit the design.
     """
     _check(comparisons, design)
-    design = design.centred()
-    start = Parameters.zeros(design) if start is None else start
     if solver == "lbfgs":
-        return _lbfgs(comparisons, design, prior, variant, start, max_steps, tolerance)
+        start = Parameters.zeros(design) if start is None else start
+        return _lbfgs(comparisons, design.centred(), prior, variant, start, max_steps, tolerance)
     if solver != "newton":
         raise ValueError(f"unknown solver {solver!r}: one of newton, lbfgs")
-    precision = model.prior_precision(design, prior)
-    end = _newton(comparisons, design, precision, variant, start, max_steps, tolerance)
-    return _result(end, end.done, comparisons, design, prior, variant)
+    if tolerance is None:
+        tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
+    newton = partial(
+        _newton, limit=MAX_STEPS if max_steps is None else max_steps, tolerance=tolerance
+    )
+    precision, free = model.prior_precision(design, prior), model.free_mask(variant, design)
+    beta = None if start is None else start.flat().astype(design.dtype)
+    return batch_last(newton)(comparisons, design, precision, free, beta)
 
 
 def fit_mle(
@@ -139,27 +153,14 @@ def fit_supremum(
             "likelihoods without a prior need float64, got float32: see jbt.runtime.precision"
         )
     _check(comparisons, design)
-    design = design.centred()
-    # From where verdicts look settled already, a full step could overshoot beyond return.
-    careful = start is not None
-    start = Parameters.zeros(design) if start is None else start
-    scale = information_scale(comparisons, design, model.free_mask(variant, design))
-    # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
-    ridge = RIDGE * scale
-    limit = 8 * MAX_STEPS if max_steps is None else max_steps
-    end = _newton(
-        comparisons,
-        design,
-        0 * ridge,
-        variant,
-        start,
-        limit,
-        None,
-        ridge,
-        careful=careful,
-        follow_tails=True,
+    newton = partial(
+        _newton, limit=8 * MAX_STEPS if max_steps is None else max_steps, without_prior=True
     )
-    return _result(end, end.done, comparisons, design, None, variant)
+    # In the Hessian alone, so that a flat direction stays finite without moving the optimum.
+    free = model.free_mask(variant, design)
+    ridge = RIDGE * information_scale(comparisons, design.centred(), free)
+    beta = None if start is None else start.flat().astype(design.dtype)
+    return batch_last(newton)(comparisons, design, ridge, free, beta)
 
 
 def information_scale(
@@ -189,8 +190,9 @@ def _is_unique(
     constant = constant * jnp.sqrt(scale)
     scaled = information / jnp.sqrt(scale[:, None] * scale)
     scaled = scaled + constant[:, None] * constant / (constant**2).sum()
+    scaled = jnp.where(free[:, None] & free, scaled, jnp.eye(len(free), dtype=scaled.dtype))
     # Variances, not pivots: these cannot hide a flat direction that touches every parameter.
-    chol = jnp.linalg.cholesky(_fix(scaled, free))
+    chol = jnp.linalg.cholesky(scaled)
     variances = (jnp.linalg.inv(chol) ** 2).sum(0)
     return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 
@@ -205,133 +207,157 @@ def _check(comparisons: Comparisons, design: Design) -> None:
 
 
 class _State(NamedTuple):
-    beta: Float[Array, " P"]
-    decrement: Float[Array, ""]
-    grad_norm: Float[Array, ""]
-    safeguard: Bool[Array, ""]
-    stretch: Float[Array, ""]
-    done: Bool[Array, ""]
-    steps: Int[Array, ""]
+    beta: Float[Array, "P B"]
+    decrement: Float[Array, " B"]
+    grad_norm: Float[Array, " B"]
+    safeguard: Bool[Array, " B"]
+    stretch: Float[Array, " B"]
+    done: Bool[Array, " B"]
+    steps: Int[Array, " B"]
 
 
 def _newton(
     comparisons: Comparisons,
     design: Design,
-    precision: Float[Array, " P"],
-    variant: Variant,
-    start: Parameters,
-    max_steps: int | None,
-    tolerance: float | None,
-    ridge: Float[Array, " P"] | float = 0.0,
+    precision: Float[Array, "P ..."],
+    free: Bool[Array, "P ..."],
+    start: Float[Array, "P ..."] | None,
     *,
-    careful: bool = False,
-    follow_tails: bool = False,
-) -> _State:
-    """Newton's method on the objective with these prior precisions.
+    limit: int,
+    tolerance: float = 1e-7,
+    without_prior: bool = False,
+) -> Fit:
+    """Newton's method on the objective with these prior precisions, for B problems.
 
-    `careful` begins with the safeguard on.
-
-    `follow_tails` lengthens the steps towards an optimum at infinity. There the loss decays
+    `without_prior`, the precisions are a ridge of the Hessian alone, and the tolerance is of the
+    decrement. Steps towards an optimum at infinity are lengthened. There the loss decays
     exponentially, so that a full step divides it by e, and a step t times as long by exp(t); the
     decrement, which goes like the root of the loss, falls by exp(t / 2). As long as a small
     decrement falls at that rate or more slowly, each step is stretched twice as far as the last.
     At an ordinary optimum the decrement falls faster, and steps keep Newton's length.
     """
-    dtype, m = design.dtype, design.n_contents
-    limit = MAX_STEPS if max_steps is None else max_steps
-    tol = (1e-3 if dtype == jnp.float32 else 1e-7) if tolerance is None else tolerance
-    items, contents = design.item_mask, design.content_mask()
+    design = design.centred()
+    m, items, contents = design.n_contents, design.item_mask, design.content_mask()
+    pull = 0 * precision if without_prior else precision
 
     def step(s: _State) -> _State:
         parameters = Parameters.unflat(s.beta, m)
-        gradient, hessian = _gradient_and_hessian(
-            parameters, comparisons, design, precision, variant, ridge
-        )
-        chol = jax.lax.linalg.cholesky(hessian, symmetrize_input=False)
-        half = jax.lax.linalg.triangular_solve(chol, gradient[:, None], left_side=True, lower=True)
-        delta = jax.lax.linalg.triangular_solve(
-            chol, half, left_side=True, lower=True, transpose_a=True
-        )[:, 0]
-        delta = jnp.where(model.free_mask(variant, design), delta, 0)
-        decrement = jnp.sqrt((half**2).sum())
-        grad_norm = jnp.sqrt((gradient**2).sum())
-        safeguard = s.safeguard | (grad_norm >= s.grad_norm)
+        gradient, information = model.score_and_information(parameters, design, comparisons)
+        gradient = jnp.where(free, gradient - pull * s.beta, 0)
+        delta, half = cholesky.solve(_hessian(information, precision, free, contents), gradient)
+        delta = jnp.where(free, delta, 0)
+        decrement = jnp.sqrt((half**2).sum(0))
+        grad_norm = jnp.sqrt((gradient**2).sum(0))
         change = Parameters.unflat(delta, m)
         d_phi = model.apparent_quality(change, design)
-        spread = jnp.where(items, d_phi, -jnp.inf).max() - jnp.where(items, d_phi, jnp.inf).min()
+        spread = jnp.where(items, d_phi, -jnp.inf).max(0) - jnp.where(items, d_phi, jnp.inf).min(0)
         reach = spread + jnp.abs(change.kappa)
+        safeguard = s.safeguard | (grad_norm >= s.grad_norm) | (reach > LONGEST_STEP)
         length = jnp.where(safeguard & (reach > 1), jnp.log1p(reach) / reach, 1)
         stretch = s.stretch
-        if follow_tails:
+        if without_prior:
+            done = decrement <= tolerance
             expected = jnp.exp(-stretch / 2) * s.decrement
             decays = (decrement > 0.8 * expected) & (decrement < s.decrement) & (decrement < 0.1)
             stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
             length = length * stretch
+        else:
+            # A decrement that rounding keeps from falling is no distance to an optimum.
+            done = (decrement * reach <= 2 * tolerance) & (decrement <= tolerance**0.5)
         beta = s.beta + length * delta
-        theta = beta[:m]
-        theta = theta - jnp.where(contents, theta, 0).sum() / contents.sum()
-        beta = beta.at[:m].set(jnp.where(contents, theta, 0))
-        return _State(beta, decrement, grad_norm, safeguard, stretch, decrement <= tol, s.steps + 1)
+        theta = jnp.where(contents, beta[:m], 0)
+        theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)
+        beta = jnp.concatenate([theta, beta[m:]])
+        return _State(beta, decrement, grad_norm, safeguard, stretch, done, s.steps + 1)
 
-    def going(s: _State) -> Bool[Array, ""]:
-        # A NaN decrement compares False here and ends the loop.
-        return ~s.done & (s.steps < limit) & ((s.steps == 0) | (s.decrement > tol))
+    def going(s: _State) -> Bool[Array, " B"]:
+        # A NaN decrement ends the loop.
+        return ~s.done & (s.steps < limit) & ~jnp.isnan(s.decrement)
 
-    inf = jnp.asarray(jnp.inf, dtype)
-    one = jnp.ones((), dtype)
-    no, zero = jnp.array(False), jnp.array(0)
-    first = _State(start.flat().astype(dtype), inf, inf, jnp.array(careful), one, no, zero)
-    return jax.lax.while_loop(going, step, first)
+    def unless_ended(s: _State) -> _State:
+        active = going(s)
+        return jax.tree.map(lambda new, old: jnp.where(active, new, old), step(s), s)
+
+    each = jax.tree.leaves((comparisons, design, precision, free, start))
+    problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
+    inf = jnp.full(problems, jnp.inf, design.dtype)
+    no, none = jnp.zeros(problems, bool), jnp.zeros(problems, int)
+    # From where verdicts look settled already, a full step could overshoot beyond return.
+    careful = ~no if without_prior and start is not None else no
+    beta = from_win_rates(comparisons, design, free) if start is None else start
+    beta = jnp.broadcast_to(beta, (len(free), *problems))
+    first = _State(beta, inf, inf, careful, jnp.ones_like(inf), no, none)
+    end = jax.lax.while_loop(lambda s: going(s).any(), unless_ended, first)
+    finite = jnp.isfinite(end.beta).all(0) & ~jnp.isnan(end.decrement)
+    if not without_prior:  # a traced precision could not be refused, but has no mode
+        finite &= (precision > 0).all(0)
+    return _result(end.beta, end.done, finite, end.steps, comparisons, design, pull, free)
 
 
-def _gradient_and_hessian(
-    parameters: Parameters,
-    comparisons: Comparisons,
-    design: Design,
-    precision: Float[Array, " P"],
-    variant: Variant,
-    ridge: Float[Array, " P"] | float,
-) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
-    """Ascent gradient and Hessian of the objective over the free parameters, gauge added."""
-    gradient, information = model.score_and_information(parameters, design, comparisons)
-    free = model.free_mask(variant, design)
-    gradient = jnp.where(free, gradient - precision * parameters.flat(), 0)
-    hessian = information + jnp.diag(precision + ridge)
-    m = design.n_contents
+def from_win_rates(
+    comparisons: Comparisons, design: Design, free: Bool[Array, "P ..."]
+) -> Float[Array, "P ..."]:
+    """Where Newton's method begins: theta and kappa at the logits of shares of wins, c at 0.
+
+    Each share is taken with two wins and two losses more. A share averages over opponents, which
+    shrinks its logit about by the root of 1 + variance / 2, after the normal approximation of the
+    logistic (MacKay 1992).
+    """
+    shown, wins = comparisons.shown, comparisons.wins
+    won = wins.sum(1) + (shown - wins).sum(0)
+    asked = shown.sum(1) + shown.sum(0)
+    if design.content is not None:
+        won, asked = (model.sum_by_content(v, design) for v in (won, asked))
+
+    def logit(won: Array, asked: Array) -> Array:
+        return jnp.log((won + 2) / (asked - won + 2))
+
     contents = design.content_mask()
-    scale = jnp.where(free, jnp.diag(hessian), 0)[:m].max() / contents.sum()
-    gauge = scale * (contents[:, None] & contents)
-    return gradient, _fix(hessian.at[:m, :m].add(gauge), free)
+    theta = logit(won, asked)
+    mean = jnp.where(contents, theta, 0).sum(0) / contents.sum(0)
+    theta = jnp.where(contents, theta - mean, 0)
+    stretch = jnp.sqrt(1 + (theta**2).sum(0) / contents.sum(0) / 2)
+    kappa = stretch * logit(wins.sum((0, 1)), shown.sum((0, 1)))
+    c = jnp.zeros((design.n_covariates, *kappa.shape), kappa.dtype)
+    return jnp.where(free, jnp.concatenate([stretch * theta, c, kappa[None]]), 0)
 
 
-def _fix(hessian: Float[Array, "P P"], free: Bool[Array, " P"]) -> Float[Array, "P P"]:
-    """Identity in the rows and columns of fixed parameters, so that they never move."""
-    eye = jnp.eye(hessian.shape[0], dtype=hessian.dtype)
-    return jnp.where(free[:, None] & free, hessian, eye)
+def _hessian(
+    information: Float[Array, "P P ..."],
+    precision: Float[Array, "P ..."],
+    free: Bool[Array, "P ..."],
+    contents: Bool[Array, "M ..."],
+) -> Float[Array, "P P ..."]:
+    """Of the objective over the free parameters, the constant of theta fixed; identity in the rows
+    and columns of the others, so that they never move."""
+    p, m = len(free), len(contents)
+    eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
+    # The mean of the Laplacian's diagonal is twice the information about kappa, shared by all.
+    scale = precision[:m].max(0) + 2 * information[-1, -1] / contents.sum(0)
+    pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
+    gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)
+    return jnp.where(free[:, None] & free, information + eye * precision + gauge, eye)
 
 
 def _result(
-    end: _State,
-    converged: Bool[Array, ""],
+    beta: Float[Array, "P ..."],
+    converged: Bool[Array, "..."],
+    finite: Bool[Array, "..."],
+    steps: Int[Array, "..."],
     comparisons: Comparisons,
     design: Design,
-    prior: Prior | None,
-    variant: Variant,
+    precision: Float[Array, "P ..."],
+    free: Bool[Array, "P ..."],
 ) -> Fit:
-    parameters = Parameters.unflat(end.beta, design.n_contents)
-    gradient = model.score(parameters, design, comparisons)
-    objective = -model.log_likelihood(parameters, design, comparisons)
-    if prior is not None:
-        gradient = gradient - model.prior_precision(design, prior) * end.beta
-        objective = objective - model.log_prior(parameters, prior)
-    gradient = jnp.where(model.free_mask(variant, design), gradient, 0)
-    grad_norm = jnp.sqrt((gradient**2).sum())
-    finite = jnp.isfinite(grad_norm) & ~jnp.isnan(end.decrement)
-    if prior is not None:  # a traced precision could not be refused, but has no mode
-        finite &= jnp.asarray(prior.lam > 0) & (jnp.asarray(prior.lam_b) > 0).all()
+    """What nobody reads of it, the compiler leaves out."""
+    parameters = Parameters.unflat(beta, design.n_contents)
+    gradient = model.score(parameters, design, comparisons) - precision * beta
+    gradient = jnp.where(free, gradient, 0)
+    penalty = (precision * beta**2).sum(0) / 2
+    objective = penalty - model.log_likelihood(parameters, design, comparisons)
     status = jnp.where(converged, Status.CONVERGED, Status.NOT_CONVERGED)
     status = jnp.where(finite, status, Status.NOT_FINITE)
-    return Fit(parameters, status, end.steps, grad_norm, objective)
+    return Fit(parameters, status, steps, jnp.sqrt((gradient**2).sum(0)), objective)
 
 
 def _lbfgs(
@@ -357,13 +383,8 @@ def _lbfgs(
     run = jaxopt.LBFGS(objective, maxiter=500 if max_steps is None else max_steps, tol=tol).run(
         start.flat()
     )
-    end = _State(
-        jnp.asarray(jnp.where(free, run.params, start.flat())),
-        run.state.error,
-        run.state.error,
-        jnp.array(False),
-        jnp.ones(()),
-        run.state.error <= tol,
-        run.state.iter_num,
-    )
-    return _result(end, end.done, comparisons, design, prior, variant)
+    beta = jnp.where(free, jnp.asarray(run.params), start.flat())
+    precision = model.prior_precision(design, prior)
+    finite = jnp.isfinite(beta).all() & (precision > 0).all()
+    converged, steps = run.state.error <= tol, run.state.iter_num
+    return _result(beta, converged, finite, steps, comparisons, design, precision, free)

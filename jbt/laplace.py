@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jbt import model
+from jbt import cholesky, model
+from jbt.batching import batch_last
 from jbt.types import Comparisons, Design, Parameters, Posterior, Prior, Variant
 
 
@@ -28,18 +28,31 @@ def laplace(
       A `Posterior`; parameters that the variant fixes, and contents never shown, have
       variance 0. NaN where H is not positive definite.
     """
-    design = design.centred()
-    _, information = model.score_and_information(mode, design, comparisons)
-    hessian = information + jnp.diag(model.prior_precision(design, prior))
-    return gaussian(mode, hessian, model.free_mask(variant, design))
+    precision, free = model.prior_precision(design, prior), model.free_mask(variant, design)
+    return Posterior(mode, batch_last(_root_at)(mode, comparisons, design, precision, free))
 
 
 def gaussian(
     mean: Parameters, precision: Float[Array, "P P"], free: Bool[Array, " P"]
 ) -> Posterior:
     """The Gaussian with this mean and precision over the free parameters; the others are known."""
-    eye = jnp.eye(len(free), dtype=precision.dtype)
+    return Posterior(mean, batch_last(_root)(precision, free))
+
+
+def _root_at(
+    mode: Parameters,
+    comparisons: Comparisons,
+    design: Design,
+    prior_precision: Float[Array, "P ..."],
+    free: Bool[Array, "P ..."],
+) -> Float[Array, "P P ..."]:
+    _, information = model.score_and_information(mode, design.centred(), comparisons)
+    return _root(information + model.diagonal(prior_precision), free)
+
+
+def _root(
+    precision: Float[Array, "P P ..."], free: Bool[Array, "P ..."]
+) -> Float[Array, "P P ..."]:
+    eye = jnp.eye(len(free), dtype=precision.dtype)[:, :, None]
     precision = jnp.where(free[:, None] & free, precision, eye)
-    chol = jax.lax.linalg.cholesky(precision, symmetrize_input=False)
-    root = jax.lax.linalg.triangular_solve(chol, eye, left_side=True, lower=True)
-    return Posterior(mean, jnp.where(free, root, 0))
+    return jnp.where(free, cholesky.inverse_factor(precision), 0)

@@ -9,7 +9,9 @@ Axis letters, used in every annotation of the package:
     biases  the last D + 1 of them, (c, kappa)
 
 Containers describe *one* pool; thousands of them are the same containers with leading
-axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. Where jaxtyping's import hook is on,
+axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. `...` in an annotation says that axes
+which follow are passed through: the solver works on thousands of pools with the pool as the last
+axis (`jbt.batching`), and reads no differently for it. Where jaxtyping's import hook is on,
 as under pytest, shapes are checked when a container is built by hand, and not when JAX rebuilds
 one from its leaves. `build` checks values, at any time.
 
@@ -103,12 +105,12 @@ def check_positive(name: str, value: Any) -> None:
 class Design:
     """Who owns what: how items map to parameters."""
 
-    covariates: Float[Array, "N D"]
+    covariates: Float[Array, "N D ..."]
     """Covariates of each item, in the units c is to be read in."""
-    content: Int[Array, " N"] | None
+    content: Int[Array, "N ..."] | None
     """Content of each item, in 0..M-1. None means that every item is its own content
     (M = N, the unpaired design): the same numbers as `arange(N)` without a gather."""
-    item_mask: Bool[Array, " N"]
+    item_mask: Bool[Array, "N ..."]
     """False for padding. Padded items may hold anything finite."""
     n_contents: int = dataclasses.field(metadata={"static": True})
     """M."""
@@ -160,49 +162,56 @@ class Design:
     @property
     def n_items(self) -> int:
         """N."""
-        return self.covariates.shape[-2]
+        return self.covariates.shape[0]
 
     @property
     def n_covariates(self) -> int:
         """D."""
-        return self.covariates.shape[-1]
+        return self.covariates.shape[1]
 
     @property
     def dtype(self) -> Any:
         """Precision of everything computed with this design."""
         return self.covariates.dtype
 
-    def ownership(self) -> Float[Array, "N M"]:
+    def ownership(self) -> Float[Array, "N M ..."]:
         """One-hot matrix of which content each item shows; rows of padding are zero."""
-        owner = jnp.arange(self.n_items) if self.content is None else self.content
-        return jax.nn.one_hot(owner, self.n_contents, dtype=self.dtype) * self.item_mask[:, None]
+        owner = self.content
+        if owner is None:
+            owner = jax.lax.broadcasted_iota(jnp.int32, self.item_mask.shape, 0)
+        shows = jax.nn.one_hot(owner, self.n_contents, dtype=self.dtype, axis=1)
+        return shows * self.item_mask[:, None]
 
-    def content_mask(self) -> Bool[Array, " M"]:
+    def content_mask(self) -> Bool[Array, "M ..."]:
         """Which contents are shown by at least one real item."""
-        if self.content is None:
-            return self.item_mask
-        return jnp.zeros(self.n_contents, bool).at[self.content].max(self.item_mask)
+        return self.item_mask if self.content is None else (self.ownership() > 0).any(0)
 
     def centred(self) -> Design:
         """The design with each covariate's mean over the real items taken off, zeros at padding.
         Only differences between items are compared, so nothing else changes but the rounding."""
         items = self.item_mask[:, None]
-        mean = jnp.where(items, self.covariates, 0).sum(0) / items.sum()
-        x = jnp.where(items, self.covariates - mean, 0)
+        x = jnp.where(items, self.covariates, 0)
+        for _ in range(2):  # the mean of a large offset is rounded; what is left of it is not large
+            x = jnp.where(items, x - x.sum(0) / items.sum(0), 0)
         return dataclasses.replace(self, covariates=x)
 
-    def spread(self) -> Float[Array, " D"]:
+    def spread(self) -> Float[Array, "D ..."]:
         """Standard deviation of each covariate over the real items; 0 where it does not vary."""
         x = self.centred().covariates
         items = self.item_mask[:, None]
-        spread = jnp.sqrt((x**2).sum(0) / items.sum())
+        spread = jnp.sqrt((x**2).sum(0) / items.sum(0))
         largest = jnp.where(items, jnp.abs(self.covariates), 0).max(0)
         rounding = 4 * jnp.finfo(x.dtype).eps * largest
         return jnp.where(spread > rounding, spread, 0)
 
-    def of_items(self, per_content: Shaped[Array, " M"]) -> Shaped[Array, " N"]:
+    def of_items(self, per_content: Shaped[Array, "M ..."]) -> Shaped[Array, "N ..."]:
         """The value of each item's content."""
-        return per_content if self.content is None else per_content[self.content]
+        content = self.content
+        if content is None:
+            return per_content
+        if content.size == len(content):  # one for all problems
+            return per_content[content.reshape(-1)]
+        return jnp.take_along_axis(per_content, content, axis=0)
 
 
 @container
@@ -279,11 +288,11 @@ class Comparisons:
 class Parameters:
     """beta = (theta, c, kappa) of Eq. 1."""
 
-    theta: Float[Array, " M"]
+    theta: Float[Array, "M ..."]
     """Quality of each content, logits."""
-    c: Float[Array, " D"]
+    c: Float[Array, "D ..."]
     """Bias coefficient of each covariate, logits per unit of the covariate."""
-    kappa: Float[Array, ""]
+    kappa: Float[Array, "..."]
     """Position term, logits in favour of the first shown."""
 
     @classmethod
@@ -293,12 +302,12 @@ class Parameters:
             jnp.zeros(design.n_contents, d), jnp.zeros(design.n_covariates, d), jnp.zeros((), d)
         )
 
-    def flat(self) -> Float[Array, " P"]:
+    def flat(self) -> Float[Array, "P ..."]:
         """theta, c, kappa one after the other."""
         return jnp.concatenate([self.theta, self.c, self.kappa[None]])
 
     @classmethod
-    def unflat(cls, beta: Float[Array, " P"], n_contents: int) -> Parameters:
+    def unflat(cls, beta: Float[Array, "P ..."], n_contents: int) -> Parameters:
         return cls(beta[:n_contents], beta[n_contents:-1], beta[-1])
 
 
@@ -321,8 +330,8 @@ class Variant:
     """Which coefficients a model frees; the others stay at zero. Traced, so that all
     variants are one compiled kernel."""
 
-    c: Bool[Array, " D"]
-    kappa: Bool[Array, ""]
+    c: Bool[Array, "D ..."]
+    kappa: Bool[Array, "..."]
 
 
 @container
@@ -330,13 +339,13 @@ class Fit:
     """What a solver returns."""
 
     parameters: Parameters
-    status: Int[Array, ""]
+    status: Int[Array, "..."]
     """A `Status`."""
-    steps: Int[Array, ""]
+    steps: Int[Array, "..."]
     """Iterations used."""
-    grad_norm: Float[Array, ""]
+    grad_norm: Float[Array, "..."]
     """Euclidean norm of the objective's gradient over the free parameters, at the result."""
-    objective: Float[Array, ""]
+    objective: Float[Array, "..."]
     """Penalised negative log-likelihood at the result, nats (MLE: without the penalty)."""
 
 

@@ -1,0 +1,88 @@
+"""Cholesky factorisations of many small matrices at once: axes [row, column, problem].
+
+Up to `UNROLLED` parameters the factorisation is written out column by column, left-looking: each
+step is elementwise over the problems, which fills the vector units of a CPU, is plain arithmetic on
+a GPU, and needs no library. It takes longer to compile, so that larger matrices, and a
+single one, go to the library (LAPACK; on a GPU cuSOLVER), one problem after the other.
+
+Rows appended below the matrix come out multiplied by the inverse transposed factor, which is
+the forward substitution for free. Of the matrix, only the lower triangle is read. Where it is not
+positive definite the results are NaN or infinite, for that problem alone.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+UNROLLED = 48
+"""Most parameters for which the factorisation is written out."""
+
+
+def solve(
+    matrix: Float[Array, "P P B"], right: Float[Array, "P B"]
+) -> tuple[Float[Array, "P B"], Float[Array, "P B"]]:
+    """matrix^-1 right, and L^-1 right, whose square is right' matrix^-1 right."""
+    p = len(matrix)
+    if not _is_unrolled(matrix):
+        chol = _library_factor(matrix)
+        half = _triangular_solve(chol, _first(right)[..., None])
+        x = _triangular_solve(chol, half, transpose_a=True)
+        return _last(x[..., 0]), _last(half[..., 0])
+    rows = jnp.concatenate([matrix, right[None]])
+    factor = jnp.zeros_like(rows)
+    for j in range(p):
+        factor = _put_column(factor, rows[j:, j], j, slice(j, p + 1))
+    half = factor[p]
+    rest, x = half, []
+    for j in reversed(range(p)):
+        x.append(rest[j] / factor[j, j])
+        rest = rest[:j] - factor[j, :j] * x[-1]
+    return jnp.stack(x[::-1]), half
+
+
+def inverse_factor(matrix: Float[Array, "P P B"]) -> Float[Array, "P P B"]:
+    """L^-1 of matrix = L L', lower triangular."""
+    p = len(matrix)
+    if not _is_unrolled(matrix):
+        eye = jnp.eye(p, dtype=matrix.dtype)
+        chol = _library_factor(matrix)
+        return _last(_triangular_solve(chol, jnp.broadcast_to(eye, chol.shape)))
+    eye = jnp.broadcast_to(jnp.eye(p, dtype=matrix.dtype)[:, :, None], matrix.shape)
+    rows = jnp.concatenate([matrix, eye])
+    factor = jnp.zeros_like(rows)
+    for j in range(p):  # of the appended rows, those from j + 1 are still zero here
+        factor = _put_column(factor, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
+    return jnp.swapaxes(factor[p:], 0, 1)
+
+
+def _put_column(
+    factor: Float[Array, "R P B"], column: Float[Array, "r B"], j: int, rows: slice
+) -> Float[Array, "R P B"]:
+    """The factor with its column j, made of the matrix's and of those on its left."""
+    column = column - (factor[rows, :j] * factor[j, :j]).sum(1)
+    column = column * jax.lax.rsqrt(column[0])
+    # An update of a slice, as `.at[].set` would be a scatter on a GPU.
+    return jax.lax.dynamic_update_slice(factor, column[:, None], (j, j, 0))
+
+
+def _is_unrolled(matrix: Float[Array, "P P B"]) -> bool:
+    p, _, problems = matrix.shape
+    return p <= UNROLLED and problems > 1
+
+
+def _first(values: Array) -> Array:
+    return jnp.moveaxis(values, -1, 0)
+
+
+def _last(values: Array) -> Array:
+    return jnp.moveaxis(values, 0, -1)
+
+
+def _library_factor(matrix: Float[Array, "P P B"]) -> Float[Array, "B P P"]:
+    return jax.lax.linalg.cholesky(_first(matrix), symmetrize_input=False)
+
+
+def _triangular_solve(chol: Array, right: Array, **options: bool) -> Array:
+    return jax.lax.linalg.triangular_solve(chol, right, left_side=True, lower=True, **options)

@@ -25,34 +25,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.numpy_loop import numpy_loop
-from jbt import judges, membership, pools, runtime, simulate
+from benchmarks.problems import LAM, LAM_B, R, S, draw_tasks, in_batches
+from jbt import judges, membership, runtime
 from jbt.acquisition import Loop, State, Task, init, run, step
 from jbt.fit import fit_map
 from jbt.laplace import laplace
-from jbt.types import Judge
 
-R, S = 8, 1500
-LAM, LAM_B = 1.0, 0.1
 BATCH = 32
 """Runs in one vmapped loop."""
-
-
-def task_of(key: Any, n: int) -> Task:
-    pool = pools.gaussian(
-        simulate.stream(key, "pool"), n, sd=1.25, rho=jnp.zeros(()), covariate="binary"
-    )
-    judge = Judge(jnp.full(1, 1.5), 0.35)
-    return Task.build(pool, judges.frozen_draw(simulate.stream(key, "verdicts"), pool, judge))
-
-
-def draw(count: int, n: int) -> tuple[Any, Task]:
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(count))
-    tasks = jax.jit(jax.vmap(lambda key: task_of(key, n)))(keys)
-    return jax.vmap(lambda key: simulate.stream(key, "acquisition"))(keys), tasks
-
-
-def in_batches(f: Callable[..., Any], batch: int = BATCH) -> Callable[..., Any]:
-    return lambda *arguments: jax.lax.map(lambda a: f(*a), arguments, batch_size=batch)
 
 
 def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_by_one: int = 40):
@@ -62,7 +42,7 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
     print("\n" + line.format("loop", "B", "runs", "ms a run", "x NumPy", "recall; compile"))
     settings = Loop("top_k_aware", 5, R, "frozen", S)
     for budget in budgets:
-        keys, tasks = draw(count, 30)
+        keys, tasks = draw_tasks(count, 30)
         host = jax.device_get(tasks)
         few = max(4, one_by_one * 120 // budget)
         inputs = [
@@ -84,7 +64,7 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
                 return run(key, task, mine, budget).recall[-1]
 
             compiling, seconds, recall = timing.compile_and_time(
-                in_batches(jbt), keys, tasks, repeats=3
+                in_batches(jbt, BATCH), keys, tasks, repeats=3
             )
             fast = seconds / count
             report = f"{recall.mean():.3f} +- {recall.std() / count**0.5:.3f}; {compiling:.0f} s"
@@ -94,7 +74,7 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
 
 def states_before(task_count: int, n: int, settings: Loop, blocks: int) -> tuple[Any, Any, Any]:
     """Tasks, states after some blocks, and after one more."""
-    keys, tasks = draw(task_count, n)
+    keys, tasks = draw_tasks(task_count, n)
 
     def advance(state: State, task: Task) -> State:
         return step(state, task, settings)[0]
@@ -136,7 +116,7 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
     )
 
     # The slope of the whole in its blocks, as a block alone would hand its state in and out.
-    keys = draw(count, n)[0]
+    keys = draw_tasks(count, n)[0]
     few, many = (
         timed(lambda key, t, b=b: run(key, t, settings, b * R).recall[-1], keys, tasks)[0]
         for b in (blocks, 2 * blocks)
@@ -161,7 +141,7 @@ def scale() -> None:
     print(f"{'N':>5s} {'k':>4s} {'batch':>6s} {'ms a run':>10s} {'MB a run':>9s} {'compile':>8s}")
     for n, count, batch in ((30, 512, BATCH), (100, 32, 8), (300, 4, 2)):
         settings = Loop("top_k_aware", max(1, n // 6), R, "frozen", S)
-        keys, tasks = draw(count, n)
+        keys, tasks = draw_tasks(count, n)
         f = jax.jit(in_batches(lambda key, t, s=settings: run(key, t, s, 120).recall[-1], batch))
         begin = time.perf_counter()
         compiled = f.lower(keys, tasks).compile()
@@ -179,7 +159,7 @@ def scale() -> None:
 
 def large(n: int = 1000) -> None:
     """One fit of all ordered pairs and one membership, where a loop would take minutes."""
-    tasks = draw(1, n)[1]
+    tasks = draw_tasks(1, n)[1]
     task = jax.tree.map(lambda v: v[0], tasks)
     shown = 1 - jnp.eye(n)
     comparisons = judges.reveal(task.answers > 0.5, shown)

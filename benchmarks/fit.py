@@ -15,55 +15,31 @@ from benchmarks import timing
 if __name__ == "__main__":
     timing.use_one_core()
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from scipy.optimize import minimize
 from scipy.special import expit
 
-from jbt import estimators, fit, judges, model, pairs, pools, runtime, simulate
-from jbt.types import Comparisons, Design, Judge, Parameters, Prior
+from benchmarks.problems import (
+    LAM,
+    LAM_B,
+    PRIOR,
+    N,
+    draw,
+    in_batches,
+    newton_step_work,
+    scipy_lbfgs,
+    scipy_problems,
+)
+from jbt import estimators, fit, model, runtime
+from jbt.types import Comparisons, Design, Parameters
 
-N = 30
-LAM, LAM_B = 1.0, 0.1
-PRIOR = Prior(LAM, LAM_B)
 BATCHES = (1, 256, 4096)
 ONE_BY_ONE = 100
 """Pools given to the methods that take one at a time."""
-
-
-def draw(count: int, dtype: str) -> tuple[Comparisons, Design]:
-    """Pools of the default scenario, [count]."""
-
-    def one(key: Any) -> tuple[Comparisons, Design]:
-        pool = pools.gaussian(simulate.stream(key, "pool"), N, rho=jnp.asarray(0.3))
-        judge = Judge(jnp.ones(1), 0.0)
-        oracle = judges.frozen_draw(simulate.stream(key, "verdicts"), pool, judge)
-        return judges.reveal(oracle, pairs.every_pair(pool)), pool.design
-
-    with runtime.precision("float32"):  # the same verdicts in both precisions
-        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(count))
-        drawn = jax.device_get(jax.jit(jax.vmap(one))(keys))
-
-    def cast(v: np.ndarray) -> jax.Array:
-        return jnp.asarray(v, dtype if v.dtype == np.float32 else v.dtype)
-
-    return jax.tree.map(cast, drawn)
-
-
-def in_batches(f: Callable[..., Any]) -> Callable[..., Any]:
-    """As `jbt.simulate` runs a chunk on one CPU device."""
-
-    def run(*arguments: Any) -> Any:
-        count = jax.tree.leaves(arguments)[0].shape[0]
-        size = min(count, simulate.CPU_BATCH) if jax.default_backend() == "cpu" else count
-        return jax.lax.map(lambda a: f(*a), arguments, batch_size=size)
-
-    return run
 
 
 def gradient_norm(
@@ -96,21 +72,6 @@ def row(name: str, batch: int, seconds: float, scipy: float, norm: str, rest: st
     return f"{name:34s} {batch:6d} {seconds * 1e3:10.4f} {scipy / seconds:8.1f}  {norm}  {rest}"
 
 
-def scipy_lbfgs(problem: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
-    shown, wins, x = problem
-    precision = np.r_[np.full(N, LAM), LAM_B, LAM_B]
-
-    def objective(b: np.ndarray) -> tuple[float, np.ndarray]:
-        phi = b[:N] + x[:, 0] * b[N]
-        z = phi[:, None] - phi + b[N + 1]
-        r = wins - shown * expit(z)
-        g = r.sum(1) - r.sum(0)
-        value = (shown * np.logaddexp(0, z) - wins * z).sum() + (precision * b * b).sum() / 2
-        return value, precision * b - np.r_[g, x[:, 0] @ g, r.sum()]
-
-    return minimize(objective, np.zeros(N + 2), jac=True, method="L-BFGS-B").x
-
-
 def optax_lbfgs(comparisons: Comparisons, design: Design) -> jax.Array:
     """optax.lbfgs with its default line search, to the gradient norm of SciPy's default."""
     solver = optax.lbfgs()
@@ -139,8 +100,7 @@ def compare() -> None:
     packages = ("jax", "jaxlib", "numpy", "scipy", "jaxopt", "optax", "choix", "evalica")
     print(timing.header("MAP of one pool: 30 items, D = 1, 870 verdicts", packages))
     small = draw(ONE_BY_ONE, "float32")
-    arrays = (small[0].shown, small[0].wins, small[1].covariates)
-    one_by_one = list(zip(*(np.asarray(v, float) for v in arrays), strict=True))
+    one_by_one = scipy_problems(ONE_BY_ONE)
     scipy_seconds, scipy_betas = timing.time_each(scipy_lbfgs, one_by_one)
     print(
         f"\n{'method':34s} {'batch':>6s} {'ms/pool':>10s} {'x SciPy':>8s}  "
@@ -265,13 +225,12 @@ def breakdown(batch: int = 4096) -> None:
     name = "the rest: probabilities, sums, the Hessian"
     print(f"  {name:48s} {rest * 1e6:6.2f} us  {rest / step:5.0%}")
     print(f"Steps a pool: mean {counts.mean():.2f}, most {int(counts.max())}")
-    # Operation count of a step at N = 30: factorisation P^3/3, solves 2 P^2, about 20 operations
-    # on each of the N^2 pairs; unfused traffic about 27 kB.
-    flops = 32**3 / 3 + 2 * 32**2 + 20 * N * N
+    flops, numbers = newton_step_work(N, N + 2)
+    traffic = 4 * numbers
     print(
         f"Rate: {1e-6 / step:.3f} M steps/s on one core, {flops / step * 1e-9:.1f} GFLOP/s, "
-        f"{27e3 / step * 1e-9:.1f} GB/s of unfused traffic; an H200's bandwidth would allow "
-        f"{4.8e12 / 27e3 * 1e-6:.0f} M steps/s"
+        f"{traffic / step * 1e-9:.1f} GB/s of unfused traffic; an H200's bandwidth would allow "
+        f"{4.8e12 / traffic * 1e-6:.0f} M steps/s"
     )
 
 

@@ -45,16 +45,28 @@ def compile_and_time(
     f: Callable[..., Any], *arguments: Any, repeats: int = 5
 ) -> tuple[float, float, Any]:
     """Seconds to compile, seconds of the fastest of some runs after a warm-up, the result."""
+    compile_seconds, compiled = compile_for(f, *arguments)
+    result = jax.block_until_ready(compiled(*arguments))
+    return compile_seconds, fastest(lambda: compiled(*arguments), repeats), result
+
+
+def compile_for(f: Callable[..., Any], *arguments: Any) -> tuple[float, jax.stages.Compiled]:
+    """Seconds to compile, and the program."""
     begin = time.perf_counter()
     compiled = jax.jit(f).lower(*arguments).compile()
-    compile_seconds = time.perf_counter() - begin
-    result = jax.block_until_ready(compiled(*arguments))
-    best = float("inf")
-    for _ in range(repeats):
+    return time.perf_counter() - begin, compiled
+
+
+def fastest(call: Callable[[], Any], repeats: int, seconds: float = float("inf")) -> float:
+    """Seconds of the fastest run of several; none is begun after `seconds` but the first."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    for repeat in range(repeats):
         begin = time.perf_counter()
-        jax.block_until_ready(compiled(*arguments))
+        if repeat and begin > end:
+            break
+        jax.block_until_ready(call())
         best = min(best, time.perf_counter() - begin)
-    return compile_seconds, best, result
+    return best
 
 
 def time_each(f: Callable[[Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:

@@ -54,7 +54,7 @@ def machine() -> dict[str, str]:
         "device": runtime.device_name(),
         "python": platform.python_version(),
         "versions": json.dumps({p: importlib.metadata.version(p) for p in packages}),
-        "git_revision": _git_revision(),
+        "git_revision": git_revision(),
     }
 
 
@@ -191,7 +191,9 @@ def _says_nothing(statement: Any) -> bool:
     )
 
 
-def _git_revision() -> str:
+def git_revision() -> str:
+    """Of the checkout that jbt is imported from, "-dirty" where files differ; else "unknown"."""
+
     def git(*command: str) -> str:
         done = subprocess.run(
             ["git", *command], cwd=PACKAGE, capture_output=True, text=True, check=True

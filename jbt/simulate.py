@@ -15,6 +15,7 @@ condition are made once a pool, as `vmap` leaves them alone.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Key
 
-from jbt import runtime
+from jbt import memory, runtime
 
 Condition = dict[str, Any]
 Experiment = Callable[[Key[Array, ""], Condition], dict[str, Array]]
@@ -34,9 +35,13 @@ CPU_BATCH = 128
 """Fits in one vmapped loop on a CPU core: enough to fill the vector units, small enough for
 the counts to stay in cache, and few to wait for the slowest."""
 
-CPU_CHUNK = 16_384
-GPU_CHUNK = 131_072
-"""Problems (pool x condition) a call; batched GPU libraries stop at a few hundred thousand."""
+MOST_PROBLEMS = 131_072
+"""Problems (pool x condition) a call, at most; batched GPU libraries stop at a few hundred
+thousand."""
+
+SHARE = 0.8
+"""Of the memory there is, what a call may take; the rest is for the results of the call before it,
+and for everybody else."""
 
 
 def stream(key: Key[Array, ""], name: str) -> Key[Array, ""]:
@@ -49,7 +54,8 @@ class Simulation:
     """An experiment ready to be run for some pools and conditions, a chunk of pools at a time.
 
     Compiled when first run, for one padded shape: numbers depend neither on the chunk size, beyond
-    rounding, nor on the order of the ids.
+    rounding, nor on the order of the ids. A chunk is as large as was asked for, if the compiled
+    program fits in `SHARE` of the memory there is, else as large as does.
     """
 
     def __init__(
@@ -70,8 +76,8 @@ class Simulation:
           pool_ids: which pools, integers >= 0, in any order.
           seed: root of every draw.
           dtype: "float32" or "float64", for building, tracing and running.
-          chunk: pools a call, rounded up to fill every device's batches; default about 16,384 (CPU)
-            or 131,072 (GPU) problems.
+          chunk: pools a call, rounded up to fill every device's batches; default 131,072 problems.
+            Fewer where memory is short.
           devices: how many local devices to spread a chunk over, default all.
 
         Raises:
@@ -92,34 +98,73 @@ class Simulation:
         local = jax.local_devices()
         n_devices = devices or len(local)
         on_cpu = local[0].platform == "cpu"
-        size = chunk or max(1, (CPU_CHUNK if on_cpu else GPU_CHUNK) // n_conditions)
-        # The inner batch does not depend on the chunk size, hence neither do the numbers.
-        batch = max(1, CPU_BATCH // n_conditions) if on_cpu else -(-size // n_devices)
-        unit = n_devices * batch
-        self._size = -(-min(size, len(self.pool_ids)) // unit) * unit
+        size = chunk or max(1, MOST_PROBLEMS // n_conditions)
+        # On a CPU the inner batch does not depend on the chunk size, hence neither do the numbers.
+        self._batch = max(1, CPU_BATCH // n_conditions) if on_cpu else None
+        self._unit = n_devices * (self._batch or 1)
+        self._size = _round_up(min(size, len(self.pool_ids)) if on_cpu else size, self._unit)
+        self._experiment = experiment
+        self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype
         with runtime.precision(dtype) as precision:
             self._conditions = {k: _condition(v, precision) for k, v in conditions.items()}
             self._root = jax.random.key(seed)
-            self._call = _kernel(experiment, Mesh(np.array(local[:n_devices]), ("pools",)), batch)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, without computing any. What is traced
         for it need not be traced again to run."""
-        padded = np.zeros(self._size, np.uint32)
-        with runtime.precision(self._dtype):
-            out = self._call.eval_shape(self._root, padded, self._conditions)
-        return {name: v.shape[2:] for name, v in out.items()}
+        return {name: v.shape[2:] for name, v in self._traced.out_info.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """(ids [n], name -> array [n, C, ...]) a chunk."""
-        for begin in range(0, len(self.pool_ids), self._size):
-            part = self.pool_ids[begin : begin + self._size]
-            fill = np.repeat(part[-1:], self._size - len(part))
+        """(ids [n], name -> array [n, C, ...]) a chunk.
+
+        Raises:
+          ValueError: the smallest chunk does not fit in memory.
+        """
+        call, size = self._compiled
+        for begin in range(0, len(self.pool_ids), size):
+            part = self.pool_ids[begin : begin + size]
+            fill = np.repeat(part[-1:], size - len(part))
             padded = np.concatenate([part, fill]).astype(np.uint32)
             with runtime.precision(self._dtype):
-                out = self._call(self._root, padded, self._conditions)
+                out = call(self._root, padded, self._conditions)
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+
+    @functools.cached_property
+    def _traced(self) -> jax.stages.Traced:
+        return self._trace(self._size)
+
+    def _trace(self, size: int) -> jax.stages.Traced:
+        batch = self._batch or size // self._mesh.size
+        with runtime.precision(self._dtype):
+            call = kernel(self._experiment, self._mesh, batch)
+            return call.trace(self._root, np.zeros(size, np.uint32), self._conditions)
+
+    @functools.cached_property
+    def _compiled(self) -> tuple[jax.stages.Compiled, int]:
+        """The program, and how many pools a call it takes: as a rule those asked for. Where they
+        do not fit in memory, another is compiled for as many as should."""
+        traced, size = self._traced, self._size
+        device = self._mesh.devices.flat[0]
+        there_is = memory.there_is(device)
+        sharing = self._mesh.size if device.platform == "cpu" else 1
+        while True:
+            with runtime.precision(self._dtype):
+                compiled = traced.lower().compile()
+            needed = sharing * memory.needed(compiled)
+            if there_is is None or needed <= SHARE * there_is:
+                return compiled, size
+            if size == self._unit:
+                n_conditions = len(next(iter(self._conditions.values())))
+                raise ValueError(
+                    f"{size} pools x {n_conditions} conditions at once, the least that can be, "
+                    f"take {needed / 1e9:.3g} GB of memory, may take {SHARE:.0%} of the "
+                    f"{there_is / 1e9:.3g} GB there are"
+                )
+            # At most half, so that it ends where memory does not shrink with the chunk.
+            fitting = min(size // 2, int(size * SHARE * there_is / needed))
+            size = max(fitting // self._unit, 1) * self._unit
+            traced = self._trace(size)
 
 
 def check_seed(seed: int) -> None:
@@ -154,8 +199,19 @@ def _condition(value: Any, dtype: np.dtype) -> jax.Array:
     return jnp.asarray(v, dtype if np.issubdtype(v.dtype, np.floating) else np.int32)
 
 
-def _kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
-    """(root key, ids [chunk], conditions [C]) -> results [chunk, C], jitted."""
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
+    """The function that a simulation compiles: (root key, ids [chunk], conditions [C]) ->
+    results [chunk, C], jitted.
+
+    Args:
+      mesh: devices, on one axis "pools", over which a chunk is spread.
+      batch: pools in one vmapped loop on a device, one batch after the other; on a GPU all of the
+        device's share of a chunk.
+    """
 
     def one_pool(root: Key[Array, ""], conditions: Condition, pool_id: Array) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)

@@ -30,13 +30,17 @@ import jax
 
 from jbt import provenance, results, runtime, store
 from jbt.paper import PaperNumber, read_paper
-from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
+from jbt.simulate import Simulation, check_chunking, check_seed
 from jbt.sweep import PRESETS, Group, S, Sweep
 from jbt.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+CPU_PROBLEMS = 16_384
+"""Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
+a step of the progress bar and a shard: what a run that is killed loses."""
 
 
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
@@ -139,7 +143,7 @@ def _default_chunk(group: Group) -> int | None:
     if jax.default_backend() != "cpu":
         return None
     cost = max(1.0, group.n_items / 30) ** 3  # of a fit, against one of 30 items
-    return max(1, int(CPU_CHUNK / cost / group.fits / group.n_conditions))
+    return max(1, int(CPU_PROBLEMS / cost / group.fits / group.n_conditions))
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:

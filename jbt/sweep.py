@@ -47,7 +47,7 @@ class Settings:
     """Also write the table to this file as JSON, a list of rows; undefined is null."""
     chunk: int | None = None
     """Pools computed and saved together (count), rounded up to fill every device's batches;
-    default by the size of the problem."""
+    default by the size of the problem. Fewer where memory is short."""
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
 

@@ -1,5 +1,7 @@
 """One block of the active loop: what it asks, what the judge answers, what the rule is shown."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,3 +113,14 @@ def test_tied_pairs_are_drawn_anew_at_every_pick():
     best = score.at[2, 1].set(1e-3)
     assert choose(best, available, salts[0])[:2] == (2, 1)
     assert not choose(best, available & False, salts[0])[2]
+
+
+def test_a_random_order_is_every_order_alike(monkeypatch):
+    keys = jax.random.split(jax.random.key(5), 6000)
+    orders = np.asarray(jax.jit(jax.vmap(lambda key: loop._random_order(key, 3)))(keys))
+    found, counts = np.unique(orders, axis=0, return_counts=True)
+    assert found.tolist() == sorted(map(list, itertools.permutations(range(3))))
+    assert (np.abs(counts - 1000) < 4 * np.sqrt(1000 * 5 / 6)).all()
+    # Equal bits do not give two of them one place.
+    monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.zeros(shape, dtype))
+    assert loop._random_order(jax.random.key(6), 3).tolist() == [0, 1, 2]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jbt import judges, metrics, pairs, pools, simulate
+from jbt import judges, memory, metrics, pairs, pools, simulate
 from jbt.estimators import ESTIMATORS
 from jbt.simulate import stream
 from jbt.types import Judge, Prior, Status
@@ -91,6 +91,30 @@ numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SE
     environment = {**os.environ, "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "theta.npy"), theta(SEVERAL, 8, 2))
+
+
+def large(key, condition):
+    """10 kB of results a pool and condition: 1.3 MB a pool of `MANY`."""
+    return {"many": jax.random.normal(key, (2500,)) + condition["rho"]}
+
+
+@pytest.mark.parametrize(("megabytes", "most"), [(None, 12), (20, 12), (10, 6), (5, 2)])
+def test_a_chunk_is_what_fits_in_memory(monkeypatch, megabytes, most):
+    def run(there_is):
+        monkeypatch.setattr(memory, "there_is", lambda device: there_is)
+        parts = [*simulate.Simulation(large, MANY, range(12)).chunks()]
+        return max(len(ids) for ids, _ in parts), np.concatenate([o["many"] for _, o in parts])
+
+    size, numbers = run(None if megabytes is None else megabytes * 1e6 / simulate.SHARE)
+    assert size == most
+    np.testing.assert_array_equal(numbers, run(None)[1])
+
+
+def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr(memory, "there_is", lambda device: 1e6)
+    with pytest.raises(ValueError, match=r"2 pools x 130 conditions .* GB") as error:
+        next(simulate.Simulation(large, MANY, range(12)).chunks())
+    assert "\n" not in str(error.value)
 
 
 def test_conditions_share_their_pools():

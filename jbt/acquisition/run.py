@@ -97,22 +97,22 @@ def run(
     done = np.union1d(np.arange(1, blocks + 1) * loop.refit_every, at[-1:])
     for extra in np.setdiff1d(at, done):
         fitted = refit(_replay(queries, int(extra), task), Parameters.zeros(task.design), task)
-        where = int(np.searchsorted(done, extra))
-        done = np.insert(done, where, extra)
         value = metrics.top_k_recall(
             fitted[0].theta, task.quality, loop.k, task.design.content_mask()
         )
-        recalls = jnp.insert(recalls, where, value)
-        statuses = jnp.insert(statuses, where, fitted[1])
-    return Trace(jnp.asarray(at), recalls, statuses, queries, state.parameters)
+        done = np.append(done, extra)
+        recalls, statuses = jnp.append(recalls, value), jnp.append(statuses, fitted[1])
+    order = np.argsort(done)
+    return Trace(jnp.asarray(at), recalls[order], statuses[order], queries, state.parameters)
 
 
 def _replay(queries: Queries, budget: int, task: Task) -> Comparisons:
     """The counts after the first `budget` queries."""
-    first, second, won = (v[:budget] for v in (queries.first, queries.second, queries.won))
-    asked = (first >= 0).astype(task.design.dtype)
-    none = jnp.zeros((task.design.n_items,) * 2, task.design.dtype)
-    return Comparisons(none.at[first, second].add(asked), none.at[first, second].add(asked * won))
+    items, dtype = jnp.arange(task.design.n_items), task.design.dtype
+    # One row a query, zero where no pair was asked.
+    first = (queries.first[:budget, None] == items).astype(dtype)
+    second = (queries.second[:budget, None] == items).astype(dtype)
+    return Comparisons(first.T @ second, (first * queries.won[:budget, None]).T @ second)
 
 
 def check(design: Design, loop: Loop, budgets: np.ndarray) -> None:

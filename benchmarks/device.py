@@ -1,0 +1,366 @@
+"""What this device does with the kernels, and which fraction that is of what it could do.
+
+    python -m benchmarks.device [--seconds 240] [--out benchmarks/RESULTS.md]
+
+Bandwidth and matrix rate are measured first, the cost of a scan step, and SciPy on one core; then
+fits, factorisations, memberships and runs of the active loop in both precisions, for a thousand to
+a million problems. Each has its part of the time and prints as it goes; what fails, or would take
+too long, is said and left out. A GPU begins with the most problems, a CPU with the fewest. What was
+measured is appended to the file of results as one section. jax, numpy, scipy and the core of jbt
+suffice.
+
+The fraction of the roofline is the time that the work would take at the measured rates, arithmetic
+or traffic, whichever takes longer, over the time it took. Work is counted by hand (`COUNTED`), as
+if no cache kept anything from one step to the next: a few problems may exceed 1.
+"""
+
+from __future__ import annotations
+
+import os
+
+if __name__ == "__main__":  # before NumPy loads it: SciPy is measured on one core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.problems import (
+    PRIOR,
+    N,
+    R,
+    S,
+    draw,
+    draw_tasks,
+    in_batches,
+    newton_step_work,
+    scipy_lbfgs,
+    scipy_problems,
+)
+from benchmarks.roofline import Rates, measure_rates, scan_step
+from jbt import cholesky, memory, model, provenance, runtime, simulate
+from jbt.acquisition import Loop, run
+from jbt.batching import batch_last
+from jbt.fit import fit_map
+from jbt.membership import membership, standard_normals
+from jbt.types import Comparisons, Design, Parameters, Posterior
+
+T = TypeVar("T")
+
+P, K, BUDGET = N + 2, 5, 120
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+CHUNK = 100_000
+"""Problems a call at most, as a simulation has no more than `simulate.MOST_PROBLEMS`; a larger size
+is several calls of the same problems."""
+
+COUNTED = {
+    "fit": "a Newton step: P^3/3 + 2 P^2 + 20 N^2 operations, 2 N^2 + 4 P^2 numbers moved",
+    "factorisation": "P^3/3 + 2 P^2 operations, 2 P^2 numbers moved",
+    "membership": "S (M P + 2 M k) operations, P^2 numbers moved",
+    "run": "not counted",
+}
+"""The work of one problem."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """Something to measure in several sizes."""
+
+    name: str
+    dtype: str
+    function: Callable[..., Any]
+    """Of one problem."""
+    arguments: Callable[[int], tuple[Any, ...]]
+    """So many problems, [count, ...]."""
+    note: Callable[[Any], str]
+    """What the results say, to stand beside the time."""
+    work: Callable[[Any], tuple[float, float]] | None = None
+    """Results -> mean operations and numbers moved, as `COUNTED`."""
+    sizes: tuple[int, ...] = SIZES[:3]
+    batch: int = simulate.CPU_BATCH
+    """Problems at a time on a CPU."""
+
+
+COLUMNS = {
+    "what": 13,
+    "precision": 9,
+    "problems": 9,
+    "us each": 9,
+    "problems/s": 11,
+    "GFLOP/s": 9,
+    "GB/s": 9,
+    "of roofline": 11,
+    "limit": 10,
+    "compile": 8,
+    "beside": 0,
+}
+"""Of the table, with their widths on the screen."""
+
+
+def kernels() -> list[Kernel]:
+    return [
+        make(dtype)
+        for dtype in ("float32", "float64")
+        for make in (fits, factorisations, memberships, runs)
+    ]
+
+
+def fits(dtype: str) -> Kernel:
+    """Bias-aware MAP of the default scenario, begun at zero."""
+
+    def fit(comparisons: Comparisons, design: Design) -> Any:
+        result = fit_map(comparisons, design, PRIOR, model.variant("bias_aware", design))
+        return result.parameters.flat(), result.status, result.steps
+
+    def work(results: Any) -> tuple[float, float]:
+        operations, numbers = newton_step_work(N, P)
+        steps = float(results[2].mean())
+        return steps * operations, steps * numbers
+
+    def note(results: Any) -> str:
+        _, status, steps = results
+        failed = int((status != 0).sum())
+        return f"{steps.mean():.1f} steps, most {steps.max()}; {failed} not converged"
+
+    return Kernel("fit", dtype, fit, lambda count: draw(count, dtype), note, work, SIZES)
+
+
+def factorise(matrix: jax.Array) -> jax.Array:
+    """Factor one positive definite matrix [P, P] and solve for its first row, as a Newton step
+    does: pools last, the turn of axes included."""
+    solution, _ = batch_last(cholesky.solve)(matrix, matrix[0])
+    return solution
+
+
+def factorisations(dtype: str) -> Kernel:
+    def matrices(count: int) -> tuple[jax.Array]:
+        a = jax.random.normal(jax.random.key(1), (count, P, P), dtype)
+        return (a + a.mT + 4 * P**0.5 * jnp.eye(P, dtype=dtype),)  # eigenvalues above 0
+
+    def note(solutions: Any) -> str:
+        return f"{int(jnp.isnan(solutions[:, 0]).sum())} failed"
+
+    def work(_: Any) -> tuple[float, float]:
+        return P**3 / 3 + 2 * P**2, 2 * P**2
+
+    return Kernel("factorisation", dtype, factorise, matrices, note, work)
+
+
+def memberships(dtype: str) -> Kernel:
+    """Of posteriors as wide as after a few hundred verdicts."""
+    with runtime.precision(dtype):
+        normals = standard_normals(S, P, dtype)
+    draws = 2 * normals.shape[0] * normals.shape[2]
+
+    def posteriors(count: int) -> tuple[Posterior]:
+        one, two, three = jax.random.split(jax.random.key(2), 3)
+        theta = jax.random.normal(one, (count, N), dtype)
+        root = 0.03 * jnp.tril(jax.random.normal(two, (count, P, P), dtype))
+        biases = jax.random.normal(three, (count, 2), dtype)
+        mean = jax.vmap(Parameters)(theta, biases[:, :1], biases[:, 1])
+        return (jax.vmap(Posterior)(mean, root + 0.4 * jnp.eye(P, dtype=dtype)),)
+
+    def shares(posterior: Posterior) -> jax.Array:
+        return membership(posterior, K, jnp.ones(N, bool), normals)
+
+    def work(_: Any) -> tuple[float, float]:
+        return draws * (N * P + 2 * N * K), P**2
+
+    return Kernel("membership", dtype, shares, posteriors, lambda _: f"S = {draws}", work)
+
+
+def runs(dtype: str) -> Kernel:
+    """Of the active loop with Eq. acq on a frozen judge."""
+    loop = Loop("top_k_aware", K, R, "frozen", S)
+
+    def recall(key: Any, task: Any) -> Any:
+        trace = run(key, task, loop, BUDGET)
+        return trace.recall[-1], trace.status.max()
+
+    def note(results: Any) -> str:
+        recalls, status = results
+        failed = int((status != 0).sum())
+        return f"B = {BUDGET}, R = {R}; recall {recalls.mean():.3f}; {failed} not converged"
+
+    return Kernel("run", dtype, recall, lambda n: draw_tasks(n, N), note, batch=32)
+
+
+class Bench:
+    """A kernel, its problems and programs."""
+
+    def __init__(self, kernel: Kernel, rates: Rates | None) -> None:
+        self.kernel, self.rates = kernel, rates
+        self.pace = 0.0
+        """Seconds a problem, when last measured."""
+        self._arguments: Any = None
+        self._programs: dict[int, Any] = {}
+
+    def row(self, count: int, seconds: float) -> list[str]:
+        """A row of the table, measured in about this time (compiling not counted)."""
+        size = min(count, CHUNK)
+        with runtime.precision(self.kernel.dtype):
+            arguments = self._problems(size)
+            if size not in self._programs:
+                f = in_batches(self.kernel.function, self.kernel.batch)
+                self._programs[size] = timing.compile_for(f, *arguments)
+            compiling, program = self._programs[size]
+            check_memory(program)
+            results = jax.block_until_ready(program(*arguments))
+
+            def calls() -> Any:
+                for _ in range(count // size):
+                    out = program(*arguments)
+                return out
+
+            self.pace = timing.fastest(calls, 5, seconds / 2) / count
+            return cells(self.kernel, count, self.pace, compiling, results, self.rates)
+
+    def _problems(self, count: int) -> Any:
+        if self._arguments is None or len(jax.tree.leaves(self._arguments)[0]) < count:
+            self._arguments = self.kernel.arguments(count)
+        return jax.tree.map(lambda v: v[:count], self._arguments)
+
+
+def measure(
+    benches: Sequence[Bench], sizes: Sequence[int], seconds: float
+) -> Iterator[tuple[tuple[int, int], list[str]]]:
+    """Rows of the table, each with the numbers of its kernel and size: all kernels in one size,
+    then in the next, each with an equal part of the time left for that size."""
+    end = time.perf_counter() + seconds
+    for round, count in enumerate(sizes):
+        waiting = [b for b in benches if count in b.kernel.sizes]
+        for number, bench in enumerate(waiting):
+            name = f"{bench.kernel.name}, {bench.kernel.dtype}, {count:,}"
+            part = (end - time.perf_counter()) / (len(waiting) - number)
+            takes = 2 * bench.pace * count
+            if part <= takes:
+                print(f"{name}: left out, {takes:.2g} s of {max(part, 0):.2g} s", flush=True)
+            elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p)):
+                yield (benches.index(bench), round), row
+
+
+def check_memory(program: jax.stages.Compiled) -> None:
+    """Raise `MemoryError` rather than have the system end this process."""
+    needed, there_is = memory.needed(program), memory.there_is(jax.devices()[0])
+    if there_is is not None and needed > simulate.SHARE * there_is:
+        raise MemoryError(f"{needed / 1e9:.3g} GB needed, {there_is / 1e9:.3g} GB there")
+
+
+def cells(
+    kernel: Kernel, count: int, pace: float, compiling: float, results: Any, rates: Rates | None
+) -> list[str]:
+    """A row of the table; `pace` is seconds a problem."""
+    rate = ["-"] * 4
+    if kernel.work is not None:
+        operations, numbers = kernel.work(results)
+        traffic = numbers * np.dtype(kernel.dtype).itemsize
+        rate[:2] = f"{operations / pace / 1e9:,.1f}", f"{traffic / pace / 1e9:,.1f}"
+        if rates is not None:
+            least, limit = rates.roofline(operations, traffic)
+            rate[2:] = f"{least / pace:.1%}", limit
+    return [
+        kernel.name,
+        kernel.dtype,
+        f"{count:,}",
+        f"{pace * 1e6:.4g}",
+        f"{1 / pace:,.0f}",
+        *rate,
+        f"{compiling:.1f} s",
+        kernel.note(results),
+    ]
+
+
+def attempt(name: str, f: Callable[[], T]) -> T | None:
+    """What f returns; if it fails the rest goes on."""
+    try:
+        return f()
+    except Exception as error:
+        lines = str(error).splitlines() or [""]
+        print(f"{name}: failed: {type(error).__name__}: {lines[0][:200]}", flush=True)
+        return None
+
+
+def section(facts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """What was measured, for the file of results."""
+    table = [list(COLUMNS), ["---"] * len(COLUMNS), *rows]
+    counted = [f"- counted of {name}: {what}" for name, what in COUNTED.items()]
+    return "\n".join(
+        [
+            f"\n## {jax.devices()[0].device_kind}, {datetime.date.today()}\n",
+            *(f"- {fact}" for fact in facts),
+            *counted,
+            "",
+            *(f"| {' | '.join(row)} |" for row in table),
+            "",
+        ]
+    )
+
+
+TITLE = """# Measured by `python -m benchmarks.device`
+
+A section a run; docs/benchmarks.md says how to read it.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=240.0, help="time to spend, about")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("RESULTS.md"))
+    options = parser.parse_args()
+    end = time.perf_counter() + options.seconds
+    facts: list[str] = []
+
+    def say(fact: str) -> None:
+        facts.append(fact)
+        print(fact, flush=True)
+
+    for line in timing.header("", ("jax", "jaxlib", "numpy", "scipy")).splitlines()[1:]:
+        say(line)
+    say(f"revision {provenance.git_revision()}; N = M = {N}, P = {P}, k = {K}")
+    rates = {
+        dtype: attempt("rates", lambda d=dtype: measure_rates(d))
+        for dtype in ("float32", "float64")
+    }
+    for dtype, found in rates.items():
+        if found is not None:
+            say(
+                f"{dtype}: {found.bandwidth / 1e9:,.1f} GB/s (a + 3 b), "
+                f"{found.arithmetic / 1e9:,.1f} GFLOP/s (matrix product)"
+            )
+    if (step := attempt("scan", scan_step)) is not None:
+        say(f"a step of lax.scan: {step * 1e6:.2f} us")
+    one_core = attempt("SciPy", lambda: timing.time_each(scipy_lbfgs, scipy_problems(100))[0])
+    if one_core is not None:
+        say(f"SciPy L-BFGS-B, one core, float64: {one_core * 1e6:,.0f} us a fit")
+    for name, what in COUNTED.items():
+        print(f"counted of {name}: {what}")
+
+    def show(row: Sequence[str]) -> None:
+        print("  ".join(v.rjust(w) for v, w in zip(row, COLUMNS.values(), strict=True)), flush=True)
+
+    print()
+    show(list(COLUMNS))
+    sizes = SIZES if jax.default_backend() == "cpu" else SIZES[::-1]
+    rows = {}
+    benches = [Bench(kernel, rates[kernel.dtype]) for kernel in kernels()]
+    for place, row in measure(benches, sizes, end - time.perf_counter()):
+        rows[place] = row
+        show(row)
+    if not rows:
+        raise SystemExit("nothing could be measured")
+    before = options.out.read_text() if options.out.exists() else TITLE
+    options.out.write_text(before + section(facts, [rows[place] for place in sorted(rows)]))
+    print(f"\nappended to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

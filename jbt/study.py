@@ -18,17 +18,16 @@ import argparse
 import dataclasses
 import inspect
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import jax
 
 from jbt import provenance, results, runtime, store
+from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
 from jbt.sweep import PRESETS, Group, S, Sweep
@@ -40,32 +39,30 @@ if TYPE_CHECKING:
 
 
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
-    """The command line of a sweep; returns the exit code (0 done, 2 wrong input)."""
+    """The command line of a sweep; returns the exit code, see `exits.exit_code`."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    interrupted = "\ninterrupted; the same command continues (without --overwrite)"
+
+    def command() -> None:
+        run(sweep, _parsed(sweep, argv))
+
+    return exit_code(command, interrupted=interrupted)
+
+
+def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     import tyro
 
-    argv = sys.argv[1:] if argv is None else list(argv)
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--preset", choices=PRESETS, default="full")
     preset = early.parse_known_args(argv)[0].preset
     defaults = sweep.presets[preset]
-    settings = tyro.cli(
+    return tyro.cli(
         type(defaults),
         default=dataclasses.replace(defaults, preset=preset),
         args=argv,
         prog=f"python -m sweeps.{sweep.name}",
         description=sweep.description,
     )
-    try:
-        run(sweep, settings)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError, BadZipFile) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command continues (without --overwrite)", file=sys.stderr)
-        return 130
-    return 0
 
 
 def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
 
 
 def _flush() -> None:
-    """Write what is left to write: when the interpreter ends, failing is answered by a traceback."""
+    """Write what is left to write; failing as the interpreter ends means a traceback."""
     print(end="", flush=True)
 
 

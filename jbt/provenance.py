@@ -24,13 +24,23 @@ VERSIONS = ("jbt", "jax")
 """Packages whose version is part of a configuration: their numbers may differ."""
 
 PACKAGE = Path(__file__).resolve().parent
-LAYOUT = 2
-"""Of results.nc, part of a configuration too: 2 has the pools last."""
+LAYOUT = 3
+"""Of results.nc and its shards, part of a configuration too: 3 has digests."""
 SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = tuple(
     PACKAGE / f"{name}.py"
-    for name in ("sweep", "provenance", "store", "stats", "paper", "tables", "study", "plots")
+    for name in (
+        "sweep",
+        "provenance",
+        "store",
+        "files",
+        "stats",
+        "paper",
+        "tables",
+        "study",
+        "plots",
+    )
 )
 """Code that shows numbers, and cannot change them."""
 

@@ -1,12 +1,15 @@
 """The raw numbers of a sweep: shards while it runs, results.nc when all of them are there.
 
 A shard holds a chunk of pools of one group, [pools, conditions, ...] as `simulate` returns them.
+Its name ends in a digest of its bytes and of the configuration and code it was made with.
 In results.nc and from there on the pools are the last axis: [condition, axes of the metric, pool].
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import provenance, store
+from jbt import files, provenance, store
 from jbt.simulate import Simulation
 from jbt.sweep import Group, S, Sweep
 
 if TYPE_CHECKING:
     import xarray as xr
 
-DIGITS = "[0-9]" * 10
-"""Of the first pool id of a shard, in its name."""
+FIRST, DIGEST = "[0-9]" * 10, "[0-9a-f]" * 16
+"""In the name of a shard: its first pool id, its digest."""
 
 IDS, SECONDS = "ids", "seconds"
 """Names, in a shard, of its pools and of what it took to compute: no metric may have them."""
@@ -33,28 +36,74 @@ written shard by shard."""
 
 
 def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...]."""
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...].
+
+    Raises:
+      ValueError: it cannot be written, because the disk is full, say.
+    """
+    whole = io.BytesIO()
+    np.savez(whole, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
+    data = whole.getbuffer()
     (folder / store.SHARDS).mkdir(exist_ok=True)
-
-    def write(path: Path) -> None:
-        with path.open("wb") as f:  # given a name, savez would append a suffix to it
-            np.savez(f, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
-
-    store.write_whole(folder / store.SHARDS / f"{group}-{ids[0]:010d}.npz", write)
+    path = folder / store.SHARDS / f"{group}-{ids[0]:010d}-{_digest(folder, data)}.npz"
+    files.write_whole(path, lambda p: p.write_bytes(data))
 
 
-def shards(folder: Path, group: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """Every chunk kept for a group: `ids` [n], `seconds`, and the metrics [n, ...], each read from
-    the file when it is looked up."""
-    for path in sorted((folder / store.SHARDS).glob(f"{group}-{DIGITS}.npz")):
-        with np.load(path) as shard:
-            yield shard
+def shards(folder: Path, group: Group) -> Iterator[tuple[Path, Mapping[str, np.ndarray]]]:
+    """Every chunk kept for a group: its file, and `ids` [n], `seconds`, the metrics [n, C, ...].
+
+    Raises:
+      ValueError: one is damaged, or of another run.
+    """
+    for path in sorted((folder / store.SHARDS).glob(f"{group.name}-{FIRST}-{DIGEST}.npz")):
+        data = path.read_bytes()
+        if path.stem.rpartition("-")[2] != _digest(folder, data):
+            raise _unusable(path, "is damaged, or of another run than the folder's")
+        with np.load(io.BytesIO(data)) as shard:
+            if not _fits(shard, group):
+                raise _unusable(path, f"does not fit {group.name}, its pools, conditions and axes")
+            yield path, shard
+
+
+def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
+    if not {IDS, SECONDS} <= set(shard):
+        return False
+    ids = shard[IDS]
+    inside = ids.ndim == 1 and ids.size > 0 and ids.min() >= 0 and ids.max() < group.pools
+    return inside and all(
+        shard[name].shape == (len(ids), group.n_conditions, *_axes_shape(group, name))
+        for name in _metrics(shard)
+    )
+
+
+def _metrics(shard: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in shard if name not in (IDS, SECONDS)]
+
+
+def _axes_shape(group: Group, metric: str) -> tuple[int, ...]:
+    """Of one pool and condition, as the group declares it."""
+    return tuple(len(c) for c in group.axes.get(metric, {}).values())
+
+
+def _digest(folder: Path, data: bytes | memoryview) -> str:
+    """Of a shard's bytes and of the folder's configuration."""
+    digest = hashlib.sha256(store.configuration_text(folder).encode())
+    digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def _unusable(shard: Path, why: str) -> ValueError:
+    return ValueError(f"{shard} {why}; delete it to have its pools computed again, or --overwrite")
 
 
 def missing(folder: Path, group: Group) -> np.ndarray:
-    """Ids of the pools of a group that no shard holds, increasing."""
+    """Ids of the pools of a group that no shard holds, increasing.
+
+    Raises:
+      ValueError: a shard is damaged, or of another run.
+    """
     there = np.zeros(group.pools, bool)
-    for shard in shards(folder, group.name):
+    for _, shard in shards(folder, group):
         there[shard[IDS]] = True
     return np.flatnonzero(~there)
 
@@ -82,9 +131,11 @@ def check_groups(groups: Sequence[Group]) -> None:
                     raise ValueError(f"groups differ in the coordinates of {name}")
 
 
-def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]) -> None:
-    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups the
-    same; nothing is computed for it. Simulations are by the name of their group."""
+def check_metrics(
+    groups: Sequence[Group], simulations: Mapping[str, Simulation], folder: Path
+) -> None:
+    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups and
+    shards the same; nothing is computed for it. Simulations are by the name of their group."""
     names: dict[str, set[str]] = {}
     for group in groups:
         if group.name not in simulations:
@@ -93,7 +144,7 @@ def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]
         if reserved := shapes.keys() & {IDS, SECONDS}:
             raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
-            said = tuple(len(c) for c in group.axes.get(name, {}).values())
+            said = _axes_shape(group, name)
             if shape != said:
                 raise ValueError(
                     f"metric {name} has shape {shape} for a pool and condition, its axes say {said}"
@@ -106,6 +157,14 @@ def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]
         if metrics != names[first]:
             differ = sorted(metrics ^ names[first])
             raise ValueError(f"groups {first} and {name} differ in metrics: {', '.join(differ)}")
+    expected = next(iter(names.values()), None)
+    for group in groups:
+        for path, shard in shards(folder, group):
+            there = set(_metrics(shard))
+            expected = there if expected is None else expected
+            if there != expected:
+                differ = ", ".join(sorted(there ^ expected))
+                raise _unusable(path, f"differs from the others in metrics: {differ}")
 
 
 def write(
@@ -120,9 +179,11 @@ def write(
     number of pools. Groups of fewer pools end in NaN (floats) or -1 (integers).
 
     Raises:
-      ValueError: pools that no shard holds.
+      ValueError: pools that no shard holds, a shard that is damaged or of another run, or a file
+        that cannot be written, because the disk is full, say.
     """
     import h5netcdf
+    from xarray.backends import H5NetCDFStore
 
     seconds = 0.0
     for group in groups:
@@ -130,21 +191,21 @@ def write(
             raise ValueError(
                 f"{folder}: {len(absent)} of {group.pools} pools of {group.name} are not there"
             )
-        seconds += sum(float(shard[SECONDS]) for shard in shards(folder, group.name))
+        seconds += sum(float(shard[SECONDS]) for _, shard in shards(folder, group))
     coordinates = _coordinates(sweep, groups, settings, configuration, code, seconds)
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
-        coordinates.to_netcdf(path, engine="h5netcdf")
-        with h5netcdf.File(path, "a") as file:
+        with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
+            coordinates.dump_to_store(H5NetCDFStore(file))
             begin = 0
             for group in groups:
-                for shard in shards(folder, group.name):
+                for _, shard in shards(folder, group):
                     _add(file, shard, group, begin, dimension, sweep.units)
                 _pad(file, group, begin, dimension)
                 begin += group.n_conditions
 
-    store.write_whole(folder / "results.nc", fill)
+    files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
 
 
 def _coordinates(
@@ -198,9 +259,7 @@ def _add(
     ids = shard[IDS]
     # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
     runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
-    for name in shard:
-        if name in (IDS, SECONDS):
-            continue
+    for name in _metrics(shard):
         value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
         if name not in file.variables:
             _create(file, name, value.dtype, (dimension, *group.axes.get(name, {}), "pool"), units)
@@ -243,26 +302,42 @@ def _create(
 
 
 def open_results(folder: Path) -> xr.Dataset:
-    """results.nc, its metrics read when they are looked up, and not kept."""
+    """results.nc, its metrics read when they are looked up, and not kept.
+
+    Raises:
+      ValueError: it is not as it was written.
+    """
     import xarray as xr
 
-    return xr.open_dataset(folder / "results.nc", engine="h5netcdf", cache=False)
+    try:
+        files.check_digest(folder / store.RESULTS, folder / store.DIGEST)
+    except ValueError as error:
+        raise ValueError(f"{error}; --overwrite simulates again") from None
+    return xr.open_dataset(folder / store.RESULTS, engine="h5netcdf", cache=False)
+
+
+def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless results.nc is as it was written, and of this configuration."""
+    with open_results(folder) as dataset:
+        there = json.loads(dataset.attrs["config"])
+    if differ := store.differences(there, configuration):
+        raise ValueError(
+            f"{folder / store.RESULTS} is of another configuration than {store.CONFIG} beside it: "
+            f"{differ}; --overwrite simulates again"
+        )
 
 
 def saved_settings(folder: Path, asked: S) -> S:
     """The settings that results.nc was made with; output options as asked.
 
     Raises:
-      ValueError: no results, or none of this sweep.
+      ValueError: no results, damaged ones, or ones of another layout.
     """
-    results = folder / "results.nc"
+    results = folder / store.RESULTS
     if not results.exists():
         raise ValueError(f"nothing to redraw: {results} does not exist")
-    try:
-        with open_results(folder) as dataset:
-            saved = json.loads(dataset.attrs["config"])
-    except (OSError, KeyError, ValueError):
-        raise ValueError(f"{results} cannot be read as results of this sweep") from None
+    with open_results(folder) as dataset:
+        saved = json.loads(dataset.attrs["config"])
     if saved.get("results layout") != provenance.LAYOUT:
         raise ValueError(
             f"{results} has another layout, of an earlier jbt; --overwrite starts afresh"

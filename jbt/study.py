@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import provenance, results, runtime, store
+from jbt import files, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
@@ -77,25 +77,33 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     if settings.pools > 2**32:  # beyond which there are no ids
         raise ValueError(f"pools must be at most 2^32, got {settings.pools}")
     check_seed(settings.seed)
-    store.check_writable(settings.json)
     folder = settings.out / sweep.name
+    files.check_writable(settings.json)
+    store.check_not_own(settings.json, folder)
     if settings.redraw:
         saved = results.saved_settings(folder, settings)
-        with store.locked(folder):
-            return _report(sweep, saved, folder)
+        with store.locked(folder) as writable:
+            return _report(sweep, saved, folder, writable)
     runtime.start()
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     results.check_groups(groups)
     Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
-    with store.locked(folder):
-        store.claim(folder, configuration, code, overwrite=settings.overwrite)
-        if not (folder / "results.nc").exists():
+    with store.locked(folder, overwrite=settings.overwrite) as writable:
+        if writable:
+            store.claim(folder, configuration, code, overwrite=settings.overwrite)
+        else:
+            store.holds(folder, configuration, code)
+        if (folder / store.RESULTS).exists():
+            results.check_results(folder, configuration)
+            print(f"{folder / store.RESULTS} is complete: nothing is simulated", file=sys.stderr)
+        else:
             _simulate_missing(sweep, groups, settings, folder)
             results.write(sweep, groups, settings, configuration, code, folder)
-        store.discard_shards(folder)  # gone already, unless a run was killed right here
-        return _report(sweep, settings, folder)
+        if writable:
+            store.discard_shards(folder)  # gone already, unless a run was killed right here
+        return _report(sweep, settings, folder, writable)
 
 
 def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> None:
@@ -113,12 +121,13 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
             )
-    results.check_metrics(groups, simulations)
+    results.check_metrics(groups, simulations, folder)
     total = sum(g.pools * g.n_conditions for g in groups)
     left = sum(
         len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
     )
-    style = {"unit": "pool", "unit_scale": True, "desc": sweep.name, "file": sys.stderr}
+    # As in `simulate`, a problem is a pool under one condition.
+    style = {"unit": "problem", "unit_scale": True, "desc": sweep.name, "file": sys.stderr}
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
     with tqdm(total=total, initial=total - left, mininterval=pace, **style) as bar:
         for group in groups:
@@ -156,14 +165,16 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
     return table.frame()
 
 
-def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
-    """Table and figure, from results.nc alone."""
-    table_file, figure_file = folder / "table.csv", folder / "figure.png"
+def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.DataFrame:
+    """Table and figure, from results.nc alone; only printed if the folder is read-only."""
+    table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.open_results(folder) as dataset:
         table = table_of(sweep, dataset, settings)
-        figure = sweep.figure(dataset, table, settings)
-        store.write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
-        store.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+        if writable:
+            figure = sweep.figure(dataset, table, settings)
+            csv = table.to_csv(index=False, float_format="%.6g")
+            files.write_whole(table_file, lambda p: p.write_text(csv))
+            files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
@@ -171,7 +182,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
         }
         simulated_with = json.loads(dataset.attrs["code"])
     if settings.json is not None:
-        store.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
+        files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)
     shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
@@ -186,5 +197,10 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; all of them are in the table's file")
-    print(f"\nwritten: {table_file}, {figure_file}, {folder / 'results.nc'}")
+    if writable:
+        print(f"\nwritten: {table_file}, {figure_file}, {folder / store.RESULTS}")
+    else:
+        print(
+            f"not written, as {folder} is read-only: {table_file}, {figure_file}", file=sys.stderr
+        )
     return table

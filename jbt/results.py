@@ -185,25 +185,27 @@ def write(
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
-    seconds = 0.0
-    for group in groups:
-        if len(absent := missing(folder, group)):
-            raise ValueError(
-                f"{folder}: {len(absent)} of {group.pools} pools of {group.name} are not there"
-            )
-        seconds += sum(float(shard[SECONDS]) for _, shard in shards(folder, group))
-    coordinates = _coordinates(sweep, groups, settings, configuration, code, seconds)
+    coordinates = _coordinates(sweep, groups, settings, configuration, code)
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
         with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
             coordinates.dump_to_store(H5NetCDFStore(file))
-            begin = 0
+            begin, seconds = 0, 0.0
             for group in groups:
+                absent = np.ones(group.pools, bool)
                 for _, shard in shards(folder, group):
                     _add(file, shard, group, begin, dimension, sweep.units)
+                    absent[shard[IDS]] = False
+                    seconds += float(shard[SECONDS])
+                if absent.any():
+                    raise ValueError(
+                        f"{folder}: {absent.sum()} of {group.pools} pools of {group.name} are not "
+                        "there"
+                    )
                 _pad(file, group, begin, dimension)
                 begin += group.n_conditions
+            file.attrs["wall_seconds"] = round(seconds, 1)
 
     files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
 
@@ -214,7 +216,6 @@ def _coordinates(
     settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
-    seconds: float,
 ) -> xr.Dataset:
     """The Dataset of the results before any metric: dimensions, labels, provenance."""
     import xarray as xr
@@ -238,7 +239,6 @@ def _coordinates(
             "seed": settings.seed,
             "dtype": settings.dtype,
             **provenance.machine(),
-            "wall_seconds": round(seconds, 1),
         },
     )
     for name, unit in {"pool": "id", **sweep.units}.items():

@@ -30,7 +30,7 @@ from jbt import files, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
-from jbt.sweep import PRESETS, Group, S, Sweep
+from jbt.sweep import PRESETS, Group, S, Sweep, check_counts
 from jbt.tables import Table
 
 if TYPE_CHECKING:
@@ -72,10 +72,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
       ValueError: wrong settings, another configuration or code in the folder, metrics that are not
         what their axes say, nothing to redraw.
     """
-    if settings.pools < 1:
-        raise ValueError(f"pools must be at least 1, got {settings.pools}")
-    if settings.pools > 2**32:  # beyond which there are no ids
-        raise ValueError(f"pools must be at most 2^32, got {settings.pools}")
+    check_counts(settings)
     check_seed(settings.seed)
     folder = settings.out / sweep.name
     files.check_writable(settings.json)

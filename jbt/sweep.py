@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import numpy as np
 
 from jbt.simulate import Experiment
+from jbt.types import LARGEST_COUNT, check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,9 @@ class Settings:
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
 
+
+N_IDS = 2**32
+"""Pools that there are."""
 
 NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "json", "chunk", "devices")
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
@@ -114,6 +118,18 @@ class Sweep(Generic[S]):
 
 
 # --- checks that sweeps share: each raises a `ValueError` of one line
+
+
+def check_counts(settings: Settings) -> None:
+    """There is a pool at least, and no whole number among the fields is so large that it must be a
+    mistake: found out before memory is allocated for it."""
+    check_count("pools", settings.pools, most=N_IDS)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        most = N_IDS if "pools" in field.name else LARGEST_COUNT
+        for v in value if isinstance(value, tuple) else (value,):
+            if isinstance(v, int) and field.name not in ("seed", "chunk"):
+                check_count(field.name, v, least=-math.inf, most=most)
 
 
 def check_finite(settings: Settings, *names: str) -> None:

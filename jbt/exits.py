@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import Any
 
 import jax
 
@@ -74,7 +74,8 @@ def _say(line: str) -> None:
         _discard(sys.stderr)
 
 
-def _discard(stream: TextIO) -> None:
+def _discard(stream: Any) -> None:
     """Let what is left to write, and whatever follows, go nowhere."""
     with suppress(OSError):  # no file of the system, as in a notebook
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        stream.flush()

@@ -80,6 +80,8 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     if settings.redraw:
         saved = results.saved_settings(folder, settings)
         with store.locked(folder) as writable:
+            if writable:
+                store.discard_torn(folder)
             return _report(sweep, saved, folder, writable)
     runtime.start()
     check_chunking(settings.chunk, settings.devices)

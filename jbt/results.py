@@ -69,10 +69,14 @@ def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
     if not {IDS, SECONDS} <= set(shard):
         return False
     ids = shard[IDS]
-    inside = ids.ndim == 1 and ids.size > 0 and ids.min() >= 0 and ids.max() < group.pools
-    return inside and all(
-        shard[name].shape == (len(ids), group.n_conditions, *_axes_shape(group, name))
-        for name in _metrics(shard)
+    inside = (ids >= 0) & (ids < group.pools)
+    return (
+        ids.ndim == 1
+        and bool(inside.all())
+        and all(
+            shard[name].shape == (len(ids), group.n_conditions, *_axes_shape(group, name))
+            for name in _metrics(shard)
+        )
     )
 
 

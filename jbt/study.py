@@ -75,8 +75,8 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
     check_counts(settings)
     check_seed(settings.seed)
     folder = settings.out / sweep.name
-    files.check_writable(settings.json)
     store.check_not_own(settings.json, folder)
+    files.check_writable(settings.json)
     if settings.redraw:
         saved = results.saved_settings(folder, settings)
         with store.locked(folder) as writable:
@@ -168,7 +168,17 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
     """Table and figure, from results.nc alone; only printed if the folder is read-only."""
     table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.open_results(folder) as dataset:
-        table = table_of(sweep, dataset, settings)
+        simulated_with = json.loads(dataset.attrs["code"])
+        changed = store.changed(simulated_with, provenance.code_of(sweep))
+        try:
+            table = table_of(sweep, dataset, settings)
+        except KeyError as error:
+            if not changed:
+                raise
+            raise ValueError(
+                f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
+                f"has not what its table needs now ({error}); --overwrite simulates again"
+            ) from error
         if writable:
             figure = sweep.figure(dataset, table, settings)
             csv = table.to_csv(index=False, float_format="%.6g")
@@ -179,7 +189,6 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             for name in dataset.data_vars
             if str(name).startswith("status")
         }
-        simulated_with = json.loads(dataset.attrs["code"])
     if settings.json is not None:
         files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)
@@ -188,7 +197,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
     for name, count in flagged.items():
         if count:
             print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
-    if changed := store.changed(simulated_with, provenance.code_of(sweep)):
+    if changed:
         print(
             f"changed since these results were simulated: {', '.join(changed)}; "
             "--overwrite simulates them again",

@@ -95,7 +95,9 @@ LARGEST_COUNT = 10**6
 """Of anything but pools in a sweep."""
 
 
-def check_count(name: str, value: int, *, least: float = 1, most: int = LARGEST_COUNT) -> None:
+def check_count(
+    name: str, value: int, *, least: float | int = 1, most: int = LARGEST_COUNT
+) -> None:
     """Raise `ValueError` unless `value` lies in least..most."""
     if value < least:
         raise ValueError(f"{name} must be at least {least:g}, got {value}")

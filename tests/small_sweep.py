@@ -1,7 +1,5 @@
 """A sweep whose numbers can be told by heart: metrics with and without axes, and a status."""
 
-import dataclasses
-
 import jax.numpy as jnp
 import numpy as np
 

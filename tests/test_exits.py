@@ -108,31 +108,29 @@ def commands(verdicts, out):
     }
 
 
-@pytest.fixture(params=["full device", "pipe that nobody reads"])
-def output(request, monkeypatch):
-    """Standard output that cannot be written, buffered as output to a file is."""
-    if request.param == "full device":
+def unwritable(kind):
+    """A file for standard output, buffered as it is where it goes to a file."""
+    if kind == "full device":
         if not Path("/dev/full").exists():
             pytest.skip("needs /dev/full")
-        file = open("/dev/full", "w")
-    else:
-        read, write = os.pipe()
-        os.close(read)
-        file = open(write, "w")
-    monkeypatch.setattr(sys, "stdout", file)
-    yield request.param
-    file.close()  # which writes what is left
+        return open("/dev/full", "w")
+    read, write = os.pipe()
+    os.close(read)
+    return open(write, "w")
 
 
+@pytest.mark.parametrize("kind", ["full device", "pipe that nobody reads"])
 @pytest.mark.parametrize("name", ["fit", "plan", "sweep", "sweeps", "help", "version"])
-def test_output_that_cannot_be_written(name, output, tables, tmp_path, capfd):
+def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch, capsys):
     command = commands(tables()[0], tmp_path)[name]
-    try:
-        code = command()
-    except SystemExit as end:
-        code = end.code
-    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error")]
-    if output == "full device":
+    with unwritable(kind) as file, monkeypatch.context() as m:  # closing writes what is left
+        m.setattr(sys, "stdout", file)
+        try:
+            code = command()
+        except SystemExit as end:
+            code = end.code
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    if kind == "full device":
         assert code == 2
         assert said == ["error: cannot write to standard output: No space left on device"]
     else:

@@ -56,7 +56,10 @@ def shards(folder: Path, group: Group) -> Iterator[tuple[Path, Mapping[str, np.n
       ValueError: one is damaged, or of another run.
     """
     for path in sorted((folder / store.SHARDS).glob(f"{group.name}-{FIRST}-{DIGEST}.npz")):
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise _unusable(path, f"cannot be read ({error.strerror})") from None
         if path.stem.rpartition("-")[2] != _digest(folder, data):
             raise _unusable(path, "is damaged, or of another run than the folder's")
         with np.load(io.BytesIO(data)) as shard:

@@ -133,9 +133,12 @@ def configuration_text(folder: Path) -> str:
 
 def _configuration(file: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(file.read_text()))
-    except (ValueError, TypeError, OSError):
-        raise ValueError(f"{file} is not readable; --overwrite starts afresh") from None
+        there = json.loads(file.read_text())
+        if isinstance(there, dict) and isinstance(there.get(CODE, {}), dict):
+            return there
+    except (ValueError, OSError):
+        pass
+    raise ValueError(f"{file} is not readable; --overwrite starts afresh")
 
 
 def differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:

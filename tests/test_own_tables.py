@@ -39,6 +39,19 @@ def test_parquet_reads_as_csv_does(tables):
     np.testing.assert_array_equal(one.comparisons.wins, two.comparisons.wins)
 
 
+@pytest.mark.parametrize("part", [slice(0, 0), slice(0, 300), slice(None)])
+def test_damaged_parquet_is_named_in_one_line(tables, part):
+    pytest.importorskip("pyarrow")
+    v, _ = tables()
+    damaged = v.with_suffix(".parquet")
+    pd.read_csv(v).to_parquet(damaged)
+    damaged.write_bytes(damaged.read_bytes().replace(b"pandas_type", b"pandas_tipe")[part])
+    with pytest.raises(own.TableError) as error:
+        own.load(damaged)
+    assert str(error.value).startswith(str(damaged))
+    assert len(str(error.value).splitlines()) == 1
+
+
 PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
 
 

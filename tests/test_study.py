@@ -226,7 +226,7 @@ def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     assert "cannot write" in capsys.readouterr().err
     folder = tmp_path / "crossing"
     folder.mkdir()
-    for damaged in ("{", "[1]", "3"):
+    for damaged in ("{", "[1]", "3", '{"code": 3}'):
         (folder / "config.json").write_text(damaged)
         assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
         assert "not readable" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What numbers were made with: the configuration that decides them, the code, the machine."""
+"""What numbers were made with: the configuration that decides them, the code, the packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jbt import runtime
 from jbt.acquisition import RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
@@ -30,7 +29,17 @@ SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "re
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = tuple(
     PACKAGE / f"{name}.py"
-    for name in ("sweep", "provenance", "store", "stats", "paper", "tables", "study", "plots")
+    for name in (
+        "sweep",
+        "parts",
+        "provenance",
+        "store",
+        "stats",
+        "paper",
+        "tables",
+        "study",
+        "plots",
+    )
 )
 """Code that shows numbers, and cannot change them."""
 
@@ -47,13 +56,12 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
-def machine() -> dict[str, str]:
-    """The device, the Python and the packages, for the attributes of results.nc."""
-    packages = (*VERSIONS, "jaxlib", "numpy", "xarray")
+def packages() -> dict[str, str]:
+    """The Python and the packages, for the attributes of results.nc."""
+    names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
-        "device": runtime.device_name(),
         "python": platform.python_version(),
-        "versions": json.dumps({p: importlib.metadata.version(p) for p in packages}),
+        "versions": json.dumps({name: importlib.metadata.version(name) for name in names}),
         "git_revision": _git_revision(),
     }
 

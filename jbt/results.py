@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import provenance, store
+from jbt import parts, provenance, runtime, store
+from jbt.parts import Part
 from jbt.simulate import Simulation
 from jbt.sweep import Group, S, Sweep
 
@@ -24,39 +25,65 @@ if TYPE_CHECKING:
 DIGITS = "[0-9]" * 10
 """Of the first pool id of a shard, in its name."""
 
-IDS, SECONDS = "ids", "seconds"
-"""Names, in a shard, of its pools and of what it took to compute: no metric may have them."""
+IDS, SECONDS, DEVICE = "ids", "seconds", "device"
+NO_METRICS = (IDS, SECONDS, DEVICE)
+"""Names, in a shard, of its pools, of what it took to compute and on what: no metric may have
+them."""
 
 CHUNK_BYTES = 1 << 18
 """Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
 written shard by shard."""
 
 
-def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...]."""
-    (folder / store.SHARDS).mkdir(exist_ok=True)
+def save_shard(
+    folder: Path,
+    group: str,
+    ids: np.ndarray,
+    arrays: dict[str, np.ndarray],
+    part: Part | None = None,
+) -> None:
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...], that a whole run or a part
+    of it has computed."""
+    place = part.shards(folder) if part else folder / store.SHARDS
+    place.mkdir(exist_ok=True)
 
     def write(path: Path) -> None:
         with path.open("wb") as f:  # given a name, savez would append a suffix to it
-            np.savez(f, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
+            about = {IDS: ids, DEVICE: np.array(runtime.device_name())}
+            np.savez(f, **about, **arrays)  # type: ignore[arg-type]
 
-    store.write_whole(folder / store.SHARDS / f"{group}-{ids[0]:010d}.npz", write)
+    store.write_whole(place / f"{group}-{ids[0]:010d}.npz", write)
 
 
-def shards(folder: Path, group: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """Every chunk kept for a group: `ids` [n], `seconds`, and the metrics [n, ...], each read from
-    the file when it is looked up."""
-    for path in sorted((folder / store.SHARDS).glob(f"{group}-{DIGITS}.npz")):
+def shards(
+    folder: Path, group: str, part: Part | None = None
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Every chunk kept for a group, by its first pool: `ids` [n], `seconds`, `device`, and the
+    metrics [n, ...], each read from the file when it is looked up. For a part, without what other
+    parts keep: they may be writing."""
+    name, every = f"{group}-{DIGITS}.npz", folder / store.SHARDS
+    of_parts = part.shards(folder).glob(name) if part else every.glob(f"*/{name}")
+    for path in sorted([*every.glob(name), *of_parts], key=lambda path: path.name):
         with np.load(path) as shard:
             yield shard
 
 
-def missing(folder: Path, group: Group) -> np.ndarray:
-    """Ids of the pools of a group that no shard holds, increasing."""
+def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:
+    """Ids of the pools of a group, or of a part of it, that no shard holds, increasing."""
     there = np.zeros(group.pools, bool)
-    for shard in shards(folder, group.name):
+    for shard in shards(folder, group.name, part):
         there[shard[IDS]] = True
-    return np.flatnonzero(~there)
+    ids = np.flatnonzero(~there)
+    mine = part.pools(group.pools) if part else range(group.pools)
+    return ids[(ids >= mine.start) & (ids < mine.stop)]
+
+
+def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
+    """The parts, of `count`, some of whose pools no shard holds."""
+    lacking: set[Part] = set()
+    for group in groups:
+        lacking |= parts.holding(missing(folder, group), group.pools, count)
+    return sorted(lacking)
 
 
 def check_groups(groups: Sequence[Group]) -> None:
@@ -90,7 +117,7 @@ def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]
         if group.name not in simulations:
             continue
         shapes = simulations[group.name].shapes()
-        if reserved := shapes.keys() & {IDS, SECONDS}:
+        if reserved := shapes.keys() & set(NO_METRICS):
             raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
             said = tuple(len(c) for c in group.axes.get(name, {}).values())
@@ -124,14 +151,17 @@ def write(
     """
     import h5netcdf
 
-    seconds = 0.0
+    seconds, devices = 0.0, set()
     for group in groups:
         if len(absent := missing(folder, group)):
             raise ValueError(
                 f"{folder}: {len(absent)} of {group.pools} pools of {group.name} are not there"
             )
-        seconds += sum(float(shard[SECONDS]) for shard in shards(folder, group.name))
-    coordinates = _coordinates(sweep, groups, settings, configuration, code, seconds)
+        for shard in shards(folder, group.name):
+            seconds += float(shard[SECONDS])
+            devices.add(str(shard[DEVICE]))
+    where = {"device": "; ".join(sorted(devices)), "wall_seconds": round(seconds, 1)}
+    coordinates = _coordinates(sweep, groups, settings, configuration, code, where)
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
@@ -153,7 +183,7 @@ def _coordinates(
     settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
-    seconds: float,
+    where: Mapping[str, Any],
 ) -> xr.Dataset:
     """The Dataset of the results before any metric: dimensions, labels, provenance."""
     import xarray as xr
@@ -176,8 +206,8 @@ def _coordinates(
             "preset": settings.preset,
             "seed": settings.seed,
             "dtype": settings.dtype,
-            **provenance.machine(),
-            "wall_seconds": round(seconds, 1),
+            **provenance.packages(),
+            **where,
         },
     )
     for name, unit in {"pool": "id", **sweep.units}.items():
@@ -199,7 +229,7 @@ def _add(
     # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
     runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
     for name in shard:
-        if name in (IDS, SECONDS):
+        if name in NO_METRICS:
             continue
         value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
         if name not in file.variables:

@@ -19,8 +19,11 @@ CODE = "code"
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Keep other runs out of a folder, made if need be; a lock dies with its process.
+
+    Args:
+      wait: for another run to leave it, in seconds.
 
     Raises:
       ValueError: another run is in it, or it cannot be written to.
@@ -29,7 +32,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
+        lock = FileLock(folder / ".lock", timeout=wait)
         lock.acquire()
     except Timeout:
         raise ValueError(f"another run is writing to {folder}") from None
@@ -60,8 +63,8 @@ def claim(
         read; or it cannot be written to.
     """
     file = folder / "config.json"
-    for torn in folder.glob("**/.[0-9]*"):  # a write that was killed
-        torn.unlink()
+    discard_torn(folder)
+    discard_torn(folder / SHARDS)  # not below: parts may be writing there
     found = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
     if found and not file.exists() and not overwrite:
         raise ValueError(
@@ -105,6 +108,12 @@ def claim(
 def changed(there: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Files whose digests differ, or which are on one side only."""
     return sorted(f for f in there.keys() | now.keys() if there.get(f) != now.get(f))
+
+
+def discard_torn(folder: Path) -> None:
+    """Remove what a write to a folder has left that was killed; hold its lock."""
+    for torn in folder.glob(".[0-9]*"):
+        torn.unlink()
 
 
 def discard_shards(folder: Path) -> None:

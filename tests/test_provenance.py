@@ -199,4 +199,4 @@ def test_configuration_and_machine_are_json():
     fields = provenance.configuration_of(crossing.Settings(rho=(0.1, 0.2)))
     assert fields["rho"] == [0.1, 0.2]
     assert "out" not in fields
-    assert fields["jax version"] == json.loads(provenance.machine()["versions"])["jax"]
+    assert fields["jax version"] == json.loads(provenance.packages()["versions"])["jax"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -71,9 +72,12 @@ def join(coordinator: str | None = None, process: tuple[int, int] | None = None)
       The number of this process, and how many there are.
 
     Raises:
-      ValueError: it cannot be found out, the others do not come, or JAX runs already.
+      ValueError: it cannot be found out, the port is taken, or JAX runs already. When the others do
+        not come within `JOIN_SECONDS`, JAX ends the process.
     """
     number, count = process or (None, None)
+    if coordinator and number == 0:
+        _check_port(int(coordinator.rpartition(":")[2]))
     # What is computed stays on a process's own devices: no collectives to connect for.
     jax.config.update("jax_cpu_collectives_implementation", None)
     # It would catch SIGTERM, by which schedulers end a job, and leave it to us to look.
@@ -92,12 +96,21 @@ def join(coordinator: str | None = None, process: tuple[int, int] | None = None)
         )
     except ValueError as error:
         raise ValueError(
-            f"no SLURM, Open MPI or Kubernetes job is found to join ({error}); "
+            f"no SLURM, Open MPI or Kubernetes job is found ({str(error).rstrip('.')}); "
             "give --coordinator ADDRESS:PORT and --part I/N"
         ) from None
     except RuntimeError as error:
         raise ValueError(f"cannot join the other processes: {str(error).splitlines()[0]}") from None
     return jax.process_index(), jax.process_count()
+
+
+def _check_port(port: int) -> None:
+    """Raise `ValueError` unless process 0 can listen at a port, where jaxlib ends in a segmentation
+    fault."""
+    try:
+        socket.create_server(("", port)).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"cannot listen at port {port}: {error}") from None
 
 
 def leave() -> None:

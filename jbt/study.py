@@ -104,6 +104,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
             return _report(sweep, saved, folder)
     runtime.start()
     if settings.distributed:
+        print("waiting for the other processes", file=sys.stderr)
         process = (part.index, part.count) if part else None
         part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)

@@ -106,9 +106,10 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
 
 def _source(function: Any) -> Path | None:
-    """The Python file a function stands in; None where it has none, as in a notebook."""
+    """The Python file a function stands in, whatever is wrapped around it (`jax.jit`, say); None
+    where it has none, as in a notebook."""
     try:
-        file = Path(inspect.getsourcefile(function) or "").resolve()
+        file = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").resolve()
     except TypeError:
         return None
     return file if file.is_file() and file.suffix == ".py" else None

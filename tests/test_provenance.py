@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 
+import jax
 import pytest
 
 from jbt import provenance, results, study
@@ -154,7 +155,7 @@ def test_pools_and_rules_of_a_user_s_script_count(tmp_path, monkeypatch):
     tall, wide = (importlib.import_module(n) for n in ("tall", "wide"))
     before = set(provenance.code_of(crossing.SWEEP))
     monkeypatch.setitem(provenance.POOLS, "tall", tall.tall)
-    monkeypatch.setitem(provenance.RULES, "wide", Rule(wide.wide))
+    monkeypatch.setitem(provenance.RULES, "wide", Rule(jax.jit(wide.wide)))
     assert set(provenance.code_of(crossing.SWEEP)) - before == {"tall.py", "wide.py"}
 
 

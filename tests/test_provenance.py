@@ -196,7 +196,7 @@ def test_a_sweep_of_a_notebook_has_no_files():
     assert study.paper_of(sweep) == []
 
 
-def test_configuration_and_machine_are_json():
+def test_configuration_and_packages_are_json():
     fields = provenance.configuration_of(crossing.Settings(rho=(0.1, 0.2)))
     assert fields["rho"] == [0.1, 0.2]
     assert "out" not in fields

@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import noise
@@ -42,7 +44,7 @@ def start(out, *options, **environment):
 
 def ended(process, log):
     """(exit code, what was printed)."""
-    return process.wait(timeout=120), log.read_text()
+    return process.wait(timeout=300), log.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -169,10 +171,36 @@ def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatc
 
 def test_one_process_a_part(tmp_path, capsys):
     assert run(tmp_path, "--part", "0/2") == 0
-    with store.locked(tmp_path / "noise" / "shards" / "0-of-2"):
+    mine = tmp_path / "noise" / "shards" / "0-of-2"
+    with store.locked(mine):
+        (mine / ".1234.many-0000000000.npz").write_bytes(b"PK")  # half written
         assert run(tmp_path, "--part", "0/2") == 2
         assert "another run is writing to" in capsys.readouterr().err
         assert run(tmp_path, "--part", "1/2") == 0  # at the same time
+        assert (mine / ".1234.many-0000000000.npz").exists()
+
+
+def test_a_part_waits_for_one_that_is_starting(tmp_path):
+    entered = threading.Event()
+
+    def starting():
+        with store.locked(tmp_path / "noise"):
+            entered.set()
+            time.sleep(0.3)
+
+    other = threading.Thread(target=starting)
+    other.start()
+    entered.wait()
+    assert run(tmp_path, "--part", "0/2") == 0
+    other.join()
+
+
+def test_process_0_waits_for_what_a_network_file_system_does_not_list_yet(tmp_path, monkeypatch):
+    listings = iter([[Part(1, 2)], []])
+    monkeypatch.setattr(results, "incomplete", lambda *_: next(listings))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    study._check_complete([], tmp_path, 2, wait=60.0)
+    assert next(listings, None) is None
 
 
 def test_a_part_does_not_enter_a_folder_that_a_whole_run_is_in(tmp_path, capsys, monkeypatch):

@@ -125,6 +125,7 @@ def test_long_lists_are_cut():
     assert listed.endswith("19/100 and 80 more")
 
 
+@pytest.mark.heavy
 def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeypatch):
     shards = tmp_path / "noise" / "shards"
     killed = start(tmp_path, "--part", "0/2", "--chunk", "20", NOISE_DIES_AT="4")
@@ -277,7 +278,7 @@ def test_three_processes_one_killed_and_all_started_again(tmp_path, whole):
     join = ["--distributed", "--coordinator", f"localhost:{free_port()}"]
     dies: list[dict[str, str]] = [{}, {"NOISE_DIES_AT": "4"}, {}]
     running = [
-        start(tmp_path, *join, "--part", f"{i}/3", "--chunk", "4", NOISE_HEARTBEAT="10", **dies[i])
+        start(tmp_path, *join, "--part", f"{i}/3", "--chunk", "4", NOISE_HEARTBEAT="20", **dies[i])
         for i in range(3)
     ]
     # JAX ends the others; what has been computed stays.

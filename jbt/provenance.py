@@ -1,4 +1,4 @@
-"""What numbers were made with: the configuration that decides them, the code, the machine."""
+"""What numbers were made with: the configuration that decides them, the code, the packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jbt import runtime
 from jbt.acquisition import RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
@@ -32,6 +31,7 @@ REPORTS = tuple(
     PACKAGE / f"{name}.py"
     for name in (
         "sweep",
+        "parts",
         "provenance",
         "store",
         "files",
@@ -57,13 +57,12 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
-def machine() -> dict[str, str]:
-    """The device, the Python and the packages, for the attributes of results.nc."""
-    packages = (*VERSIONS, "jaxlib", "numpy", "xarray")
+def packages() -> dict[str, str]:
+    """The Python and the packages, for the attributes of results.nc."""
+    names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
-        "device": runtime.device_name(),
         "python": platform.python_version(),
-        "versions": json.dumps({p: importlib.metadata.version(p) for p in packages}),
+        "versions": json.dumps({name: importlib.metadata.version(name) for name in names}),
         "git_revision": _git_revision(),
     }
 
@@ -108,9 +107,10 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
 
 def _source(function: Any) -> Path | None:
-    """The Python file a function stands in; None where it has none, as in a notebook."""
+    """The Python file a function stands in, whatever is wrapped around it (`jax.jit`, say); None
+    where it has none, as in a notebook."""
     try:
-        file = Path(inspect.getsourcefile(function) or "").resolve()
+        file = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").resolve()
     except TypeError:
         return None
     return file if file.is_file() and file.suffix == ".py" else None

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import files, provenance, store
+from jbt import files, parts, provenance, runtime, store
+from jbt.parts import Part
 from jbt.simulate import Simulation
 from jbt.sweep import Group, S, Sweep
 
@@ -27,35 +28,52 @@ if TYPE_CHECKING:
 FIRST, DIGEST = "[0-9]" * 10, "[0-9a-f]" * 16
 """In the name of a shard: its first pool id, its digest."""
 
-IDS, SECONDS = "ids", "seconds"
-"""Names, in a shard, of its pools and of what it took to compute: no metric may have them."""
+IDS, SECONDS, DEVICE = "ids", "seconds", "device"
+NO_METRICS = (IDS, SECONDS, DEVICE)
+"""Names, in a shard, of its pools, of what it took to compute and on what: no metric may have
+them."""
 
 CHUNK_BYTES = 1 << 18
 """Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
 written shard by shard."""
 
 
-def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...].
+def save_shard(
+    folder: Path,
+    group: str,
+    ids: np.ndarray,
+    arrays: dict[str, np.ndarray],
+    part: Part | None = None,
+) -> None:
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...], that a whole run or a part
+    of it has computed.
 
     Raises:
       ValueError: it cannot be written, because the disk is full, say.
     """
     whole = io.BytesIO()
-    np.savez(whole, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
+    about = {IDS: ids, DEVICE: np.array(runtime.device_name())}
+    np.savez(whole, **about, **arrays)  # type: ignore[arg-type]
     data = whole.getbuffer()
-    (folder / store.SHARDS).mkdir(exist_ok=True)
-    path = folder / store.SHARDS / f"{group}-{ids[0]:010d}-{_digest(folder, data)}.npz"
+    place = part.shards(folder) if part else folder / store.SHARDS
+    place.mkdir(exist_ok=True)
+    path = place / f"{group}-{ids[0]:010d}-{_digest(folder, data)}.npz"
     files.write_whole(path, lambda p: p.write_bytes(data))
 
 
-def shards(folder: Path, group: Group) -> Iterator[tuple[Path, Mapping[str, np.ndarray]]]:
-    """Every chunk kept for a group: its file, and `ids` [n], `seconds`, the metrics [n, C, ...].
+def shards(
+    folder: Path, group: Group, part: Part | None = None
+) -> Iterator[tuple[Path, Mapping[str, np.ndarray]]]:
+    """Every chunk kept for a group, by its first pool: its file, and `ids` [n], `seconds`,
+    `device`, the metrics [n, C, ...]. For a part, without what other parts keep: they may be
+    writing.
 
     Raises:
       ValueError: one is damaged, or of another run.
     """
-    for path in sorted((folder / store.SHARDS).glob(f"{group.name}-{FIRST}-{DIGEST}.npz")):
+    name, every = f"{group.name}-{FIRST}-{DIGEST}.npz", folder / store.SHARDS
+    of_parts = part.shards(folder).glob(name) if part else every.glob(f"*/{name}")
+    for path in sorted([*every.glob(name), *of_parts], key=lambda path: path.name):
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -69,7 +87,7 @@ def shards(folder: Path, group: Group) -> Iterator[tuple[Path, Mapping[str, np.n
 
 
 def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
-    if not {IDS, SECONDS} <= set(shard):
+    if not set(NO_METRICS) <= set(shard):
         return False
     ids = shard[IDS]
     inside = (ids >= 0) & (ids < group.pools)
@@ -84,7 +102,7 @@ def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
 
 
 def _metrics(shard: Mapping[str, np.ndarray]) -> list[str]:
-    return [name for name in shard if name not in (IDS, SECONDS)]
+    return [name for name in shard if name not in NO_METRICS]
 
 
 def _axes_shape(group: Group, metric: str) -> tuple[int, ...]:
@@ -103,16 +121,26 @@ def _unusable(shard: Path, why: str) -> ValueError:
     return ValueError(f"{shard} {why}; delete it to have its pools computed again, or --overwrite")
 
 
-def missing(folder: Path, group: Group) -> np.ndarray:
-    """Ids of the pools of a group that no shard holds, increasing.
+def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:
+    """Ids of the pools of a group, or of a part of it, that no shard holds, increasing.
 
     Raises:
       ValueError: a shard is damaged, or of another run.
     """
     there = np.zeros(group.pools, bool)
-    for _, shard in shards(folder, group):
+    for _, shard in shards(folder, group, part):
         there[shard[IDS]] = True
-    return np.flatnonzero(~there)
+    ids = np.flatnonzero(~there)
+    mine = part.pools(group.pools) if part else range(group.pools)
+    return ids[(ids >= mine.start) & (ids < mine.stop)]
+
+
+def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
+    """The parts, of `count`, some of whose pools no shard holds."""
+    lacking: set[Part] = set()
+    for group in groups:
+        lacking |= parts.holding(missing(folder, group), group.pools, count)
+    return sorted(lacking)
 
 
 def check_groups(groups: Sequence[Group]) -> None:
@@ -139,16 +167,20 @@ def check_groups(groups: Sequence[Group]) -> None:
 
 
 def check_metrics(
-    groups: Sequence[Group], simulations: Mapping[str, Simulation], folder: Path
+    groups: Sequence[Group],
+    simulations: Mapping[str, Simulation],
+    folder: Path,
+    part: Part | None = None,
 ) -> None:
     """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups and
-    shards the same; nothing is computed for it. Simulations are by the name of their group."""
+    shards (of this part) the same; nothing is computed for it. Simulations are by the name of
+    their group."""
     names: dict[str, set[str]] = {}
     for group in groups:
         if group.name not in simulations:
             continue
         shapes = simulations[group.name].shapes()
-        if reserved := shapes.keys() & {IDS, SECONDS}:
+        if reserved := shapes.keys() & set(NO_METRICS):
             raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
             said = _axes_shape(group, name)
@@ -166,7 +198,7 @@ def check_metrics(
             raise ValueError(f"groups {first} and {name} differ in metrics: {', '.join(differ)}")
     expected = next(iter(names.values()), None)
     for group in groups:
-        for path, shard in shards(folder, group):
+        for path, shard in shards(folder, group, part):
             there = set(_metrics(shard))
             expected = there if expected is None else expected
             if there != expected:
@@ -198,13 +230,14 @@ def write(
     def fill(path: Path) -> None:
         with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
             coordinates.dump_to_store(H5NetCDFStore(file))
-            begin, seconds = 0, 0.0
+            begin, seconds, devices = 0, 0.0, set()
             for group in groups:
                 absent = np.ones(group.pools, bool)
                 for _, shard in shards(folder, group):
                     _add(file, shard, group, begin, dimension, sweep.units)
                     absent[shard[IDS]] = False
                     seconds += float(shard[SECONDS])
+                    devices.add(str(shard[DEVICE]))
                 if absent.any():
                     raise ValueError(
                         f"{folder}: {absent.sum()} of {group.pools} pools of {group.name} are not "
@@ -212,6 +245,7 @@ def write(
                     )
                 _pad(file, group, begin, dimension)
                 begin += group.n_conditions
+            file.attrs["device"] = "; ".join(sorted(devices))
             file.attrs["wall_seconds"] = round(seconds, 1)
 
     files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
@@ -245,7 +279,7 @@ def _coordinates(
             "preset": settings.preset,
             "seed": settings.seed,
             "dtype": settings.dtype,
-            **provenance.machine(),
+            **provenance.packages(),
         },
     )
     for name, unit in {"pool": "id", **sweep.units}.items():

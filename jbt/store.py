@@ -25,8 +25,12 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
-def locked(folder: Path, *, overwrite: bool = False) -> Iterator[bool]:
+def locked(folder: Path, *, overwrite: bool = False, wait: float = 0.0) -> Iterator[bool]:
     """Keep other runs out of a folder, made if need be; a lock dies with its process.
+
+    Args:
+      overwrite: what it holds is to go.
+      wait: for another run to leave it, in seconds.
 
     Yields:
       Whether the folder can be written to. One that cannot is not locked: nobody changes it.
@@ -41,7 +45,7 @@ def locked(folder: Path, *, overwrite: bool = False) -> Iterator[bool]:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        lock = FileLock(folder / LOCK, timeout=0)
+        lock = FileLock(folder / LOCK, timeout=wait)
         lock.acquire()
     except Timeout:
         raise ValueError(f"another run is writing to {folder}") from None
@@ -109,6 +113,7 @@ def claim(
     """
     held = not overwrite and holds(folder, configuration, code)
     discard_torn(folder)
+    discard_torn(folder / SHARDS)  # not below: parts may be writing there
     for name in (CONFIG, *WRITTEN):
         if (folder / name).is_dir():  # found now, not when hours of work are to be written there
             raise ValueError(f"cannot write {folder / name}: it is a folder")
@@ -161,11 +166,11 @@ def discard_shards(folder: Path) -> None:
 
 
 def discard_torn(folder: Path) -> None:
-    """Remove what killed writes have left among a run's own files."""
+    """Remove what killed writes have left among a run's files in a folder; hold its lock."""
     for name in (CONFIG, *WRITTEN):
         files.discard_torn(folder / name)
-    for torn in (folder / SHARDS).glob(".[0-9]*.npz"):
-        torn.unlink(missing_ok=True)
+    for shard in folder.glob(".[0-9]*.npz"):
+        shard.unlink(missing_ok=True)
 
 
 def check_not_own(path: Path | None, folder: Path) -> None:

@@ -10,6 +10,9 @@ In `OUT/NAME/` a run keeps
 Given again, it continues from the shards. Table and figure are made from results.nc whenever the
 command is given. Another configuration in the same folder is refused, and so is going on with a run
 that other code has begun; of a finished one it is said which files have changed since.
+
+Parts of a run (`jbt.parts`) keep their shards in folders of their own below `shards/`. Once there
+are any, the command without a part collects, and computes nothing.
 """
 
 from __future__ import annotations
@@ -18,24 +21,33 @@ import argparse
 import dataclasses
 import inspect
 import json
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import files, provenance, results, runtime, store
+from jbt import files, parts, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
+from jbt.parts import Part
 from jbt.simulate import CPU_CHUNK, Simulation, check_chunking, check_seed
-from jbt.sweep import PRESETS, Group, S, Sweep, check_counts
+from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_counts
 from jbt.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+CLAIM_SECONDS = 60.0
+"""How long a part waits for others that are starting, too."""
+LISTING_SECONDS = 120.0
+"""How long a network file system may list a folder as it was, without another machine's files."""
 
 
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
@@ -65,13 +77,17 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     )
 
 
-def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
+def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep, print its table and return it.
+
+    Of a part (`settings.part`, or of a process other than 0 with `settings.distributed`) the pools
+    are only computed, and None is returned.
 
     Raises:
       ValueError: wrong settings, another configuration or code in the folder, metrics that are not
-        what their axes say, nothing to redraw.
+        what their axes say, nothing to redraw, parts that are not there yet.
     """
+    part = _asked_part(settings)
     check_counts(settings)
     check_seed(settings.seed)
     folder = settings.out / sweep.name
@@ -84,12 +100,27 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
                 store.discard_torn(folder)
             return _report(sweep, saved, folder, writable)
     runtime.start()
+    if settings.distributed:
+        print("waiting for the other processes", file=sys.stderr)
+        process = (part.index, part.count) if part else None
+        part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     results.check_groups(groups)
+    if part and part.count > (most := max(group.pools for group in groups)):
+        raise ValueError(f"part {part}: there are only {most} pools to share out")
     Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
-    with store.locked(folder, overwrite=settings.overwrite) as writable:
+    if part:
+        _run_part(sweep, groups, settings, configuration, code, folder, part)
+        if settings.distributed:
+            runtime.leave()
+        if not settings.distributed or part.index:
+            return None
+    wait = CLAIM_SECONDS if part else 0.0
+    with store.locked(folder, overwrite=settings.overwrite, wait=wait) as writable:
+        if settings.overwrite:
+            parts.check_idle(folder)
         if writable:
             store.claim(folder, configuration, code, overwrite=settings.overwrite)
         else:
@@ -98,19 +129,90 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
             results.check_results(folder, configuration)
             print(f"{folder / store.RESULTS} is complete: nothing is simulated", file=sys.stderr)
         else:
-            _simulate_missing(sweep, groups, settings, folder)
+            if count := parts.count_in(folder):
+                _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
+                results.check_metrics(groups, {}, folder)
+            else:
+                _simulate_missing(sweep, groups, settings, folder)
             results.write(sweep, groups, settings, configuration, code, folder)
         if writable:
             store.discard_shards(folder)  # gone already, unless a run was killed right here
         return _report(sweep, settings, folder, writable)
 
 
-def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> None:
+def _asked_part(settings: Settings) -> Part | None:
+    """The part asked for, if any.
+
+    Raises:
+      ValueError: it is not I/N, or there are options that do not go with it.
+    """
+    if settings.coordinator is not None:
+        if not settings.distributed:
+            raise ValueError("--coordinator goes with --distributed, which is missing")
+        if not re.fullmatch(r".+:[0-9]+", settings.coordinator):
+            raise ValueError(f"coordinator must be ADDRESS:PORT, got {settings.coordinator!r}")
+    if settings.part is None and not settings.distributed:
+        return None
+    option = "--distributed" if settings.distributed else "--part"
+    if settings.overwrite:
+        raise ValueError(
+            f"--overwrite does not go with {option}, as others may be writing: remove the "
+            "results' folder first"
+        )
+    if settings.redraw:
+        raise ValueError(f"--redraw does not go with {option}")
+    if settings.json is not None and not settings.distributed:
+        raise ValueError("--json does not go with --part, which makes no table")
+    return None if settings.part is None else parts.parse(settings.part)
+
+
+def _run_part(
+    sweep: Sweep[S],
+    groups: list[Group],
+    settings: S,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    folder: Path,
+    part: Part,
+) -> None:
+    """Compute a part's pools, as far as they are not there."""
+    with ExitStack() as held:
+        with store.locked(folder, wait=CLAIM_SECONDS) as writable:
+            if writable:
+                store.claim(folder, configuration, code, overwrite=False)
+            else:
+                store.holds(folder, configuration, code)
+            if (folder / store.RESULTS).exists():
+                results.check_results(folder, configuration)
+                print(f"{folder} is complete, nothing is left for part {part}")
+                return
+            held.enter_context(parts.begun(folder, part))
+        _simulate_missing(sweep, groups, settings, folder, part)
+    print(f"part {part} is complete in {folder}")
+
+
+def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
+    """Raise `ValueError` unless every pool is there, after `wait` seconds at most."""
+    deadline = time.monotonic() + wait
+    while absent := results.incomplete(folder, groups, count):
+        if time.monotonic() >= deadline:
+            running = [part for part in absent if parts.running(folder, part)]
+            raise ValueError(
+                f"{folder}: {len(absent)} of {count} parts are incomplete ({parts.listed(absent)})"
+                + (f", some of them running ({parts.listed(running)})" if running else "")
+                + "; they are collected once all of them are complete"
+            )
+        time.sleep(1.0)
+
+
+def _simulate_missing(
+    sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
+) -> None:
     from tqdm import tqdm
 
     simulations = {}
     for group in groups:
-        if len(ids := results.missing(folder, group)):
+        if len(ids := results.missing(folder, group, part)):
             simulations[group.name] = Simulation(
                 group.experiment,
                 group.conditions,
@@ -120,13 +222,14 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
             )
-    results.check_metrics(groups, simulations, folder)
-    total = sum(g.pools * g.n_conditions for g in groups)
+    results.check_metrics(groups, simulations, folder, part)
+    total = sum((len(part.pools(g.pools)) if part else g.pools) * g.n_conditions for g in groups)
     left = sum(
         len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
     )
+    name = f"{sweep.name} {part}" if part else sweep.name
     # As in `simulate`, a problem is a pool under one condition.
-    style = {"unit": "problem", "unit_scale": True, "desc": sweep.name, "file": sys.stderr}
+    style = {"unit": "problem", "unit_scale": True, "desc": name, "file": sys.stderr}
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
     with tqdm(total=total, initial=total - left, mininterval=pace, **style) as bar:
         for group in groups:
@@ -135,7 +238,7 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
             begin = time.perf_counter()
             for ids, out in simulations.pop(group.name).chunks():
                 out[results.SECONDS] = time.perf_counter() - begin
-                results.save_shard(folder, group.name, ids, out)
+                results.save_shard(folder, group.name, ids, out, part)
                 bar.update(len(ids) * group.n_conditions)
                 begin = time.perf_counter()
 

@@ -42,6 +42,15 @@ class Settings:
     overwrite: bool = False
     """Start afresh where another configuration (or this one) has left results, finished or
     not."""
+    part: str | None = None
+    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
+    all parts are there, the same command without it collects them."""
+    distributed: bool = False
+    """Run as one of several processes, one a node, that JAX's distributed runtime joins (under
+    SLURM, Open MPI or Kubernetes): each computes its own part, process 0 collects."""
+    coordinator: str | None = None
+    """ADDRESS:PORT of process 0, where --distributed cannot find it out; process I of N then is the
+    one with --part I/N."""
     redraw: bool = False
     """Make table and figure again from the saved results and their settings, without running."""
     json: Path | None = None
@@ -56,7 +65,10 @@ class Settings:
 N_IDS = 2**32
 """Pools that there are."""
 
-NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "json", "chunk", "devices")
+NOT_CONFIGURATION = (
+    *("preset", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("part", "distributed", "coordinator"),
+)
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
 
 S = TypeVar("S", bound=Settings)

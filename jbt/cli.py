@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import importlib
 import sys
 from collections.abc import Sequence
 
 from jbt import __version__
-from jbt.commands import fit, plan, sweep
+from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
        jbt plan pairing [options]            how many contents to render twice; --help
@@ -15,14 +15,19 @@ USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; 
        jbt --version
 """
 
-COMMANDS = {"fit": fit.main, "plan": plan.main, "sweep": sweep.main}
+COMMANDS = ("fit", "plan", "sweep")
+"""Modules of `jbt.commands`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Dispatch; returns the exit code: 0 done, 2 wrong input."""
+    """Dispatch; returns the exit code, see `exits.exit_code`."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    return exit_code(lambda: _dispatch(argv))
+
+
+def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
-        return _guarded(argv[0], argv[1:])
+        return importlib.import_module(f"jbt.commands.{argv[0]}").main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0
@@ -31,17 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(USAGE, end="", file=sys.stderr)
     return 2
-
-
-def _guarded(command: str, argv: list[str]) -> int:
-    try:
-        return COMMANDS[command](argv)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
 
 
 if __name__ == "__main__":

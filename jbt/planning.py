@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from jbt import identifiability, judges, model, pairs, pools
 from jbt.simulate import Condition, simulate, stream
-from jbt.types import Comparisons, Judge, Parameters, Pool, check_positive
+from jbt.types import Comparisons, Judge, Parameters, Pool, check_count, check_positive
 
 
 def expected_half_width(
@@ -98,13 +98,11 @@ def pairing(
     Raises:
       ValueError: an argument out of range.
     """
+    check_count("n_contents", n_contents, least=2)
+    check_count("pools", pools_simulated)
     which = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
-    if n_contents < 2:
-        raise ValueError(f"n_contents must be at least 2, got {n_contents}")
     if not which.size or which.min() < 1 or which.max() > n_contents or (np.diff(which) <= 0).any():
         raise ValueError(f"n_twice must increase within 1..{n_contents}, got {which.tolist()}")
-    if pools_simulated < 1:
-        raise ValueError(f"pools must be at least 1, got {pools_simulated}")
     for name, value in (("budget", budget), ("sd", sd)):
         check_positive(name, value)
     if max_repeats < 1:

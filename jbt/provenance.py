@@ -1,4 +1,4 @@
-"""What numbers were made with: the configuration that decides them, the code, the machine."""
+"""What numbers were made with: the configuration that decides them, the code, the packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jbt import runtime
 from jbt.acquisition import RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
@@ -24,13 +23,24 @@ VERSIONS = ("jbt", "jax")
 """Packages whose version is part of a configuration: their numbers may differ."""
 
 PACKAGE = Path(__file__).resolve().parent
-LAYOUT = 2
-"""Of results.nc, part of a configuration too: 2 has the pools last."""
+LAYOUT = 3
+"""Of results.nc and its shards, part of a configuration too: 3 has digests."""
 SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = tuple(
     PACKAGE / f"{name}.py"
-    for name in ("sweep", "provenance", "store", "stats", "paper", "tables", "study", "plots")
+    for name in (
+        "sweep",
+        "parts",
+        "provenance",
+        "store",
+        "files",
+        "stats",
+        "paper",
+        "tables",
+        "study",
+        "plots",
+    )
 )
 """Code that shows numbers, and cannot change them."""
 
@@ -47,13 +57,12 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
-def machine() -> dict[str, str]:
-    """The device, the Python and the packages, for the attributes of results.nc."""
-    packages = (*VERSIONS, "jaxlib", "numpy", "xarray")
+def packages() -> dict[str, str]:
+    """The Python and the packages, for the attributes of results.nc."""
+    names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
-        "device": runtime.device_name(),
         "python": platform.python_version(),
-        "versions": json.dumps({p: importlib.metadata.version(p) for p in packages}),
+        "versions": json.dumps({name: importlib.metadata.version(name) for name in names}),
         "git_revision": git_revision(),
     }
 
@@ -98,9 +107,10 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
 
 def _source(function: Any) -> Path | None:
-    """The Python file a function stands in; None where it has none, as in a notebook."""
+    """The Python file a function stands in, whatever is wrapped around it (`jax.jit`, say); None
+    where it has none, as in a notebook."""
     try:
-        file = Path(inspect.getsourcefile(function) or "").resolve()
+        file = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").resolve()
     except TypeError:
         return None
     return file if file.is_file() and file.suffix == ".py" else None

@@ -1,12 +1,15 @@
 """The raw numbers of a sweep: shards while it runs, results.nc when all of them are there.
 
 A shard holds a chunk of pools of one group, [pools, conditions, ...] as `simulate` returns them.
+Its name ends in a digest of its bytes and of the configuration and code it was made with.
 In results.nc and from there on the pools are the last axis: [condition, axes of the metric, pool].
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,49 +17,130 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import provenance, store
+from jbt import files, parts, provenance, runtime, store
+from jbt.parts import Part
 from jbt.simulate import Simulation
 from jbt.sweep import Group, S, Sweep
 
 if TYPE_CHECKING:
     import xarray as xr
 
-DIGITS = "[0-9]" * 10
-"""Of the first pool id of a shard, in its name."""
+FIRST, DIGEST = "[0-9]" * 10, "[0-9a-f]" * 16
+"""In the name of a shard: its first pool id, its digest."""
 
-IDS, SECONDS = "ids", "seconds"
-"""Names, in a shard, of its pools and of what it took to compute: no metric may have them."""
+IDS, SECONDS, DEVICE = "ids", "seconds", "device"
+NO_METRICS = (IDS, SECONDS, DEVICE)
+"""Names, in a shard, of its pools, of what it took to compute and on what: no metric may have
+them."""
 
 CHUNK_BYTES = 1 << 18
 """Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
 written shard by shard."""
 
 
-def save_shard(folder: Path, group: str, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...]."""
-    (folder / store.SHARDS).mkdir(exist_ok=True)
+def save_shard(
+    folder: Path,
+    group: str,
+    ids: np.ndarray,
+    arrays: dict[str, np.ndarray],
+    part: Part | None = None,
+) -> None:
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...], that a whole run or a part
+    of it has computed.
 
-    def write(path: Path) -> None:
-        with path.open("wb") as f:  # given a name, savez would append a suffix to it
-            np.savez(f, **{IDS: ids}, **arrays)  # type: ignore[arg-type]
-
-    store.write_whole(folder / store.SHARDS / f"{group}-{ids[0]:010d}.npz", write)
-
-
-def shards(folder: Path, group: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """Every chunk kept for a group: `ids` [n], `seconds`, and the metrics [n, ...], each read from
-    the file when it is looked up."""
-    for path in sorted((folder / store.SHARDS).glob(f"{group}-{DIGITS}.npz")):
-        with np.load(path) as shard:
-            yield shard
+    Raises:
+      ValueError: it cannot be written, because the disk is full, say.
+    """
+    whole = io.BytesIO()
+    about = {IDS: ids, DEVICE: np.array(runtime.device_name())}
+    np.savez(whole, **about, **arrays)  # type: ignore[arg-type]
+    data = whole.getbuffer()
+    place = part.shards(folder) if part else folder / store.SHARDS
+    place.mkdir(exist_ok=True)
+    path = place / f"{group}-{ids[0]:010d}-{_digest(folder, data)}.npz"
+    files.write_whole(path, lambda p: p.write_bytes(data))
 
 
-def missing(folder: Path, group: Group) -> np.ndarray:
-    """Ids of the pools of a group that no shard holds, increasing."""
+def shards(
+    folder: Path, group: Group, part: Part | None = None
+) -> Iterator[tuple[Path, Mapping[str, np.ndarray]]]:
+    """Every chunk kept for a group, by its first pool: its file, and `ids` [n], `seconds`,
+    `device`, the metrics [n, C, ...]. For a part, without what other parts keep: they may be
+    writing.
+
+    Raises:
+      ValueError: one is damaged, or of another run.
+    """
+    name, every = f"{group.name}-{FIRST}-{DIGEST}.npz", folder / store.SHARDS
+    of_parts = part.shards(folder).glob(name) if part else every.glob(f"*/{name}")
+    for path in sorted([*every.glob(name), *of_parts], key=lambda path: path.name):
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise _unusable(path, f"cannot be read ({error.strerror})") from None
+        if path.stem.rpartition("-")[2] != _digest(folder, data):
+            raise _unusable(path, "is damaged, or of another run than the folder's")
+        with np.load(io.BytesIO(data)) as shard:
+            if not _fits(shard, group):
+                raise _unusable(path, f"does not fit {group.name}, its pools, conditions and axes")
+            yield path, shard
+
+
+def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
+    if not set(NO_METRICS) <= set(shard):
+        return False
+    ids = shard[IDS]
+    inside = (ids >= 0) & (ids < group.pools)
+    return (
+        ids.ndim == 1
+        and bool(inside.all())
+        and all(
+            shard[name].shape == (len(ids), group.n_conditions, *_axes_shape(group, name))
+            for name in _metrics(shard)
+        )
+    )
+
+
+def _metrics(shard: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in shard if name not in NO_METRICS]
+
+
+def _axes_shape(group: Group, metric: str) -> tuple[int, ...]:
+    """Of one pool and condition, as the group declares it."""
+    return tuple(len(c) for c in group.axes.get(metric, {}).values())
+
+
+def _digest(folder: Path, data: bytes | memoryview) -> str:
+    """Of a shard's bytes and of the folder's configuration."""
+    digest = hashlib.sha256(store.configuration_text(folder).encode())
+    digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def _unusable(shard: Path, why: str) -> ValueError:
+    return ValueError(f"{shard} {why}; delete it to have its pools computed again, or --overwrite")
+
+
+def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:
+    """Ids of the pools of a group, or of a part of it, that no shard holds, increasing.
+
+    Raises:
+      ValueError: a shard is damaged, or of another run.
+    """
     there = np.zeros(group.pools, bool)
-    for shard in shards(folder, group.name):
+    for _, shard in shards(folder, group, part):
         there[shard[IDS]] = True
-    return np.flatnonzero(~there)
+    ids = np.flatnonzero(~there)
+    mine = part.pools(group.pools) if part else range(group.pools)
+    return ids[(ids >= mine.start) & (ids < mine.stop)]
+
+
+def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
+    """The parts, of `count`, some of whose pools no shard holds."""
+    lacking: set[Part] = set()
+    for group in groups:
+        lacking |= parts.holding(missing(folder, group), group.pools, count)
+    return sorted(lacking)
 
 
 def check_groups(groups: Sequence[Group]) -> None:
@@ -82,18 +166,24 @@ def check_groups(groups: Sequence[Group]) -> None:
                     raise ValueError(f"groups differ in the coordinates of {name}")
 
 
-def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]) -> None:
-    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups the
-    same; nothing is computed for it. Simulations are by the name of their group."""
+def check_metrics(
+    groups: Sequence[Group],
+    simulations: Mapping[str, Simulation],
+    folder: Path,
+    part: Part | None = None,
+) -> None:
+    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups and
+    shards (of this part) the same; nothing is computed for it. Simulations are by the name of
+    their group."""
     names: dict[str, set[str]] = {}
     for group in groups:
         if group.name not in simulations:
             continue
         shapes = simulations[group.name].shapes()
-        if reserved := shapes.keys() & {IDS, SECONDS}:
+        if reserved := shapes.keys() & set(NO_METRICS):
             raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
-            said = tuple(len(c) for c in group.axes.get(name, {}).values())
+            said = _axes_shape(group, name)
             if shape != said:
                 raise ValueError(
                     f"metric {name} has shape {shape} for a pool and condition, its axes say {said}"
@@ -106,6 +196,14 @@ def check_metrics(groups: Sequence[Group], simulations: Mapping[str, Simulation]
         if metrics != names[first]:
             differ = sorted(metrics ^ names[first])
             raise ValueError(f"groups {first} and {name} differ in metrics: {', '.join(differ)}")
+    expected = next(iter(names.values()), None)
+    for group in groups:
+        for path, shard in shards(folder, group, part):
+            there = set(_metrics(shard))
+            expected = there if expected is None else expected
+            if there != expected:
+                differ = ", ".join(sorted(there ^ expected))
+                raise _unusable(path, f"differs from the others in metrics: {differ}")
 
 
 def write(
@@ -120,31 +218,37 @@ def write(
     number of pools. Groups of fewer pools end in NaN (floats) or -1 (integers).
 
     Raises:
-      ValueError: pools that no shard holds.
+      ValueError: pools that no shard holds, a shard that is damaged or of another run, or a file
+        that cannot be written, because the disk is full, say.
     """
     import h5netcdf
+    from xarray.backends import H5NetCDFStore
 
-    seconds = 0.0
-    for group in groups:
-        if len(absent := missing(folder, group)):
-            raise ValueError(
-                f"{folder}: {len(absent)} of {group.pools} pools of {group.name} are not there"
-            )
-        seconds += sum(float(shard[SECONDS]) for shard in shards(folder, group.name))
-    coordinates = _coordinates(sweep, groups, settings, configuration, code, seconds)
+    coordinates = _coordinates(sweep, groups, settings, configuration, code)
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
-        coordinates.to_netcdf(path, engine="h5netcdf")
-        with h5netcdf.File(path, "a") as file:
-            begin = 0
+        with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
+            coordinates.dump_to_store(H5NetCDFStore(file))
+            begin, seconds, devices = 0, 0.0, set()
             for group in groups:
-                for shard in shards(folder, group.name):
+                absent = np.ones(group.pools, bool)
+                for _, shard in shards(folder, group):
                     _add(file, shard, group, begin, dimension, sweep.units)
+                    absent[shard[IDS]] = False
+                    seconds += float(shard[SECONDS])
+                    devices.add(str(shard[DEVICE]))
+                if absent.any():
+                    raise ValueError(
+                        f"{folder}: {absent.sum()} of {group.pools} pools of {group.name} are not "
+                        "there"
+                    )
                 _pad(file, group, begin, dimension)
                 begin += group.n_conditions
+            file.attrs["device"] = "; ".join(sorted(devices))
+            file.attrs["wall_seconds"] = round(seconds, 1)
 
-    store.write_whole(folder / "results.nc", fill)
+    files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
 
 
 def _coordinates(
@@ -153,7 +257,6 @@ def _coordinates(
     settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
-    seconds: float,
 ) -> xr.Dataset:
     """The Dataset of the results before any metric: dimensions, labels, provenance."""
     import xarray as xr
@@ -176,8 +279,7 @@ def _coordinates(
             "preset": settings.preset,
             "seed": settings.seed,
             "dtype": settings.dtype,
-            **provenance.machine(),
-            "wall_seconds": round(seconds, 1),
+            **provenance.packages(),
         },
     )
     for name, unit in {"pool": "id", **sweep.units}.items():
@@ -198,9 +300,7 @@ def _add(
     ids = shard[IDS]
     # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
     runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
-    for name in shard:
-        if name in (IDS, SECONDS):
-            continue
+    for name in _metrics(shard):
         value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
         if name not in file.variables:
             _create(file, name, value.dtype, (dimension, *group.axes.get(name, {}), "pool"), units)
@@ -243,26 +343,42 @@ def _create(
 
 
 def open_results(folder: Path) -> xr.Dataset:
-    """results.nc, its metrics read when they are looked up, and not kept."""
+    """results.nc, its metrics read when they are looked up, and not kept.
+
+    Raises:
+      ValueError: it is not as it was written.
+    """
     import xarray as xr
 
-    return xr.open_dataset(folder / "results.nc", engine="h5netcdf", cache=False)
+    try:
+        files.check_digest(folder / store.RESULTS, folder / store.DIGEST)
+    except ValueError as error:
+        raise ValueError(f"{error}; --overwrite simulates again") from None
+    return xr.open_dataset(folder / store.RESULTS, engine="h5netcdf", cache=False)
+
+
+def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless results.nc is as it was written, and of this configuration."""
+    with open_results(folder) as dataset:
+        there = json.loads(dataset.attrs["config"])
+    if differ := store.differences(there, configuration):
+        raise ValueError(
+            f"{folder / store.RESULTS} is of another configuration than {store.CONFIG} beside it: "
+            f"{differ}; --overwrite simulates again"
+        )
 
 
 def saved_settings(folder: Path, asked: S) -> S:
     """The settings that results.nc was made with; output options as asked.
 
     Raises:
-      ValueError: no results, or none of this sweep.
+      ValueError: no results, damaged ones, or ones of another layout.
     """
-    results = folder / "results.nc"
+    results = folder / store.RESULTS
     if not results.exists():
         raise ValueError(f"nothing to redraw: {results} does not exist")
-    try:
-        with open_results(folder) as dataset:
-            saved = json.loads(dataset.attrs["config"])
-    except (OSError, KeyError, ValueError):
-        raise ValueError(f"{results} cannot be read as results of this sweep") from None
+    with open_results(folder) as dataset:
+        saved = json.loads(dataset.attrs["config"])
     if saved.get("results layout") != provenance.LAYOUT:
         raise ValueError(
             f"{results} has another layout, of an earlier jbt; --overwrite starts afresh"

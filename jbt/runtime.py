@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,6 +47,76 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
         # The defaults keep only programs that took a second to compile, and large ones.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+JOIN_SECONDS = 600
+"""How long `join` waits for the others: the nodes of a job do not start together."""
+HEARTBEAT_SECONDS = 100
+"""After so long without a sign of a process it is taken for dead, and the others are ended."""
+LEAVE_SECONDS = 30 * 86_400
+"""How long `leave` waits for the others: as long as any job may take."""
+
+
+def join(coordinator: str | None = None, process: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Join JAX's distributed runtime, with every local device that this process sees.
+
+    Call it after `start` and before JAX's first computation. From then on JAX ends this process
+    when another one of them dies.
+
+    Args:
+      coordinator: ADDRESS:PORT at which process 0 listens, default as JAX finds it out under SLURM,
+        Open MPI and Kubernetes, or `$JAX_COORDINATOR_ADDRESS`.
+      process: the number of this process, from 0, and how many there are; default as JAX finds out.
+
+    Returns:
+      The number of this process, and how many there are.
+
+    Raises:
+      ValueError: it cannot be found out, the port is taken, or JAX runs already. When the others do
+        not come within `JOIN_SECONDS`, JAX ends the process.
+    """
+    number, count = process or (None, None)
+    if coordinator and number == 0:
+        _check_port(int(coordinator.rpartition(":")[2]))
+    # What is computed stays on a process's own devices: no collectives to connect for.
+    jax.config.update("jax_cpu_collectives_implementation", None)
+    # It would catch SIGTERM, by which schedulers end a job, and leave it to us to look.
+    jax.config.update("jax_enable_preemption_service", False)
+    # Under SLURM and Open MPI, None would be one device a process.
+    local_devices = None if "JAX_LOCAL_DEVICE_IDS" in os.environ else ()
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            count,
+            number,
+            local_devices,
+            initialization_timeout=JOIN_SECONDS,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=LEAVE_SECONDS,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"no SLURM, Open MPI or Kubernetes job is found ({str(error).rstrip('.')}); "
+            "give --coordinator ADDRESS:PORT and --part I/N"
+        ) from None
+    except RuntimeError as error:
+        raise ValueError(f"cannot join the other processes: {str(error).splitlines()[0]}") from None
+    return jax.process_index(), jax.process_count()
+
+
+def _check_port(port: int) -> None:
+    """Raise `ValueError` unless process 0 can listen at a port, where jaxlib ends in a segmentation
+    fault."""
+    try:
+        socket.create_server(("", port)).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"cannot listen at port {port}: {error}") from None
+
+
+def leave() -> None:
+    """Leave JAX's distributed runtime, together with all the others: wait until each has called
+    this. What any of them dies of afterwards is its own affair."""
+    jax.distributed.shutdown()
 
 
 def _one_blas_thread() -> None:

@@ -10,6 +10,9 @@ In `OUT/NAME/` a run keeps
 Given again, it continues from the shards. Table and figure are made from results.nc whenever the
 command is given. Another configuration in the same folder is refused, and so is going on with a run
 that other code has begun; of a finished one it is said which files have changed since.
+
+Parts of a run (`jbt.parts`) keep their shards in folders of their own below `shards/`. Once there
+are any, the command without a part collects, and computes nothing.
 """
 
 from __future__ import annotations
@@ -18,20 +21,22 @@ import argparse
 import dataclasses
 import inspect
 import json
-import os
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import jax
 
-from jbt import provenance, results, runtime, store
+from jbt import files, parts, provenance, results, runtime, store
+from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
+from jbt.parts import Part
 from jbt.simulate import Simulation, check_chunking, check_seed
-from jbt.sweep import PRESETS, Group, S, Sweep
+from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_counts
 from jbt.tables import Table
 
 if TYPE_CHECKING:
@@ -43,74 +48,175 @@ CPU_PROBLEMS = 16_384
 a step of the progress bar and a shard: what a run that is killed loses."""
 
 
+CLAIM_SECONDS = 60.0
+"""How long a part waits for others that are starting, too."""
+LISTING_SECONDS = 120.0
+"""How long a network file system may list a folder as it was, without another machine's files."""
+
+
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
-    """The command line of a sweep; returns the exit code (0 done, 2 wrong input)."""
+    """The command line of a sweep; returns the exit code, see `exits.exit_code`."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    interrupted = "\ninterrupted; the same command continues (without --overwrite)"
+
+    def command() -> None:
+        run(sweep, _parsed(sweep, argv))
+
+    return exit_code(command, interrupted=interrupted)
+
+
+def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     import tyro
 
-    argv = sys.argv[1:] if argv is None else list(argv)
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--preset", choices=PRESETS, default="full")
     preset = early.parse_known_args(argv)[0].preset
     defaults = sweep.presets[preset]
-    settings = tyro.cli(
+    return tyro.cli(
         type(defaults),
         default=dataclasses.replace(defaults, preset=preset),
         args=argv,
         prog=f"python -m sweeps.{sweep.name}",
         description=sweep.description,
     )
-    try:
-        run(sweep, settings)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError, BadZipFile) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command continues (without --overwrite)", file=sys.stderr)
-        return 130
-    return 0
 
 
-def run(sweep: Sweep[S], settings: S) -> pd.DataFrame:
+def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep, print its table and return it.
+
+    Of a part (`settings.part`, or of a process other than 0 with `settings.distributed`) the pools
+    are only computed, and None is returned.
 
     Raises:
       ValueError: wrong settings, another configuration or code in the folder, metrics that are not
-        what their axes say, nothing to redraw.
+        what their axes say, nothing to redraw, parts that are not there yet.
     """
-    if settings.pools < 1:
-        raise ValueError(f"pools must be at least 1, got {settings.pools}")
-    if settings.pools > 2**32:  # beyond which there are no ids
-        raise ValueError(f"pools must be at most 2^32, got {settings.pools}")
+    part = _asked_part(settings)
+    check_counts(settings)
     check_seed(settings.seed)
-    store.check_writable(settings.json)
     folder = settings.out / sweep.name
+    store.check_not_own(settings.json, folder)
+    files.check_writable(settings.json)
     if settings.redraw:
         saved = results.saved_settings(folder, settings)
-        with store.locked(folder):
-            return _report(sweep, saved, folder)
+        with store.locked(folder) as writable:
+            if writable:
+                store.discard_torn(folder)
+            return _report(sweep, saved, folder, writable)
     runtime.start()
+    if settings.distributed:
+        print("waiting for the other processes", file=sys.stderr)
+        process = (part.index, part.count) if part else None
+        part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
     results.check_groups(groups)
+    if part and part.count > (most := max(group.pools for group in groups)):
+        raise ValueError(f"part {part}: there are only {most} pools to share out")
     Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
     configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
-    with store.locked(folder):
-        store.claim(folder, configuration, code, overwrite=settings.overwrite)
-        if not (folder / "results.nc").exists():
-            _simulate_missing(sweep, groups, settings, folder)
+    if part:
+        _run_part(sweep, groups, settings, configuration, code, folder, part)
+        if settings.distributed:
+            runtime.leave()
+        if not settings.distributed or part.index:
+            return None
+    wait = CLAIM_SECONDS if part else 0.0
+    with store.locked(folder, overwrite=settings.overwrite, wait=wait) as writable:
+        if settings.overwrite:
+            parts.check_idle(folder)
+        if writable:
+            store.claim(folder, configuration, code, overwrite=settings.overwrite)
+        else:
+            store.holds(folder, configuration, code)
+        if (folder / store.RESULTS).exists():
+            results.check_results(folder, configuration)
+            print(f"{folder / store.RESULTS} is complete: nothing is simulated", file=sys.stderr)
+        else:
+            if count := parts.count_in(folder):
+                _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
+                results.check_metrics(groups, {}, folder)
+            else:
+                _simulate_missing(sweep, groups, settings, folder)
             results.write(sweep, groups, settings, configuration, code, folder)
-        store.discard_shards(folder)  # gone already, unless a run was killed right here
-        return _report(sweep, settings, folder)
+        if writable:
+            store.discard_shards(folder)  # gone already, unless a run was killed right here
+        return _report(sweep, settings, folder, writable)
 
 
-def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder: Path) -> None:
+def _asked_part(settings: Settings) -> Part | None:
+    """The part asked for, if any.
+
+    Raises:
+      ValueError: it is not I/N, or there are options that do not go with it.
+    """
+    if settings.coordinator is not None:
+        if not settings.distributed:
+            raise ValueError("--coordinator goes with --distributed, which is missing")
+        if not re.fullmatch(r".+:[0-9]+", settings.coordinator):
+            raise ValueError(f"coordinator must be ADDRESS:PORT, got {settings.coordinator!r}")
+    if settings.part is None and not settings.distributed:
+        return None
+    option = "--distributed" if settings.distributed else "--part"
+    if settings.overwrite:
+        raise ValueError(
+            f"--overwrite does not go with {option}, as others may be writing: remove the "
+            "results' folder first"
+        )
+    if settings.redraw:
+        raise ValueError(f"--redraw does not go with {option}")
+    if settings.json is not None and not settings.distributed:
+        raise ValueError("--json does not go with --part, which makes no table")
+    return None if settings.part is None else parts.parse(settings.part)
+
+
+def _run_part(
+    sweep: Sweep[S],
+    groups: list[Group],
+    settings: S,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    folder: Path,
+    part: Part,
+) -> None:
+    """Compute a part's pools, as far as they are not there."""
+    with ExitStack() as held:
+        with store.locked(folder, wait=CLAIM_SECONDS) as writable:
+            if writable:
+                store.claim(folder, configuration, code, overwrite=False)
+            else:
+                store.holds(folder, configuration, code)
+            if (folder / store.RESULTS).exists():
+                results.check_results(folder, configuration)
+                print(f"{folder} is complete, nothing is left for part {part}")
+                return
+            held.enter_context(parts.begun(folder, part))
+        _simulate_missing(sweep, groups, settings, folder, part)
+    print(f"part {part} is complete in {folder}")
+
+
+def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
+    """Raise `ValueError` unless every pool is there, after `wait` seconds at most."""
+    deadline = time.monotonic() + wait
+    while absent := results.incomplete(folder, groups, count):
+        if time.monotonic() >= deadline:
+            running = [part for part in absent if parts.running(folder, part)]
+            raise ValueError(
+                f"{folder}: {len(absent)} of {count} parts are incomplete ({parts.listed(absent)})"
+                + (f", some of them running ({parts.listed(running)})" if running else "")
+                + "; they are collected once all of them are complete"
+            )
+        time.sleep(1.0)
+
+
+def _simulate_missing(
+    sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
+) -> None:
     from tqdm import tqdm
 
     simulations = {}
     for group in groups:
-        if len(ids := results.missing(folder, group)):
+        if len(ids := results.missing(folder, group, part)):
             simulations[group.name] = Simulation(
                 group.experiment,
                 group.conditions,
@@ -120,12 +226,14 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
             )
-    results.check_metrics(groups, simulations)
-    total = sum(g.pools * g.n_conditions for g in groups)
+    results.check_metrics(groups, simulations, folder, part)
+    total = sum((len(part.pools(g.pools)) if part else g.pools) * g.n_conditions for g in groups)
     left = sum(
         len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
     )
-    style = {"unit": "pool", "unit_scale": True, "desc": sweep.name, "file": sys.stderr}
+    name = f"{sweep.name} {part}" if part else sweep.name
+    # As in `simulate`, a problem is a pool under one condition.
+    style = {"unit": "problem", "unit_scale": True, "desc": name, "file": sys.stderr}
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
     with tqdm(total=total, initial=total - left, mininterval=pace, **style) as bar:
         for group in groups:
@@ -134,7 +242,7 @@ def _simulate_missing(sweep: Sweep[S], groups: list[Group], settings: S, folder:
             begin = time.perf_counter()
             for ids, out in simulations.pop(group.name).chunks():
                 out[results.SECONDS] = time.perf_counter() - begin
-                results.save_shard(folder, group.name, ids, out)
+                results.save_shard(folder, group.name, ids, out, part)
                 bar.update(len(ids) * group.n_conditions)
                 begin = time.perf_counter()
 
@@ -163,29 +271,40 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
     return table.frame()
 
 
-def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
-    """Table and figure, from results.nc alone."""
-    table_file, figure_file = folder / "table.csv", folder / "figure.png"
+def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.DataFrame:
+    """Table and figure, from results.nc alone; only printed if the folder is read-only."""
+    table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.open_results(folder) as dataset:
-        table = table_of(sweep, dataset, settings)
-        figure = sweep.figure(dataset, table, settings)
-        store.write_whole(table_file, lambda p: table.to_csv(p, index=False, float_format="%.6g"))
-        store.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+        simulated_with = json.loads(dataset.attrs["code"])
+        changed = store.changed(simulated_with, provenance.code_of(sweep))
+        try:
+            table = table_of(sweep, dataset, settings)
+        except KeyError as error:
+            if not changed:
+                raise
+            raise ValueError(
+                f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
+                f"has not what its table needs now ({error}); --overwrite simulates again"
+            ) from error
+        if writable:
+            figure = sweep.figure(dataset, table, settings)
+            csv = table.to_csv(index=False, float_format="%.6g")
+            files.write_whole(table_file, lambda p: p.write_text(csv))
+            files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
             if str(name).startswith("status")
         }
-        simulated_with = json.loads(dataset.attrs["code"])
     if settings.json is not None:
-        store.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
+        files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)
     shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
     for name, count in flagged.items():
         if count:
             print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
-    if changed := store.changed(simulated_with, provenance.code_of(sweep)):
+    if changed:
         print(
             f"changed since these results were simulated: {', '.join(changed)}; "
             "--overwrite simulates them again",
@@ -193,5 +312,10 @@ def _report(sweep: Sweep[S], settings: S, folder: Path) -> pd.DataFrame:
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; all of them are in the table's file")
-    print(f"\nwritten: {table_file}, {figure_file}, {folder / 'results.nc'}")
+    if writable:
+        print(f"\nwritten: {table_file}, {figure_file}, {folder / store.RESULTS}")
+    else:
+        print(
+            f"not written, as {folder} is read-only: {table_file}, {figure_file}", file=sys.stderr
+        )
     return table

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import numpy as np
 
 from jbt.simulate import Experiment
+from jbt.types import LARGEST_COUNT, check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,15 @@ class Settings:
     overwrite: bool = False
     """Start afresh where another configuration (or this one) has left results, finished or
     not."""
+    part: str | None = None
+    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
+    all parts are there, the same command without it collects them."""
+    distributed: bool = False
+    """Run as one of several processes, one a node, that JAX's distributed runtime joins (under
+    SLURM, Open MPI or Kubernetes): each computes its own part, process 0 collects."""
+    coordinator: str | None = None
+    """ADDRESS:PORT of process 0, where --distributed cannot find it out; process I of N then is the
+    one with --part I/N."""
     redraw: bool = False
     """Make table and figure again from the saved results and their settings, without running."""
     json: Path | None = None
@@ -52,7 +62,13 @@ class Settings:
     """Local devices to use (count; CPU cores count as devices); default all."""
 
 
-NOT_CONFIGURATION = ("preset", "out", "overwrite", "redraw", "json", "chunk", "devices")
+N_IDS = 2**32
+"""Pools that there are."""
+
+NOT_CONFIGURATION = (
+    *("preset", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("part", "distributed", "coordinator"),
+)
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
 
 S = TypeVar("S", bound=Settings)
@@ -114,6 +130,18 @@ class Sweep(Generic[S]):
 
 
 # --- checks that sweeps share: each raises a `ValueError` of one line
+
+
+def check_counts(settings: Settings) -> None:
+    """There is a pool at least, and no whole number among the fields is so large that it must be a
+    mistake: found out before memory is allocated for it."""
+    check_count("pools", settings.pools, most=N_IDS)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        most = N_IDS if "pools" in field.name else LARGEST_COUNT
+        for v in value if isinstance(value, tuple) else (value,):
+            if isinstance(v, int) and field.name not in ("seed", "chunk"):
+                check_count(field.name, v, least=-math.inf, most=most)
 
 
 def check_finite(settings: Settings, *names: str) -> None:

@@ -93,6 +93,20 @@ class Status(IntEnum):
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
 
 
+LARGEST_COUNT = 10**6
+"""Of anything but pools in a sweep."""
+
+
+def check_count(
+    name: str, value: int, *, least: float | int = 1, most: int = LARGEST_COUNT
+) -> None:
+    """Raise `ValueError` unless `value` lies in least..most."""
+    if value < least:
+        raise ValueError(f"{name} must be at least {least:g}, got {value}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
+
+
 def check_positive(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is finite and above 0; traced values pass."""
     if not isinstance(value, Tracer):

@@ -95,7 +95,8 @@ def check(s: Settings) -> None:
     if s.n_contents < 2:
         raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
     sweep.check_top(s.k, s.n_contents)
-    if not 1 <= s.budget <= (most := s.n_contents * (s.n_contents - 1)):
+    most = s.n_contents * (s.n_contents - 1)
+    if not 1 <= s.budget <= most:
         raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
 
 

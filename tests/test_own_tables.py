@@ -39,6 +39,26 @@ def test_parquet_reads_as_csv_does(tables):
     np.testing.assert_array_equal(one.comparisons.wins, two.comparisons.wins)
 
 
+def test_damaged_parquet_is_named_in_one_line(tables):
+    """Wherever a bit is turned, and however little is left; pandas may raise a KeyError."""
+    pytest.importorskip("pyarrow")
+    v, _ = tables()
+    path = v.with_suffix(".parquet")
+    pd.read_csv(v).to_parquet(path)
+    data = path.read_bytes()
+    turned = [data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] for at in range(0, len(data), 23)]
+    refused = []
+    for damaged in (b"", data[:300], *turned):
+        path.write_bytes(damaged)
+        try:
+            reader.read_verdicts(path)
+        except own.TableError as error:
+            refused.append(str(error))
+    assert len(refused) > len(turned) / 2
+    assert all(line.startswith(str(path)) for line in refused)
+    assert all(len(line.splitlines()) == 1 for line in refused)
+
+
 PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
 
 

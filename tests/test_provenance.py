@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 
+import jax
 import pytest
 
 from jbt import provenance, results, study
@@ -154,7 +155,7 @@ def test_pools_and_rules_of_a_user_s_script_count(tmp_path, monkeypatch):
     tall, wide = (importlib.import_module(n) for n in ("tall", "wide"))
     before = set(provenance.code_of(crossing.SWEEP))
     monkeypatch.setitem(provenance.POOLS, "tall", tall.tall)
-    monkeypatch.setitem(provenance.RULES, "wide", Rule(wide.wide))
+    monkeypatch.setitem(provenance.RULES, "wide", Rule(jax.jit(wide.wide)))
     assert set(provenance.code_of(crossing.SWEEP)) - before == {"tall.py", "wide.py"}
 
 
@@ -195,8 +196,8 @@ def test_a_sweep_of_a_notebook_has_no_files():
     assert study.paper_of(sweep) == []
 
 
-def test_configuration_and_machine_are_json():
+def test_configuration_and_packages_are_json():
     fields = provenance.configuration_of(crossing.Settings(rho=(0.1, 0.2)))
     assert fields["rho"] == [0.1, 0.2]
     assert "out" not in fields
-    assert fields["jax version"] == json.loads(provenance.machine()["versions"])["jax"]
+    assert fields["jax version"] == json.loads(provenance.packages()["versions"])["jax"]

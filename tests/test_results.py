@@ -6,39 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from small_sweep import TIMES, group, sweep_of
 
-from jbt import plots, provenance, results, store, study
+from jbt import provenance, results, store, study
 from jbt.simulate import Simulation
-from jbt.sweep import Group, Settings, Sweep
-
-TIMES = {"curve": {"time": [1, 2, 4]}}
-
-
-def experiment(key, condition):
-    return {
-        "curve": condition["a"] * jnp.arange(3.0),
-        "flat": condition["a"],
-        "status": jnp.asarray(condition["a"] > 2, int),
-    }
-
-
-def group(name, a, *, axes=TIMES, pools=5, experiment=experiment, **labels):
-    labels = {"a": a, **labels}
-    return Group(name, experiment, {"a": np.array(a)}, labels, 4, pools, axes=axes)
-
-
-def sweep_of(*groups, index=None):
-    return Sweep(
-        "axes",
-        "",
-        {},
-        lambda s: list(groups),
-        (),
-        lambda ds, s, t: t.add("n", ds.sizes["pool"]),
-        lambda ds, t, s: plots.new_figure()[0],
-        units={"curve": "metres", "a": "1"},
-        index=index,
-    )
+from jbt.sweep import Settings
 
 
 def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
@@ -105,7 +77,8 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
 
 def test_pools_that_no_shard_holds_are_counted(tmp_path):
     mine = group("g", [1.0])
-    results.save_shard(tmp_path, "g", np.array([0, 3]), {"flat": np.zeros((2, 1))})
+    two = {"flat": np.zeros((2, 1)), "seconds": np.array(1.0)}
+    results.save_shard(tmp_path, "g", np.array([0, 3]), two)
     with pytest.raises(ValueError, match="3 of 5 pools of g are not there"):
         results.write(sweep_of(mine), [mine], Settings(), {}, {}, tmp_path)
 
@@ -174,7 +147,7 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
     with pytest.raises(ValueError, match="nothing to redraw"):
         results.saved_settings(tmp_path, asked)
     (tmp_path / "results.nc").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="cannot be read as results"):
+    with pytest.raises(ValueError, match=r"cannot be trusted.*--overwrite"):
         results.saved_settings(tmp_path, asked)
     groups = (group("x", [1.0]),)
     study.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
@@ -188,7 +161,7 @@ def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(provenance, "LAYOUT", 1)
         study.run(mine, settings)
-    with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 2 now"):
+    with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 3 now"):
         study.run(mine, settings)
     with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
         study.run(mine, dataclasses.replace(settings, redraw=True))

@@ -15,6 +15,7 @@ from jbt import provenance, results, simulate, store, study
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
+FILES = {".lock", "config.json", "results.nc", "results.sha256", "table.csv", "figure.png"}
 SMALL = ["--n-items", "8", "--k", "2", "--rho", "0.0", "0.7", "--pools", "48", "--seed", "3"]
 
 
@@ -64,8 +65,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
     assert b"cpu_aot_loader" not in done.stderr
     assert study.main(crossing.SWEEP, ["--out", str(tmp_path / "whole"), *options]) == 0
     same_results(broken, whole)
-    files = {p.name for p in broken.iterdir()}
-    assert files == {".lock", "config.json", "results.nc", "table.csv", "figure.png"}
+    assert {p.name for p in broken.iterdir()} == FILES
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,7 @@ def finished(tmp_path_factory):
 
 def test_files_and_provenance(finished):
     folder = finished / "crossing"
-    names = {p.name for p in folder.iterdir()}
-    assert names == {".lock", "config.json", "results.nc", "table.csv", "figure.png"}
+    assert {p.name for p in folder.iterdir()} == FILES
     ds = xr.load_dataset(folder / "results.nc")
     assert ds["naive_recall"].dims == ("rho", "pool")
     assert ds.sizes == {"rho": 2, "pool": 48}
@@ -187,7 +186,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
         (["--k", "0"], "k must lie"),
         (["--n-items", "1"], "n_items must be at least 2"),
         (["--pools", "0"], "pools must be at least 1"),
-        (["--pools", str(2**32 + 1)], "pools must be at most 2^32"),
+        (["--pools", str(2**32 + 1)], "pools must be at most 4294967296"),
         (["--bias", "inf"], "bias must be finite"),
         (["--redraw"], "nothing to redraw"),
         (["--seed", "-1"], "seed must lie in"),
@@ -227,10 +226,10 @@ def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     assert "cannot write" in capsys.readouterr().err
     folder = tmp_path / "crossing"
     folder.mkdir()
-    for damaged in ("{", "[1]", "3"):
+    for damaged in ("{", "[1]", "3", '{"code": 3}'):
         (folder / "config.json").write_text(damaged)
         assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
         assert "not readable" in capsys.readouterr().err
     (folder / "results.nc").write_bytes(b"junk")
     assert study.main(crossing.SWEEP, ["--out", str(tmp_path), "--redraw"]) == 2
-    assert "cannot be read" in capsys.readouterr().err
+    assert "cannot be trusted" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from jbt import __version__, own, store
+from jbt import __version__, files, own
 from jbt.own import Batch, PoolFit, Transform
 from jbt.types import Prior
 
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _check_json(options: FitOptions) -> None:
     out = options.json
-    store.check_writable(out)
+    files.check_writable(out)
     for table in (options.verdicts, options.items):
         if out and table and out.exists() and table.exists() and out.samefile(table):
             raise ValueError(f"--json would overwrite {table}")
@@ -85,7 +85,7 @@ def _write_json(path: Path, options: FitOptions, fits: list[PoolFit]) -> None:
         "settings": {**settings, "dtype": "float64", "jbt": __version__},
         "pools": [f.record() for f in fits],
     }
-    store.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def _print_summary(batch: Batch, options: FitOptions, fits: list[PoolFit]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from jbt import __version__, planning, runtime, store
+from jbt import __version__, files, planning, runtime
 from jbt.types import check_positive
 
 
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"{found}: one of pairing")
     options = tyro.cli(PairingOptions, args=argv[1:], prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
-    store.check_writable(options.json)
+    files.check_writable(options.json)
     fields = asdict(options)
     for name in ("json", "half_width"):
         fields.pop(name)
@@ -86,10 +86,10 @@ def _write_plan(path: Path, options: PairingOptions, found: planning.PairingPlan
     choices = {
         name: {
             "smallest_n_twice": found.smallest(name, options.half_width),
-            "half_width": store.defined(found.half_width[name]),
-            "half_width_5_percent": store.defined(found.low[name]),
-            "half_width_95_percent": store.defined(found.high[name]),
-            "verdicts": store.defined(found.verdicts[name]),
+            "half_width": files.defined(found.half_width[name]),
+            "half_width_5_percent": files.defined(found.low[name]),
+            "half_width_95_percent": files.defined(found.high[name]),
+            "verdicts": files.defined(found.verdicts[name]),
         }
         for name in found.half_width
     }
@@ -99,7 +99,7 @@ def _write_plan(path: Path, options: PairingOptions, found: planning.PairingPlan
         "n_twice": found.n_twice.tolist(),
         "comparisons": choices,
     }
-    store.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, metrics, model, runtime, store
+from jbt import estimators, files, metrics, model, runtime
 from jbt.own.batch import Batch, PoolTable
 from jbt.types import Comparisons, Design, Fit, Prior, Status
 
@@ -54,7 +54,7 @@ class PoolFit:
         """The fields as JSON has them: the status by its name, null for what is undefined."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for name in ("theta", "theta_naive", "phi", "c", "kappa", "grad_norm"):
-            record[name] = store.defined(record[name])
+            record[name] = files.defined(record[name])
         for name in ("items", "prior_selected", "constant_covariates"):
             record[name] = list(record[name])
         return {**record, "status": self.status.name.lower()}

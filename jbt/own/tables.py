@@ -101,7 +101,8 @@ def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except ImportError:
         raise TableError(f"{path}: reading Parquet needs the extra: jbt[parquet]") from None
     except OSError as error:
-        raise TableError(f"{path}: cannot be read: {error.strerror or error}") from None
+        reason = (error.strerror or str(error)).splitlines()[0]
+        raise TableError(f"{path}: cannot be read: {reason}") from None
     except UnicodeDecodeError:
         raise TableError(f"{path}: not a table: needs CSV in UTF-8") from None
     twice = table.columns[table.columns.duplicated()]
@@ -178,7 +179,7 @@ def _read_rows(path: Path) -> pd.DataFrame:
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_parquet(path)
-    except ValueError as error:
+    except (ValueError, KeyError, TypeError) as error:  # the last two where it is damaged
         reason = str(error).splitlines()[0]
         raise TableError(f"{path}: not a readable table ({reason})") from None
     # 1.0, which is what a nullable integer becomes on the way, is "1" again.

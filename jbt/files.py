@@ -1,0 +1,134 @@
+"""Files written whole or not at all, and known again by a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None = None) -> None:
+    """Write a file so that it is there whole or not at all, even after SIGKILL.
+
+    Args:
+      write: writes the file it is given the name of.
+      digest: a file for the SHA-256 of what was written, there before `path` is: see
+        `check_digest`.
+
+    Raises:
+      ValueError: it cannot be written, because the disk is full, say.
+    """
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as f:
+            os.fsync(f.fileno())
+        if digest is not None:
+            line = f"{sha256(temporary)}  {path.name}\n"  # as `sha256sum --check` reads it
+            write_whole(digest, lambda p: p.write_text(line))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def discard_torn(path: Path) -> None:
+    """Remove what killed writes of a file have left."""
+    for file in path.parent.glob(".[0-9]*"):
+        if re.fullmatch(rf"\.\d+\.{re.escape(path.name)}", file.name):
+            file.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def check_digest(path: Path, digest: Path) -> None:
+    """Raise `ValueError` unless a file is as `write_whole` wrote it, byte by byte."""
+    try:
+        if digest.read_bytes() != f"{sha256(path)}  {path.name}\n".encode():
+            raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class SteadyFile(FileIO):
+    """A file that takes every write, for a library that does not survive one that fails: HDF5 ends
+    the process when it closes a file on a full disk.
+
+    After the first failure nothing more is written, and leaving the `with` block raises that
+    failure.
+    """
+
+    _failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while len(rest) and self._failure is None:
+                rest = rest[super().write(rest) :]
+        except BaseException as failure:  # Ctrl-C too may come within the library
+            self._failure = failure
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as failure:
+            self._failure = self._failure or failure
+            return self.tell() if size is None else size
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)  # type: ignore[arg-type]
+        if self._failure is not None:
+            raise self._failure from None
+
+
+def check_writable(path: Path | None) -> None:
+    """Raise `ValueError` for a file that `write_text` could not write, before hours are spent on
+    what is to be written; None passes."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    there = path if path.exists() else path.absolute().parent
+    if not there.exists():
+        raise ValueError(f"cannot write {path}: no folder {there}")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"cannot write {path}: no permission")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text to a file of the user's choice, whole or not at all; through links, and straight
+    into what is no regular file (a terminal, a pipe).
+
+    Raises:
+      ValueError: it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        try:
+            path.write_text(text)
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror}") from None
+    else:
+        discard_torn(path.resolve())
+        write_whole(path.resolve(), lambda p: p.write_text(text))
+
+
+def defined(x: Any) -> Any:
+    """Floats as JSON has them: null for what is undefined or infinite, never NaN."""
+    x = np.asarray(x)
+    if x.ndim:
+        return [defined(v) for v in x]
+    return float(x) if np.isfinite(x) else None

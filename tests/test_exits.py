@@ -1,0 +1,168 @@
+"""However a command ends, it says so in a line: no traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from small_sweep import group, sweep_of
+
+from jbt import cli, own, planning, study
+from jbt.exits import exit_code
+from jbt.simulate import Simulation
+
+ROOT = Path(__file__).parents[1]
+
+
+def failing(error):
+    def command():
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ValueError("k must be 1"), 2, "error: k must be 1"),
+        (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
+        (OSError("no NetCDF"), 2, "error: no NetCDF"),
+        (OSError(28, "No space left on device"), 2, "to standard output: No space left on device"),
+        (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
+        (
+            jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
+            2,
+            "error: not enough memory: RESOURCE_EXHAUSTED: 8 TiB",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
+    assert exit_code(failing(error)) == code
+    shown = capsys.readouterr().err
+    assert len(shown.splitlines()) == 1
+    assert line in shown
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(capsys):
+    assert exit_code(failing(BrokenPipeError(32, "Broken pipe"))) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [TypeError("ours"), jax.errors.JaxRuntimeError("INTERNAL: ours")])
+def test_a_fault_of_the_program_keeps_its_traceback(error):
+    with pytest.raises(type(error), match="ours"):
+        exit_code(failing(error))
+
+
+def test_codes_of_commands_are_passed_on():
+    assert exit_code(lambda: None) == 0
+    assert exit_code(lambda: 7) == 7
+    with pytest.raises(SystemExit) as end:  # the parser of options, which has said why
+        exit_code(failing(SystemExit(2)))
+    assert end.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
+def test_ctrl_c(name, tables, tmp_path, monkeypatch, capsys):
+    """SIGINT while a command works."""
+
+    def ctrl_c(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(own, "fit", ctrl_c)
+    monkeypatch.setattr(planning, "pairing", ctrl_c)
+    monkeypatch.setattr(Simulation, "chunks", ctrl_c)
+    verdicts, _ = tables()
+    if name == "sweep":
+        options = ["--out", str(tmp_path)]
+        assert study.main(sweep_of(group("x", [1.0])), options) == 130
+    else:
+        options = {"fit": ["--verdicts", str(verdicts)], "plan": ["pairing"]}[name]
+        assert cli.main([name, *options]) == 130
+    shown = capsys.readouterr()
+    said = [line for line in shown.err.splitlines() if "interrupted" in line]
+    assert len(said) == 1
+    assert "Traceback" not in shown.err
+    if name != "sweep":
+        assert shown.err == "interrupted\n"
+    else:
+        assert "the same command continues" in shown.err
+
+
+def commands(verdicts, out):
+    """Each command that prints, name -> what calls it."""
+    small = sweep_of(group("x", [1.0]))
+    plan = ("--n-contents", "3", "--pools", "2", "--n-twice", "1")
+    return {
+        "fit": lambda: cli.main(["fit", "--verdicts", str(verdicts), "--per-pool"]),
+        "plan": lambda: cli.main(["plan", "pairing", *plan]),
+        "sweep": lambda: study.main(small, ["--out", str(out)]),
+        "sweeps": lambda: cli.main(["sweep"]),
+        "help": lambda: cli.main(["fit", "--help"]),
+        "version": lambda: cli.main(["--version"]),
+    }
+
+
+def unwritable(kind):
+    """A file for standard output, buffered as it is where it goes to a file."""
+    if kind == "full device":
+        if not Path("/dev/full").exists():
+            pytest.skip("needs /dev/full")
+        return open("/dev/full", "w")
+    read, write = os.pipe()
+    os.close(read)
+    return open(write, "w")
+
+
+@pytest.mark.parametrize("kind", ["full device", "pipe that nobody reads"])
+@pytest.mark.parametrize("name", ["fit", "plan", "sweep", "sweeps", "help", "version"])
+def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch, capsys):
+    command = commands(tables()[0], tmp_path)[name]
+    with unwritable(kind) as file, monkeypatch.context() as m:  # closing writes what is left
+        m.setattr(sys, "stdout", file)
+        try:
+            code = command()
+        except SystemExit as end:
+            code = end.code
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    if kind == "full device":
+        assert code == 2
+        assert said == ["error: cannot write to standard output: No space left on device"]
+    else:
+        assert code == 0
+        assert said == []
+    if name == "sweep":  # what it wrote to files is there
+        assert (tmp_path / "axes" / "table.csv").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_interpreter_ends_without_a_word_of_its_own():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONUNBUFFERED", None)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "jbt.cli", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot write to standard output: No space left on device\n"
+
+
+def test_too_much_memory_is_asked_for(capsys):
+    def numpy_does():
+        np.empty(2**59, np.uint8)
+
+    def xla_does():
+        jax.jit(lambda: jax.numpy.zeros((2**19, 2**20, 2**10), np.uint8) + 1)()
+
+    for command in (numpy_does, xla_does):
+        assert exit_code(command) == 2
+        assert capsys.readouterr().err.startswith("error: not enough memory")

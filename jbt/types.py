@@ -352,3 +352,10 @@ class Posterior:
     def covariance(self) -> Float[Array, "P P"]:
         """Of theta, c, kappa, in that order; its leading M x M block marginalises c and kappa."""
         return self.root.T @ self.root
+
+    def factor(self) -> Float[Array, "P P"]:
+        """The precision's lower Cholesky factor; of fixed parameters, rows of the identity."""
+        eye = jnp.eye(len(self.root), dtype=self.root.dtype)
+        fixed = jnp.diag(self.root) == 0
+        root = jnp.where(fixed, eye, self.root)
+        return jax.lax.linalg.triangular_solve(root, eye, left_side=True, lower=True)

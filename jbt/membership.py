@@ -71,9 +71,7 @@ def sobol_normals(
     return jnp.asarray(normals.reshape(chunks, columns, n_parameters).swapaxes(1, 2), dtype)
 
 
-def shifted(
-    key: Key[Array, ""], normals: Float[Array, "chunks P S"]
-) -> Float[Array, "chunks P S"]:
+def shifted(key: Key[Array, ""], normals: Float[Array, "chunks P S"]) -> Float[Array, "chunks P S"]:
     """Fresh draws that are as evenly spread: the points behind the normals, shifted modulo 1 by
     one uniform vector (Cranley and Patterson, 1976)."""
     shift = jax.random.uniform(key, (normals.shape[1], 1), normals.dtype)
@@ -195,12 +193,10 @@ def _real_and_finite(
     return jnp.where(mask, jnp.where(finite, p, jnp.nan), 0)
 
 
-def boundary(
-    values: Float[Array, "M S"], k: int
-) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
+def boundary(values: Float[Array, "M S"], k: int) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """The k-th and the (k+1)-th largest of each column."""
     # A loop of its own: fused with what uses it, every use would find the threshold again.
-    (last_in,) = jax.lax.map(lambda v: kth_largest(v, k), values[None])
+    last_in: Array = jax.lax.map(lambda v: kth_largest(v, k), values[None])[0]
     below = jnp.where(values < last_in, values, -jnp.inf).max(0)
     tied = _count(values >= last_in) > k
     return last_in, jnp.where(tied, last_in, below)

@@ -163,11 +163,11 @@ def test_bisection_serves_large_k():
     """Continuous values, ties at the threshold and everywhere, padding, close together."""
     rng = np.random.default_rng(0)
     n, k = 120, 40
-    assert membership.INSERTION_LIMIT < n * k
+    assert n * k > membership.INSERTION_LIMIT
     values = rng.standard_normal((n, 60))
     values[:, 10:20] = rng.integers(0, 4, (n, 10))
     values[:, 20:30] = 7
-    values[rng.random((n, 60)) < 0.2, ] = -np.inf
+    values[rng.random((n, 60)) < 0.2,] = -np.inf
     values[:, 30:40] = 1 + values[:, 30:40] * 1e-7
     values[39:, 40] = -np.inf  # fewer than k
     values[40:, 41] = -np.inf  # k and no more

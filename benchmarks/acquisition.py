@@ -3,9 +3,10 @@
     python -m benchmarks.acquisition
 
 One core. A run is Eq. acq on a frozen judge (bias 1.5, position 0.35, binary covariate, sd 1.25),
-R = 8, S = 1500, k = N / 6. The recalls beside the times say that both loops do the same work,
-but for one thing: NumPy draws anew at each refit, jbt has one table of normals (and uses each
-twice). The last row draws anew as well.
+R = 8, k = N / 6. The recalls beside the times say that both loops do the same work, but for one
+thing: NumPy counts 1,500 draws, new at each refit, to find the membership; jbt takes the chances
+given 64 draws, one table of them (the last row: new at each refit). The error of either membership
+stands beside its time.
 """
 
 from __future__ import annotations
@@ -25,11 +26,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.numpy_loop import numpy_loop
-from benchmarks.problems import LAM, LAM_B, R, S, draw_tasks, in_batches
-from jbt import judges, membership, runtime
+from benchmarks.problems import LAM, LAM_B, R, draw_tasks, in_batches
+from jbt import judges, runtime
 from jbt.acquisition import Loop, State, Task, init, run, step
 from jbt.fit import fit_map
 from jbt.laplace import laplace
+from jbt.membership import (
+    DRAWS,
+    antithetic_normals,
+    counted,
+    kth_largest,
+    membership,
+    sobol_normals,
+)
+from jbt.types import Posterior
 
 BATCH = 32
 """Runs in one vmapped loop."""
@@ -37,10 +47,10 @@ BATCH = 32
 
 def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_by_one: int = 40):
     packages = ("jax", "jaxlib", "numpy", "scipy")
-    print(timing.header("Active loop: 30 items, D = 1, R = 8, S = 1500, k = 5", packages))
+    print(timing.header("Active loop: 30 items, D = 1, R = 8, k = 5", packages))
     line = "{:12s} {:>7s} {:>7s} {:>10s} {:>9s}  {}"
     print("\n" + line.format("loop", "B", "runs", "ms a run", "x NumPy", "recall; compile"))
-    settings = Loop("top_k_aware", 5, R, "frozen", S)
+    settings = Loop("top_k_aware", 5, R)
     for budget in budgets:
         keys, tasks = draw_tasks(count, 30)
         host = jax.device_get(tasks)
@@ -49,7 +59,13 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
             (host.answers[i], host.quality[i], host.design.covariates[i, :, 0].astype(float), i)
             for i in range(few)
         ]
-        options = {"k": 5, "refit_every": R, "n_samples": S, "lam": LAM, "lam_b": LAM_B}
+        options = {
+            "k": 5,
+            "refit_every": R,
+            "n_samples": DRAWS["counted"],
+            "lam": LAM,
+            "lam_b": LAM_B,
+        }
         slow, recalls = timing.time_each(
             lambda a, b=budget, o=options: numpy_loop(a[0], a[1], a[2], b, **o, seed=a[3]), inputs
         )
@@ -90,7 +106,7 @@ def states_before(task_count: int, n: int, settings: Loop, blocks: int) -> tuple
 def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
     """Microseconds of each part of a block, and of the block as a whole."""
     k = max(1, n // 6)
-    settings = Loop("top_k_aware", k, R, "frozen", S)
+    settings = Loop("top_k_aware", k, R)
     tasks, states, after = states_before(count, n, settings, blocks)
 
     def timed(f: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
@@ -106,14 +122,12 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
     def posterior_of(task: Task, s: State) -> Any:
         return laplace(s.parameters, s.comparisons, task.design, task.prior, task.variant)
 
-    normals = membership.standard_normals(S, n + 2, "float32")
-    draws = 2 * normals.shape[0] * normals.shape[2]
+    draws = DRAWS["conditional"]
+    normals = sobol_normals(draws, n + 2, "float32")
     fitting, (_, _, steps) = timed(refit, tasks, states, after.comparisons)
     laplacing, posteriors = timed(posterior_of, tasks, states)
     covariances, _ = timed(lambda p: p.covariance(), posteriors)
-    counting, _ = timed(
-        lambda p: membership.membership(p, k, jnp.ones(n, bool), normals), posteriors
-    )
+    counting, _ = timed(lambda p: membership(p, k, jnp.ones(n, bool), normals), posteriors)
 
     # The slope of the whole in its blocks, as a block alone would hand its state in and out.
     keys = draw_tasks(count, n)[0]
@@ -127,7 +141,7 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
         (f"refit ({np.mean(steps):.1f} Newton steps, warm)", fitting),
         ("Hessian, Cholesky, inverse factor", laplacing),
         ("covariance", covariances),
-        (f"membership ({counting / draws * 1e3:.1f} ns a draw)", counting),
+        (f"membership ({draws} draws, {counting / draws * 1e3:.0f} ns each)", counting),
     ]
     for name, microseconds in parts:
         print(f"  {name:48s} {microseconds:10.1f} us  {microseconds / whole:5.0%}")
@@ -135,12 +149,87 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
     print(f"  {'the rest: scores, picks, verdicts, counts, recall':48s} {rest:10.1f} us")
 
 
+def posteriors_of_runs(n: int, count: int, after: tuple[int, ...]) -> Posterior:
+    """Posteriors [runs, ...] of `count` runs after each of some numbers of verdicts."""
+    settings = Loop("top_k_aware", max(1, n // 6), R)
+    keys, tasks = draw_tasks(count, n)
+    states = jax.jit(jax.vmap(lambda key, task: init(key, task, settings)))(keys, tasks)
+    forward = jax.jit(jax.vmap(lambda state, task: step(state, task, settings)[0]))
+
+    @jax.jit
+    @jax.vmap
+    def posterior_of(task: Task, s: State) -> Posterior:
+        return laplace(s.parameters, s.comparisons, task.design, task.prior, task.variant)
+
+    found = []
+    for asked in range(0, max(after) + 1, R):
+        if asked in after:
+            found.append(posterior_of(tasks, states))
+        states = forward(states, tasks)
+    return jax.tree.map(lambda *v: jnp.concatenate(v), *found)
+
+
+def errors(n: int = 30, count: int = 64) -> None:
+    """Membership's rms error over items and posteriors, against 16,384 draws of the better
+    estimate, beside its time."""
+    after = (8, 16, 32, 64, 120, 240, 480)
+    posteriors = posteriors_of_runs(n, count, after)
+    k, total, p = n // 6, count * len(after), n + 2
+    mask = jnp.ones(n, bool)
+    # Every run arranges the table in its own way.
+    rng = np.random.default_rng(1)
+    shuffles = jnp.asarray(rng.permuted(np.tile(np.arange(p), (total, 1)), axis=1))
+    signs = jnp.asarray(rng.choice([-1, 1], (total, p)), "float32")
+
+    def with_table(estimate: Callable[..., Any], table: Callable[..., Any], draws: int, seed: int):
+        normals = table(draws, p, "float32", seed=seed)
+
+        def one(posterior: Posterior, shuffle: Any, sign: Any) -> Any:
+            def arrange(rows: Any) -> Any:
+                return rows[shuffle] * sign[:, None]
+
+            return estimate(posterior, k, mask, normals, arrange)
+
+        _, seconds, result = timing.compile_and_time(
+            in_batches(one, 64), posteriors, shuffles, signs, repeats=5
+        )
+        return seconds / total, np.asarray(result)
+
+    exact = with_table(membership, sobol_normals, 2**14, 1)[1]
+    print(f"\nMembership of {n} items, k = {k}: {total} posteriors after {after[0]} to {after[-1]}")
+    print(f"{'estimate':12s} {'S':>5s} {'us':>8s} {'ns a draw':>10s} {'rms error':>10s}")
+    for name, estimate, table, draws in (
+        ("conditional", membership, sobol_normals, DRAWS["conditional"]),
+        ("conditional", membership, sobol_normals, 2 * DRAWS["conditional"]),
+        ("counted", counted, antithetic_normals, DRAWS["counted"]),
+    ):
+        seconds, found = with_table(estimate, table, draws, 0)
+        error = np.sqrt(((found - exact) ** 2).mean())
+        row = f"{name:12s} {draws:5d} {seconds * 1e6:8.1f} {seconds / draws * 1e9:10.0f}"
+        print(f"{row} {error:10.4f}", flush=True)
+
+
+def selection() -> None:
+    """The k-th largest of each column alone, on draws of posteriors of runs."""
+    draws = DRAWS["conditional"]
+    print(f"\nThe k-th largest alone, {draws} draws of each posterior\n    N    k  ns a draw")
+    for n, count in ((30, 128), (100, 32), (300, 8)):
+        posteriors = posteriors_of_runs(n, count, (8 * R,))
+        z = sobol_normals(draws, n + 2, "float32")[0]
+        values = jax.vmap(lambda p, z=z, n=n: p.mean.theta[:, None] + p.root[:, :n].T @ z)(
+            posteriors
+        )
+        find = jax.vmap(lambda v, k=n // 6: kth_largest(v, k))
+        _, seconds, _ = timing.compile_and_time(find, values, repeats=20)
+        print(f"{n:5d} {n // 6:4d} {seconds / count / draws * 1e9:10.0f}", flush=True)
+
+
 def scale() -> None:
     """Time and memory of whole runs as the pool grows."""
     print("\nB = 120 runs, memory beside the inputs as XLA plans it")
     print(f"{'N':>5s} {'k':>4s} {'batch':>6s} {'ms a run':>10s} {'MB a run':>9s} {'compile':>8s}")
     for n, count, batch in ((30, 512, BATCH), (100, 32, 8), (300, 4, 2)):
-        settings = Loop("top_k_aware", max(1, n // 6), R, "frozen", S)
+        settings = Loop("top_k_aware", max(1, n // 6), R)
         keys, tasks = draw_tasks(count, n)
         f = jax.jit(in_batches(lambda key, t, s=settings: run(key, t, s, 120).recall[-1], batch))
         begin = time.perf_counter()
@@ -174,10 +263,10 @@ def large(n: int = 1000) -> None:
         result.parameters,
         repeats=2,
     )
-    normals = membership.standard_normals(S, n + 2, "float32")
+    normals = sobol_normals(DRAWS["conditional"], n + 2, "float32")
     k = n // 10
     _, counting, p = timing.compile_and_time(
-        lambda q: membership.membership(q, k, jnp.ones(n, bool), normals), posterior, repeats=2
+        lambda q: membership(q, k, jnp.ones(n, bool), normals), posterior, repeats=2
     )
     print(f"\nN = {n}, {n * (n - 1):,} verdicts, k = {k}, one pool")
     print(f"  fit {fitting:.2f} s ({int(result.steps)} steps, status {int(result.status)})")
@@ -188,6 +277,8 @@ if __name__ == "__main__":
     with runtime.precision("float32"):
         against_numpy()
         breakdown(30, 512, BATCH)
+        errors()
+        selection()
         scale()
         breakdown(100, 32, 8)
         breakdown(300, 4, 2, blocks=4)

@@ -18,8 +18,8 @@ from jbt.types import Comparisons, Design, Judge, Prior
 N = 30
 LAM, LAM_B = 1.0, 0.1
 PRIOR = Prior(LAM, LAM_B)
-R, S = 8, 1500
-"""Of the active loop: verdicts between refits, draws for the membership."""
+R = 8
+"""Of the active loop: verdicts between refits."""
 
 
 def draw(count: int, dtype: str) -> tuple[Comparisons, Design]:

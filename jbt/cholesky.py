@@ -42,19 +42,21 @@ def solve(
     return jnp.stack(x[::-1]), half
 
 
-def inverse_factor(matrix: Float[Array, "P P B"]) -> Float[Array, "P P B"]:
-    """L^-1 of matrix = L L', lower triangular."""
+def factor(
+    matrix: Float[Array, "P P B"],
+) -> tuple[Float[Array, "P P B"], Float[Array, "P P B"]]:
+    """L and L^-1 of matrix = L L', lower triangular."""
     p = len(matrix)
     if not _is_unrolled(matrix):
         eye = jnp.eye(p, dtype=matrix.dtype)
         chol = _library_factor(matrix)
-        return _last(_triangular_solve(chol, jnp.broadcast_to(eye, chol.shape)))
+        return _last(chol), _last(_triangular_solve(chol, jnp.broadcast_to(eye, chol.shape)))
     eye = jnp.broadcast_to(jnp.eye(p, dtype=matrix.dtype)[:, :, None], matrix.shape)
     rows = jnp.concatenate([matrix, eye])
-    factor = jnp.zeros_like(rows)
+    both = jnp.zeros_like(rows)
     for j in range(p):  # of the appended rows, those from j + 1 are still zero here
-        factor = _put_column(factor, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
-    return jnp.swapaxes(factor[p:], 0, 1)
+        both = _put_column(both, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
+    return both[:p], jnp.swapaxes(both[p:], 0, 1)
 
 
 def _put_column(

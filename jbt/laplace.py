@@ -29,14 +29,14 @@ def laplace(
       variance 0. NaN where H is not positive definite.
     """
     precision, free = model.prior_precision(design, prior), model.free_mask(variant, design)
-    return Posterior(mode, batch_last(_root_at)(mode, comparisons, design, precision, free))
+    return Posterior(mode, *batch_last(_root_at)(mode, comparisons, design, precision, free))
 
 
 def gaussian(
     mean: Parameters, precision: Float[Array, "P P"], free: Bool[Array, " P"]
 ) -> Posterior:
     """The Gaussian with this mean and precision over the free parameters; the others are known."""
-    return Posterior(mean, batch_last(_root)(precision, free))
+    return Posterior(mean, *batch_last(_root)(precision, free))
 
 
 def _root_at(
@@ -45,14 +45,15 @@ def _root_at(
     design: Design,
     prior_precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
-) -> Float[Array, "P P ..."]:
+) -> tuple[Float[Array, "P P ..."], Float[Array, "P P ..."]]:
     _, information = model.score_and_information(mode, design.centred(), comparisons)
     return _root(information + model.diagonal(prior_precision), free)
 
 
 def _root(
     precision: Float[Array, "P P ..."], free: Bool[Array, "P ..."]
-) -> Float[Array, "P P ..."]:
+) -> tuple[Float[Array, "P P ..."], Float[Array, "P P ..."]]:
     eye = jnp.eye(len(free), dtype=precision.dtype)[:, :, None]
     precision = jnp.where(free[:, None] & free, precision, eye)
-    return jnp.where(free, cholesky.inverse_factor(precision), 0)
+    factor, inverse = cholesky.factor(precision)
+    return jnp.where(free, inverse, 0), factor

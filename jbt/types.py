@@ -371,6 +371,8 @@ class Posterior:
     root: Float[Array, "P P"]
     """Inverse of the precision's lower Cholesky factor, columns of fixed parameters zeroed:
     mean + z @ root with standard normal z [P] is a draw."""
+    factor: Float[Array, "P P"]
+    """The precision's lower Cholesky factor; of fixed parameters, rows of the identity."""
 
     def covariance(self) -> Float[Array, "P P"]:
         """Of theta, c, kappa, in that order; its leading M x M block marginalises c and kappa."""

@@ -72,8 +72,11 @@ class Settings(sweep.Settings):
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
-    n_samples: int = 1500
-    """Draws for the membership (count)."""
+    n_samples: int | None = None
+    """S, draws for the membership (count); default 64, or 1500 if counted."""
+    membership: str = "conditional"
+    """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
+    given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def group(
     s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
 ) -> sweep.Group:
     """All cases and seeds of one rule: one compiled kernel."""
-    settings = Loop(rule, s.k, refit_every, protocol, s.n_samples)
+    settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
     each = [(case, seed) for case in cases for seed in range(s.n_seeds)]
     conditions = judges.conditions([c.judge for c, _ in each])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
@@ -192,7 +195,7 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     ).design
     for rule in s.rule:
         for r in refit_every:
-            settings = Loop(rule, s.k, r, protocol, s.n_samples)
+            settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
 
 

@@ -53,9 +53,8 @@ PRESETS = {
         rule=("top_k_aware", "round_robin", "entropy_reduction_fresh"),
         budget=(16, 40),
         n_seeds=2,
-        n_samples=200,
     ),
-    "paper": Settings(pools=10, n_seeds=8),
+    "paper": Settings(pools=10, n_seeds=8, n_samples=1500, membership="counted"),
     "full": Settings(),
 }
 

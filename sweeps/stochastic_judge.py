@@ -51,9 +51,8 @@ PRESETS = {
         refit_every=(8,),
         budget=(16, 40),
         n_seeds=2,
-        n_samples=200,
     ),
-    "paper": Settings(pools=10, n_seeds=6),
+    "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
 }
 

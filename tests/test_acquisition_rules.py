@@ -15,7 +15,7 @@ from jbt import model, plots
 from jbt.acquisition import rules
 from jbt.fit import fit_map
 from jbt.laplace import laplace
-from jbt.membership import membership, standard_normals
+from jbt.membership import membership, sobol_normals
 from jbt.types import Comparisons, Design, Parameters, Prior
 
 draw = jax.jit(rules.View.draw)
@@ -171,7 +171,7 @@ def test_entropy_falls_by_the_first_order_formula(x64):
 
 def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
     """Against both verdicts of every pair, refitted and resampled."""
-    normals = standard_normals(20_000, 10, "float64")
+    normals = sobol_normals(2**13, 10, "float64")
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(None, 0, 0))

@@ -25,7 +25,7 @@ from jbt import metrics
 from jbt.acquisition import Loop, Task, init, reports, rules, run, step
 from jbt.acquisition.run import check
 from jbt.fit import fit_map
-from jbt.membership import standard_normals
+from jbt.membership import antithetic_normals, sobol_normals
 from jbt.types import Comparisons, Design, Pool, Variant
 
 DETERMINISTIC = (
@@ -54,21 +54,28 @@ def salt_of(key, time):
     [pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
 )
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
-    """Every deterministic rule on frozen pools, naive and bias-aware inside."""
+    """Every deterministic rule on frozen pools, naive and bias-aware inside, with either estimate
+    of the membership."""
     samples = 200
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(1), i))(jnp.arange(n_pools))
     naive = np.arange(n_pools) % 4 == 0
     tasks = jax.vmap(lambda key, free: binary_task(key, free=free))(keys, jnp.asarray(~naive))
-    table = np.concatenate(list(np.asarray(standard_normals(samples, N + 2, "float64"))), 1).T
+    tables = {"conditional": sobol_normals, "counted": antithetic_normals}
     settings = Loop(k=K, refit_every=R, n_samples=samples)
     states = jax.device_get(jax.vmap(lambda key, t: init(key, t, settings))(keys, tasks))
     salts = np.asarray(jax.vmap(lambda key: jax.vmap(lambda t: salt_of(key, t))(TIMES))(keys))
-    for fresh, names in ((False, DETERMINISTIC), (True, FRESH)):
+    for fresh, names, estimate in (
+        (False, DETERMINISTIC, "conditional"),
+        (True, FRESH, "counted"),
+    ):
+        normals = np.asarray(tables[estimate](samples, N + 2, "float64"))
+        table = np.concatenate(list(normals), 1).T
 
         @jax.jit
-        def runs(which, names=names, fresh=fresh):
+        def runs(which, names=names, fresh=fresh, estimate=estimate):
             scores = [rules.RULES[name].score for name in names]
-            mine = Loop(switchboard(scores, which, fresh), K, R, n_samples=samples)
+            rule = switchboard(scores, which, fresh)
+            mine = Loop(rule, K, R, n_samples=samples, membership=estimate)
             return jax.vmap(lambda key, t: run(key, t, mine, TWIN_BUDGET))(keys, tasks).queries
 
         for which, name in enumerate(names):
@@ -83,6 +90,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
                 expected = twin.run(
                     name,
                     fresh,
+                    estimate,
                     x=np.asarray(tasks.design.covariates[i, :, 0]),
                     answers=np.asarray(tasks.answers[i]),
                     free=not naive[i],
@@ -220,6 +228,8 @@ def test_bad_input():
     for name in ("refit_every", "n_samples", "k"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             Loop(**{name: 0})
+    with pytest.raises(ValueError, match="membership must be conditional or counted, got 'sobol'"):
+        Loop(membership="sobol")
     with pytest.raises(ValueError, match="protocol must be frozen or stochastic, got 'cached'"):
         Loop(protocol="cached")
     with pytest.raises(ValueError, match="budget must be at least refit_every = 8, got 7"):

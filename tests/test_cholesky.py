@@ -39,19 +39,21 @@ def test_solve_equals_numpy(path, x64):
     np.testing.assert_allclose((half**2).sum(0), (right * expected).sum(1), rtol=1e-9)
 
 
-def test_inverse_factor_equals_numpy(path, x64):
+def test_factors_equal_numpy(path, x64):
     matrices, _, last, _ = problems()
-    factor = np.moveaxis(jax.jit(cholesky.inverse_factor)(last), -1, 0)
-    np.testing.assert_allclose(factor, np.linalg.inv(np.linalg.cholesky(matrices)), atol=1e-10)
+    factor, inverse = (np.moveaxis(f, -1, 0) for f in jax.jit(cholesky.factor)(last))
+    expected = np.linalg.cholesky(matrices)
+    np.testing.assert_allclose(factor, expected, atol=1e-12)
+    np.testing.assert_allclose(inverse, np.linalg.inv(expected), atol=1e-10)
 
 
 def test_a_matrix_that_is_not_positive_definite_spoils_its_own_problem_only(path, x64):
     _, _, last, right = problems()
     spoiled = last.at[2, 2, 3].set(-1.0)
     x, half = cholesky.solve(spoiled, right)
-    factor = cholesky.inverse_factor(spoiled)
+    factor, inverse = cholesky.factor(spoiled)
     bad = np.array([False, False, False, True, False])
-    for found in (x, half, factor.reshape(-1, B)):
+    for found in (x, half, factor.reshape(-1, B), inverse.reshape(-1, B)):
         np.testing.assert_array_equal(~np.isfinite(found).all(0), bad)
 
 

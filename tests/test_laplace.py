@@ -60,6 +60,17 @@ def test_exact_on_a_gaussian_model(x64):
     np.testing.assert_allclose(post.covariance(), covariance, atol=1e-12)
 
 
+def test_the_factor_is_that_of_the_precision(x64):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((5, 9))
+    precision, free = a @ a.T, np.array([True, True, False, True, False])
+    mode = Parameters.unflat(jnp.zeros(5), 3)
+    factor = laplace.gaussian(mode, jnp.asarray(precision), jnp.asarray(free)).factor
+    expected = np.where(free[:, None] & free, precision, np.eye(5))
+    np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-12)
+    np.testing.assert_array_equal(factor, np.tril(factor))
+
+
 def test_an_improper_precision_is_nan_not_an_error(x64):
     mean = Parameters(jnp.zeros(2), jnp.zeros(1), jnp.zeros(()))
     post = laplace.gaussian(mean, jnp.diag(jnp.array([1.0, -1.0, 1.0, 1.0])), jnp.ones(4, bool))

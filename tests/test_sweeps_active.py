@@ -137,6 +137,7 @@ def test_uncertain_pairs_decide_the_discrimination():
         (["--k", "30"], r"k must lie in 1..29, got 30"),
         (["--refit-every", "0"], "refit_every must be at least 1, got 0"),
         (["--n-samples", "0"], "n_samples must be at least 1, got 0"),
+        (["--membership", "sobol"], "membership must be conditional or counted, got 'sobol'"),
         (["--n-seeds", "0"], "n_seeds must be at least 1"),
         (["--n-items", "3"], "n_items must be at least 4"),
         (["--sd", "-1"], "sd must be finite and above 0"),

@@ -91,10 +91,31 @@ def rank_of_tie(number, salt, n):
     return (h >> bits << bits) + number
 
 
-def run(rule, fresh, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state):
+def counted(mean, d, k):
+    """Shares of the draws mean +- d, d [pairs, N], in which each content is in the top k."""
+    draws = np.concatenate([mean + d, mean - d])
+    return (np.argsort(np.argsort(-draws, 1), 1) < k).mean(0)
+
+
+def conditional(mean, d, k, precision):
+    """Mean chances of each content to be above the k-th of the others, whose draws mean + d are
+    given; d [S, P], of the free parameters, the first N of them qualities."""
+    n = len(mean)
+    pull = d @ precision / np.diag(precision)
+    p = np.zeros(n)
+    for i in range(n):
+        others = np.sort(np.delete(mean + d[:, :n], i, 1), 1)[:, -k]
+        centre = mean[i] + d[:, i] - pull[:, i]
+        p[i] = norm.cdf((centre - others) * precision[i, i] ** 0.5).mean()
+    return p
+
+
+def run(
+    rule, fresh, estimate, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state
+):
     """Queries [(first, second, won)] of the frozen protocol.
 
-    `table` [pairs, P] of normals; `state` the run's shuffle, signs, priority, and salts of ties.
+    `table` [draws, P] of normals; `state` the run's shuffle, signs, priority, and salts of ties.
     """
     n = len(x)
     precision = np.r_[np.full(n, lam), lam_b, lam_b]
@@ -110,9 +131,11 @@ def run(rule, fresh, *, x, answers, free, lam, lam_b, k, refit_every, budget, ta
         root[~free, ~free] = 1
         full = np.where(free, root, 0)
         covariance = full.T @ full
-        d = table @ (full[state.shuffle] * state.signs[:, None])[:, :n]
-        draws = np.concatenate([beta[:n] + d, beta[:n] - d])
-        p = (np.argsort(np.argsort(-draws, 1), 1) < k).mean(0)
+        d = table @ (full[state.shuffle] * state.signs[:, None])
+        if estimate == "counted":
+            p = counted(beta[:n], d[:, :n], k)
+        else:
+            p = conditional(beta[:n], d[:, free], k, h)
         for _ in range(min(refit_every, budget - len(queries))):
             score = scores(rule, x, beta, covariance, p, shown, state.priority, k)
             open_pairs = [(i, j) for i in range(n) for j in range(n) if i != j and not shown[i, j]]

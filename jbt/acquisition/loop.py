@@ -15,7 +15,15 @@ from jbt.acquisition.rules import Rule, Score, View
 from jbt.acquisition.task import PROTOCOLS, Task
 from jbt.fit import fit_map
 from jbt.laplace import laplace
-from jbt.membership import check_k, membership, standard_normals
+from jbt.membership import (
+    DRAWS,
+    antithetic_normals,
+    check_k,
+    counted,
+    membership,
+    shifted,
+    sobol_normals,
+)
 from jbt.types import Comparisons, Parameters, Pool, Posterior, Status, container
 
 INIT, NORMALS = 2**32 - 1, 2**32 - 2
@@ -35,16 +43,24 @@ class Loop:
     """R, picks between refits."""
     protocol: str = "frozen"
     """One of `PROTOCOLS`."""
-    n_samples: int = 1500
-    """S, draws for the membership."""
+    n_samples: int | None = None
+    """S, draws for the membership; None: 64, or 1500 if counted (`membership.DRAWS`)."""
+    membership: str = "conditional"
+    """`conditional`: the mean over S scrambled Sobol draws of each content's chance given the rest
+    of the draw. `counted`: the paper's, the share of S antithetic normal draws that have it in
+    their top k; it takes some 20 times as many draws."""
     fresh_normals: bool = False
-    """New standard normals at every refit, instead of the same throughout the run."""
+    """New normals at every refit, instead of the same throughout the run."""
 
     def __post_init__(self) -> None:
         rules.resolve(self.rule)
         for name in ("refit_every", "n_samples", "k"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.membership not in DRAWS:
+            known = " or ".join(DRAWS)
+            raise ValueError(f"membership must be {known}, got {self.membership!r}")
         if self.protocol not in PROTOCOLS:
             known = " or ".join(PROTOCOLS)
             raise ValueError(f"protocol must be {known}, got {self.protocol!r}")
@@ -262,12 +278,22 @@ def refit(
 
 
 def _membership(posterior: Posterior, state: State, task: Task, loop: Loop) -> Float[Array, " M"]:
-    normals = standard_normals(loop.n_samples, len(state.shuffle), task.design.dtype)
+    sizes = (loop.n_samples or DRAWS[loop.membership], len(state.shuffle), task.design.dtype)
+    key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)
+
+    def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
+        # z @ (rows, permuted and signed) = (z, permuted back and signed) @ rows, without touching
+        # the table. Permuted and mirrored Sobol points are a Sobol sequence's all the same: every
+        # coordinate, and the coordinates taken together, are spread as evenly as before.
+        return rows[state.shuffle] * state.signs[:, None]
+
+    mask = task.design.content_mask()
+    if loop.membership == "counted":
+        normals = antithetic_normals(*sizes)
+        if loop.fresh_normals:
+            normals = jax.random.normal(key, normals.shape, normals.dtype)
+        return counted(posterior, loop.k, mask, normals, arrange)
+    normals = sobol_normals(*sizes)
     if loop.fresh_normals:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)
-        normals = jax.random.normal(key, normals.shape, normals.dtype)
-    # z @ (rows of root, permuted and signed) = (z, permuted back and signed) @ root, without
-    # touching the table.
-    root = posterior.root[state.shuffle] * state.signs[:, None]
-    shuffled = dataclasses.replace(posterior, root=root)
-    return membership(shuffled, loop.k, task.design.content_mask(), normals)
+        normals = shifted(key, normals)
+    return membership(posterior, loop.k, mask, normals, arrange)

@@ -54,7 +54,8 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 leaf = leaf[..., None]
             shape = leaf.shape[:-2]
-            return jnp.broadcast_to(leaf, (*shape, problems, axis_size)).reshape(*shape, -1)
+            leaf = jnp.broadcast_to(leaf, (*shape, problems, axis_size))
+            return leaf.reshape(*shape, problems * axis_size)
 
         def split(leaf: Any) -> Any:
             leaf = jnp.broadcast_to(leaf, (*leaf.shape[:-1], problems * axis_size))
@@ -104,6 +105,6 @@ def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
 
     def join(leaf: Any) -> Any:
         leaf = jnp.moveaxis(leaf, 0, -2)
-        return leaf.reshape(*leaf.shape[:-2], -1)[..., :problems]
+        return leaf.reshape(*leaf.shape[:-2], groups * CPU_PROBLEMS)[..., :problems]
 
     return jax.tree.map(join, out)

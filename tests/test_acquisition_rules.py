@@ -30,7 +30,7 @@ def relabelled(view, order):
     return rules.View(
         design=Design(d.covariates[order], None, d.item_mask[order], d.n_contents),
         # Columns alone: any root with this covariance will do, and the draws go along.
-        posterior=type(post)(mean, post.root[:, p]),
+        posterior=type(post)(mean, post.root[:, p], post.factor[p]),
         covariance=view.covariance[np.ix_(p, p)],
         membership=view.membership[order],
         probability=view.probability[square],

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jbt import batching
 from jbt.batching import batch_last
 
 
@@ -74,3 +75,20 @@ def test_none_and_integers_pass():
     function = batch_last(lambda x, nothing, i: x[0] + i)
     out = jax.vmap(function, in_axes=(0, None, 0))(jnp.ones((3, 2)), None, jnp.arange(3))
     np.testing.assert_array_equal(out, [1, 2, 3])
+
+
+def test_groups_on_a_cpu_are_one_batch(monkeypatch):
+    monkeypatch.setattr(batching, "CPU_PROBLEMS", 4)
+    sizes = []
+
+    def scaled(rows, scale, empty):
+        sizes.append(rows.shape[-1])
+        return {"y": rows * scale, "n": empty.sum(0), "shared": scale}
+
+    function = jax.vmap(batching.batch_last(scaled), in_axes=(0, None, 0))
+    rows, empty = np.arange(33.0).reshape(11, 3), np.zeros((11, 0))
+    out = jax.jit(function)(rows, 2.0, empty)
+    np.testing.assert_array_equal(out["y"], 2 * rows)
+    np.testing.assert_array_equal(out["n"], np.zeros(11))
+    np.testing.assert_array_equal(out["shared"], np.full(11, 2.0))
+    assert 4 in sizes

@@ -26,7 +26,7 @@ DRAWS = {"conditional": 64, "counted": 1500}
 error of half a percentage point or a little more (`python -m benchmarks.acquisition`)."""
 
 CHUNK = 512
-"""Pairs of draws worked on together, so that they stay in cache."""
+"""Columns of a table worked on together, so that they stay in cache."""
 
 INSERTION_LIMIT = 1000
 """Largest M k for which the k-th largest is found by insertion, all of it unrolled: that is the
@@ -51,7 +51,7 @@ def sobol_normals(
     evenly than independent ones. Best where S is a power of 2.
 
     Args:
-      n_samples: S, draws wanted, one a point; rounded up to whole chunks of even size.
+      n_samples: S, draws wanted, one a point; rounded up to whole chunks.
       n_parameters: P of the posterior.
       dtype: of the posterior.
       seed: of the scramble; the loop uses table 0 whatever the seed of the simulation.
@@ -62,8 +62,7 @@ def sobol_normals(
     from scipy.special import ndtri
     from scipy.stats.qmc import Sobol
 
-    chunks, pairs = _chunks(n_samples)
-    columns = 2 * pairs
+    chunks, columns = _chunks(n_samples)
     bits = 30
     sobol = Sobol(n_parameters, bits=bits, rng=np.random.default_rng(seed))
     points = sobol.random_base2((chunks * columns - 1).bit_length())[: chunks * columns]
@@ -95,19 +94,18 @@ def antithetic_normals(
     Raises:
       ValueError: n_samples below 1.
     """
-    chunks, pairs = _chunks(n_samples)
+    chunks, pairs = _chunks(n_samples, per_column=2)
     # NumPy's, as XLA would compute a constant of JAX's generator, slowly, while compiling.
     rng = np.random.default_rng(seed)
     return jnp.asarray(rng.standard_normal((chunks, n_parameters, pairs)), dtype)
 
 
-def _chunks(n_samples: int) -> tuple[int, int]:
-    """Number of chunks, and pairs of draws in each."""
+def _chunks(n_samples: int, per_column: int = 1) -> tuple[int, int]:
     if n_samples < 1:
         raise ValueError(f"n_samples must be at least 1, got {n_samples}")
-    pairs = -(-n_samples // 2)
-    chunks = -(-pairs // CHUNK)
-    return chunks, -(-pairs // chunks)
+    columns = -(-n_samples // per_column)
+    chunks = -(-columns // CHUNK)
+    return chunks, -(-columns // chunks)
 
 
 def membership(
@@ -196,11 +194,9 @@ def _real_and_finite(
 
 
 def boundary(values: Float[Array, "M S"], k: int) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
-    """The k-th and the (k+1)-th largest of each column; S is even."""
-    # In a loop of its own: fused with what uses it, every use would find the threshold again. Of
-    # two halves, as XLA inlines a loop of one turn.
-    halves = values.reshape(len(values), 2, -1).swapaxes(0, 1)
-    last_in = jnp.ravel(jax.lax.map(lambda half: kth_largest(half, k), halves))
+    """The k-th and the (k+1)-th largest of each column."""
+    # A loop of its own: fused with what uses it, every use would find the threshold again.
+    last_in: Array = jax.lax.map(lambda v: kth_largest(v, k), values[None])[0]
     below = jnp.where(values < last_in, values, -jnp.inf).max(0)
     tied = _count(values >= last_in) > k
     return last_in, jnp.where(tied, last_in, below)

@@ -119,7 +119,7 @@ def test_the_error_of_64_draws_is_that_of_1500_counted_ones():
 
 def test_sobol_points_are_spread_evenly():
     """One point of each coordinate in each of S equal cells; shifted, two at the most."""
-    draws = 2048  # in two chunks
+    draws = 1024  # in two chunks
     z = membership.sobol_normals(draws, 5, "float32")
     points = np.concatenate(list(ndtr(np.asarray(z, float))), 1)
     assert (np.sort((points * draws).astype(int), 1) == np.arange(draws)).all()
@@ -180,7 +180,7 @@ def test_bisection_serves_large_k():
     # Alone, as a column that is slow to decide makes the others exact too.
     alone = jax.jit(lambda v: membership.boundary(v, k))
     for column in range(10):
-        found = alone(jnp.asarray(values[:, [column, column]]))
+        found = alone(jnp.asarray(values[:, [column]]))
         assert [float(v[0]) for v in found] == [ordered[-k, column], ordered[-k - 1, column]]
     many = jnp.asarray(rng.standard_normal((300, 20)), jnp.float32)  # counts beyond 8 bits
     for k in (4, 290):
@@ -217,8 +217,7 @@ def test_draws_come_in_whole_chunks():
         for (_, table), each in zip(ESTIMATES.values(), (1, 2), strict=True):
             chunks, p, columns = table(wanted, 3, "float32").shape
             assert p == 3
-            assert wanted <= each * chunks * columns < wanted + 2 * chunks
-            assert each * columns % 2 == 0
+            assert wanted <= each * chunks * columns <= wanted + each * chunks
 
 
 @pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)

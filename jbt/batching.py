@@ -33,13 +33,14 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
       The function of one problem, to be called and vmapped like any other. Not differentiable.
     """
 
+    def whole(*arguments: Any) -> Any:
+        return _of_each(function(*arguments), _count(arguments))
+
     @custom_vmap
     def gathered(*arguments: Any) -> Any:
         if _count(arguments) <= 2 * CPU_PROBLEMS:
-            return function(*arguments)
-        return jax.lax.platform_dependent(
-            *arguments, cpu=partial(_in_groups, function), default=function
-        )
+            return whole(*arguments)
+        return jax.lax.platform_dependent(*arguments, cpu=partial(_in_groups, whole), default=whole)
 
     @gathered.def_vmap
     def turn(axis_size: int, is_batched: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -58,7 +59,7 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
             return leaf.reshape(*shape, problems * axis_size)
 
         def split(leaf: Any) -> Any:
-            leaf = jnp.broadcast_to(leaf, (*leaf.shape[:-1], problems * axis_size))
+            leaf = _of_each(leaf, problems * axis_size)  # where none had the new axis
             return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], problems, axis_size), -1, 0)
 
         out = jax.tree.map(split, gathered(*jax.tree.map(merge, arguments, tuple(is_batched))))
@@ -74,6 +75,11 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
 def _count(arguments: Any) -> int:
     """How many problems; what they share has a last axis of 1."""
     return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+
+
+def _of_each(out: Any, problems: int) -> Any:
+    """What all problems share, given to each."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], problems)), out)
 
 
 def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -94,10 +100,7 @@ def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
     def run(grouped: list[Any]) -> Any:
         rest = iter(grouped)
         each = [next(rest) if is_own else leaf for leaf, is_own in zip(leaves, own, strict=True)]
-        out = function(*jax.tree.unflatten(structure, each))
-        return jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], CPU_PROBLEMS)), out
-        )
+        return function(*jax.tree.unflatten(structure, each))
 
     out = jax.lax.map(
         run, [group(leaf) for leaf, is_own in zip(leaves, own, strict=True) if is_own]

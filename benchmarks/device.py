@@ -48,7 +48,7 @@ from benchmarks.problems import (
 from benchmarks.roofline import Rates, measure_rates, scan_step
 from jbt import cholesky, memory, model, provenance, runtime, simulate
 from jbt.acquisition import Loop, run
-from jbt.batching import batch_last
+from jbt.batching import CPU_PROBLEMS, batch_last
 from jbt.fit import fit_map
 from jbt.laplace import gaussian
 from jbt.membership import DRAWS, membership, sobol_normals
@@ -86,7 +86,7 @@ class Kernel:
     work: Callable[[Any], tuple[float, float]] | None = None
     """Results -> mean operations and numbers moved, as `COUNTED`."""
     sizes: tuple[int, ...] = SIZES[:3]
-    batch: int = simulate.CPU_BATCH
+    batch: int = CPU_PROBLEMS
     """Problems at a time on a CPU."""
 
 
@@ -115,7 +115,7 @@ def kernels() -> list[Kernel]:
 
 
 def fits(dtype: str) -> Kernel:
-    """Bias-aware MAP of the default scenario, begun at zero."""
+    """Bias-aware MAP of the default scenario, begun at the win rates."""
 
     def fit(comparisons: Comparisons, design: Design) -> Any:
         result = fit_map(comparisons, design, PRIOR, model.variant("bias_aware", design))
@@ -247,7 +247,8 @@ def measure(
             part = (end - time.perf_counter()) / (len(waiting) - number)
             takes = 2 * bench.pace * count
             if part <= takes:
-                print(f"{name}: left out, {takes:.2g} s of {max(part, 0):.2g} s", flush=True)
+                why = f"would take {takes:.2g} s, has {part:.2g} s" if part > 0 else "no time left"
+                print(f"{name}: left out, {why}", flush=True)
             elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p)):
                 yield (benches.index(bench), round), row
 

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from jbt import judges, pairs, pools, runtime, simulate
 from jbt.acquisition import Task
+from jbt.batching import CPU_PROBLEMS
 from jbt.types import Comparisons, Design, Judge, Prior
 
 N = 30
@@ -56,7 +57,7 @@ def draw_tasks(count: int, n: int) -> tuple[Any, Task]:
     return jax.vmap(lambda key: simulate.stream(key, "acquisition"))(keys), tasks
 
 
-def in_batches(f: Callable[..., Any], batch: int = simulate.CPU_BATCH) -> Callable[..., Any]:
+def in_batches(f: Callable[..., Any], batch: int = CPU_PROBLEMS) -> Callable[..., Any]:
     """A function of one problem for many, as `jbt.simulate` runs them on one device: `batch` at a
     time on a CPU, elsewhere all at once."""
 

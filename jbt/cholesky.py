@@ -3,7 +3,7 @@
 Up to `UNROLLED` parameters the factorisation is written out column by column, left-looking: each
 step is elementwise over the problems, which fills the vector units of a CPU, is plain arithmetic on
 a GPU, and needs no library. It takes longer to compile, so that larger matrices, and a
-single one, go to the library (LAPACK; on a GPU cuSOLVER), one problem after the other.
+single one, go to the library (LAPACK, one problem after the other; on a GPU cuSOLVER).
 
 Rows appended below the matrix come out multiplied by the inverse transposed factor, which is
 the forward substitution for free. Of the matrix, only the lower triangle is read. Where it is not
@@ -31,14 +31,14 @@ def solve(
         x = _triangular_solve(chol, half, transpose_a=True)
         return _last(x[..., 0]), _last(half[..., 0])
     rows = jnp.concatenate([matrix, right[None]])
-    factor = jnp.zeros_like(rows)
+    columns = jnp.zeros_like(rows)
     for j in range(p):
-        factor = _put_column(factor, rows[j:, j], j, slice(j, p + 1))
-    half = factor[p]
+        columns = _put_column(columns, rows[j:, j], j, slice(j, p + 1))
+    half = columns[p]
     rest, x = half, []
     for j in reversed(range(p)):
-        x.append(rest[j] / factor[j, j])
-        rest = rest[:j] - factor[j, :j] * x[-1]
+        x.append(rest[j] / columns[j, j])
+        rest = rest[:j] - columns[j, :j] * x[-1]
     return jnp.stack(x[::-1]), half
 
 
@@ -53,20 +53,20 @@ def factor(
         return _last(chol), _last(_triangular_solve(chol, jnp.broadcast_to(eye, chol.shape)))
     eye = jnp.broadcast_to(jnp.eye(p, dtype=matrix.dtype)[:, :, None], matrix.shape)
     rows = jnp.concatenate([matrix, eye])
-    both = jnp.zeros_like(rows)
+    columns = jnp.zeros_like(rows)
     for j in range(p):  # of the appended rows, those from j + 1 are still zero here
-        both = _put_column(both, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
-    return both[:p], jnp.swapaxes(both[p:], 0, 1)
+        columns = _put_column(columns, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
+    return columns[:p], jnp.swapaxes(columns[p:], 0, 1)
 
 
 def _put_column(
-    factor: Float[Array, "R P B"], column: Float[Array, "r B"], j: int, rows: slice
+    columns: Float[Array, "R P B"], column: Float[Array, "r B"], j: int, rows: slice
 ) -> Float[Array, "R P B"]:
     """The factor with its column j, made of the matrix's and of those on its left."""
-    column = column - (factor[rows, :j] * factor[j, :j]).sum(1)
+    column = column - (columns[rows, :j] * columns[j, :j]).sum(1)
     column = column * jax.lax.rsqrt(column[0])
     # An update of a slice, as `.at[].set` would be a scatter on a GPU.
-    return jax.lax.dynamic_update_slice(factor, column[:, None], (j, j, 0))
+    return jax.lax.dynamic_update_slice(columns, column[:, None], (j, j, 0))
 
 
 def _is_unrolled(matrix: Float[Array, "P P B"]) -> bool:

@@ -47,7 +47,7 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
         _say(interrupted)
         return 130
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # `store` names its files
+        if error.errno is not None and error.filename is None:  # `files` names its files
             raise
         _say(f"error: {error}")
     except ValueError as error:
@@ -77,5 +77,7 @@ def _say(line: str) -> None:
 def _discard(stream: Any) -> None:
     """Let what is left to write, and whatever follows, go nowhere."""
     with suppress(OSError):  # no file of the system, as in a notebook
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
         stream.flush()

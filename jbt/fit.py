@@ -4,8 +4,8 @@ Newton's method with a safeguard that needs no objective: along a step d the log
 likelihood is generalised self-concordant with constant m = max |change of any logit|
 (Bach 2010; Sun & Tran-Dinh 2019), so the step length t = 1 if m <= 1, log(1 + m) / m
 otherwise, decreases the objective for certain. Full steps are tried first, being faster on
-ordinary pools; at the first one that does not shrink the gradient, or changes a logit by more
-than `LONGEST_STEP`, the safeguard is switched on for good.
+ordinary pools; at the first one that does not shrink the gradient the safeguard is
+switched on for good. It begins at the logits of win rates, where these are not far out.
 
 By the same constant, a full step leaves an error of about m / 2 times the Newton decrement, which
 is the distance to the optimum in posterior standard deviations: it ends with the step for which
@@ -37,8 +37,8 @@ MAX_STEPS = 64
 """Newton's default step limit. Ordinary pools take 5 to 8 steps; each step beyond moves a
 separated item by about one logit."""
 
-LONGEST_STEP = 8.0
-"""Change of a logit beyond which a step is no ordinary one."""
+FAR = 4.0
+"""Change of a logit by the first step from the win rates beyond which it begins again at zero."""
 
 FLAT = 1e-10
 """Information left, as a fraction of what the same comparisons carry at even odds, below
@@ -74,7 +74,8 @@ def fit_map(
       solver: "newton", or "lbfgs" (the paper's, through jaxopt).
       max_steps: step limit, default 64 (newton) or 500 (lbfgs).
       tolerance: newton: error left, in posterior standard deviations, default 1e-4 in
-        float32 and 1e-12 in float64.
+        float32 and 1e-12 in float64. Rounding may leave up to a tenth of its root, in float32
+        where the verdicts tell some 10^6 times as much as the prior.
         lbfgs: gradient norm, default 1e-2 in float32 and 1e-9 in float64.
 
     Returns:
@@ -259,7 +260,7 @@ def _newton(
         d_phi = model.apparent_quality(change, design)
         spread = jnp.where(items, d_phi, -jnp.inf).max(0) - jnp.where(items, d_phi, jnp.inf).min(0)
         reach = spread + jnp.abs(change.kappa)
-        safeguard = s.safeguard | (grad_norm >= s.grad_norm) | (reach > LONGEST_STEP)
+        safeguard = s.safeguard | (grad_norm >= s.grad_norm)
         length = jnp.where(safeguard & (reach > 1), jnp.log1p(reach) / reach, 1)
         stretch = s.stretch
         if without_prior:
@@ -269,11 +270,20 @@ def _newton(
             stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
             length = length * stretch
         else:
-            # Rounding may keep a decrement from falling: then it is no distance to an optimum. And
-            # towards one far out, where the verdicts hardly pull, steps are long to the end.
-            done = (decrement * reach <= 2 * tolerance) & (decrement <= tolerance**0.5)
+            # A decrement that rounding keeps up is an error in itself. Where the optimum is far
+            # out, it is small long before the steps are: they have to be short as well.
+            done = (decrement * reach <= 2 * tolerance) & (decrement <= 0.1 * tolerance**0.5)
             done &= reach <= 0.1
         beta = s.beta + length * delta
+        if start is None:
+            # Win rates of few or very unequal comparisons may lie far out, where full steps are too
+            # long and safe ones many. Full steps from zero are neither.
+            begun_far = (s.steps == 0) & ~(reach <= FAR)
+            beta = jnp.where(begun_far, 0, beta)
+            decrement, grad_norm = (
+                jnp.where(begun_far, jnp.inf, v) for v in (decrement, grad_norm)
+            )
+            done &= ~begun_far
         theta = jnp.where(contents, beta[:m], 0)
         theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)
         beta = jnp.concatenate([theta, beta[m:]])
@@ -291,7 +301,7 @@ def _newton(
     no, none = jnp.zeros(problems, bool), jnp.zeros(problems, int)
     # From where verdicts look settled already, a full step could overshoot beyond return.
     careful = ~no if without_prior and start is not None else no
-    beta = from_win_rates(comparisons, design, free) if start is None else start
+    beta = from_win_rates(comparisons, design, precision, free) if start is None else start
     beta = jnp.broadcast_to(beta, (len(free), *problems))
     first = _State(beta, inf, inf, careful, jnp.ones_like(inf), no, none)
     end = jax.lax.while_loop(lambda s: going(s).any(), unless_ended, first)
@@ -302,13 +312,16 @@ def _newton(
 
 
 def from_win_rates(
-    comparisons: Comparisons, design: Design, free: Bool[Array, "P ..."]
+    comparisons: Comparisons,
+    design: Design,
+    precision: Float[Array, "P ..."],
+    free: Bool[Array, "P ..."],
 ) -> Float[Array, "P ..."]:
     """Where Newton's method begins: theta and kappa at the logits of shares of wins, c at 0.
 
     Each share is taken with two wins and two losses more. A share averages over opponents, which
-    shrinks its logit about by the root of 1 + variance / 2, after the normal approximation of the
-    logistic (MacKay 1992).
+    shrinks its logit: by about the root of 1 + v / 2, v the variance of the shrunk logits (a fit to
+    MacKay's 1 + pi/8 times the true variance, 1992). The prior shrinks it as it would at even odds.
     """
     shown, wins = comparisons.shown, comparisons.wins
     won = wins.sum(1) + (shown - wins).sum(0)
@@ -316,15 +329,15 @@ def from_win_rates(
     if design.content is not None:
         won, asked = ((design.ownership() * v[:, None]).sum(0) for v in (won, asked))
 
-    def logit(won: Array, asked: Array) -> Array:
-        return jnp.log((won + 2) / (asked - won + 2))
+    def logit(won: Array, asked: Array, precision: Array) -> Array:
+        return jnp.log((won + 2) / (asked - won + 2)) / (1 + 4 * precision / (asked + 1))
 
-    contents = design.content_mask()
-    theta = logit(won, asked)
+    contents, m = design.content_mask(), design.n_contents
+    theta = logit(won, asked, precision[:m])
     mean = jnp.where(contents, theta, 0).sum(0) / contents.sum(0)
     theta = jnp.where(contents, theta - mean, 0)
     stretch = jnp.sqrt(1 + (theta**2).sum(0) / contents.sum(0) / 2)
-    kappa = stretch * logit(wins.sum((0, 1)), shown.sum((0, 1)))
+    kappa = stretch * logit(wins.sum((0, 1)), shown.sum((0, 1)), precision[-1])
     c = jnp.zeros((design.n_covariates, *kappa.shape), kappa.dtype)
     return jnp.where(free, jnp.concatenate([stretch * theta, c, kappa[None]]), 0)
 
@@ -339,7 +352,8 @@ def _hessian(
     and columns of the others, so that they never move."""
     p, m = len(free), len(contents)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
-    # The mean of the Laplacian's diagonal is twice the information about kappa, shared by all.
+    # The Laplacian's trace is twice the information about kappa, less where a content meets itself;
+    # divided by the contents it is the scale of the diagonal, which is all that is needed.
     scale = precision[:m].max(0) + 2 * information[-1, -1] / contents.sum(0)
     pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
     gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)

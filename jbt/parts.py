@@ -92,7 +92,7 @@ def running(folder: Path, part: Part) -> bool:
     try:
         with store.locked(part.shards(folder)):
             return False
-    except ValueError:
+    except store.Busy:
         return True
 
 

@@ -118,7 +118,11 @@ def _digest(folder: Path, data: bytes | memoryview) -> str:
 
 
 def _unusable(shard: Path, why: str) -> ValueError:
-    return ValueError(f"{shard} {why}; delete it to have its pools computed again, or --overwrite")
+    again = "its pools are computed when the same command is given again"
+    if shard.parent.name != store.SHARDS:
+        part = shard.parent.name.replace("-of-", "/")
+        again = f"its pools are computed when part {part} is given again"
+    return ValueError(f"{shard} {why}; delete it, and {again}, or --overwrite to start afresh")
 
 
 def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:

@@ -27,13 +27,10 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Key
 
 from jbt import memory, runtime
+from jbt.batching import CPU_PROBLEMS
 
 Condition = dict[str, Any]
 Experiment = Callable[[Key[Array, ""], Condition], dict[str, Array]]
-
-CPU_BATCH = 128
-"""Fits in one vmapped loop on a CPU core: enough to fill the vector units, small enough for
-the counts to stay in cache, and few to wait for the slowest."""
 
 MOST_PROBLEMS = 131_072
 """Problems (pool x condition) a call, at most; batched GPU libraries stop at a few hundred
@@ -100,7 +97,7 @@ class Simulation:
         on_cpu = local[0].platform == "cpu"
         size = chunk or max(1, MOST_PROBLEMS // n_conditions)
         # On a CPU the inner batch does not depend on the chunk size, hence neither do the numbers.
-        self._batch = max(1, CPU_BATCH // n_conditions) if on_cpu else None
+        self._batch = max(1, CPU_PROBLEMS // n_conditions) if on_cpu else None
         self._unit = n_devices * (self._batch or 1)
         self._size = _round_up(min(size, len(self.pool_ids)) if on_cpu else size, self._unit)
         self._experiment = experiment

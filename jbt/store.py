@@ -24,6 +24,10 @@ CODE = "code"
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+class Busy(ValueError):
+    """Another run holds the lock of a folder."""
+
+
 @contextmanager
 def locked(folder: Path, *, overwrite: bool = False, wait: float = 0.0) -> Iterator[bool]:
     """Keep other runs out of a folder, made if need be; a lock dies with its process.
@@ -36,7 +40,8 @@ def locked(folder: Path, *, overwrite: bool = False, wait: float = 0.0) -> Itera
       Whether the folder can be written to. One that cannot is not locked: nobody changes it.
 
     Raises:
-      ValueError: another run is in it; or it cannot be written to, although it holds no results or
+      Busy: another run is in it.
+      ValueError: it cannot be written to, although it holds no results or
         they are to be overwritten.
     """
     from filelock import FileLock, Timeout
@@ -48,7 +53,7 @@ def locked(folder: Path, *, overwrite: bool = False, wait: float = 0.0) -> Itera
         lock = FileLock(folder / LOCK, timeout=wait)
         lock.acquire()
     except Timeout:
-        raise ValueError(f"another run is writing to {folder}") from None
+        raise Busy(f"another run is writing to {folder}") from None
     except OSError as error:
         if overwrite or error.errno not in READ_ONLY or not (folder / RESULTS).exists():
             raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
@@ -74,12 +79,12 @@ def holds(folder: Path, configuration: Mapping[str, Any], code: Mapping[str, str
     """
     file = folder / CONFIG
     found = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
-    if not file.exists():
-        if found:
-            raise ValueError(
-                f"{folder} holds {found[0]} but no {CONFIG}; choose another --out, or --overwrite"
-            )
+    if not found:  # a configuration alone is of a run that computed nothing
         return False
+    if not file.exists():
+        raise ValueError(
+            f"{folder} holds {found[0]} but no {CONFIG}; choose another --out, or --overwrite"
+        )
     there = _configuration(file)
     its_code = there.pop(CODE, {})
     if differ := differences(there, configuration):

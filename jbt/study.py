@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-CPU_PROBLEMS = 16_384
+CALL_PROBLEMS = 16_384
 """Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
 a step of the progress bar and a shard: what a run that is killed loses."""
 
@@ -251,7 +251,7 @@ def _default_chunk(group: Group) -> int | None:
     if jax.default_backend() != "cpu":
         return None
     cost = max(1.0, group.n_items / 30) ** 3  # of a fit, against one of 30 items
-    return max(1, int(CPU_PROBLEMS / cost / group.fits / group.n_conditions))
+    return max(1, int(CALL_PROBLEMS / cost / group.fits / group.n_conditions))
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:

@@ -273,9 +273,9 @@ class Judge:
 class Comparisons:
     """Counts of verdicts: the sufficient statistics of the model."""
 
-    shown: Float[Array, "N N"]
+    shown: Float[Array, "N N ..."]
     """How often i was shown first against j. Zero on the diagonal and at padding."""
-    wins: Float[Array, "N N"]
+    wins: Float[Array, "N N ..."]
     """How often i then won; a tie is half a win. 0 <= wins <= shown."""
 
     @classmethod

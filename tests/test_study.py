@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from jbt import provenance, results, simulate, store, study
+from jbt import memory, provenance, results, simulate, store, study
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -219,13 +219,22 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
     assert (shards / "model.bin").exists()
 
 
+def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "there_is", lambda device: 1)
+    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert "of memory" in capsys.readouterr().err
+    assert (tmp_path / "crossing" / "config.json").exists()
+    monkeypatch.undo()
+    assert study.main(crossing.SWEEP, [*SMALL, "--bias", "1.1", "--out", str(tmp_path)]) == 0
+
+
 def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     file = tmp_path / "file"
     file.write_text("")
     assert study.main(crossing.SWEEP, [*SMALL, "--out", str(file)]) == 2
     assert "cannot write" in capsys.readouterr().err
     folder = tmp_path / "crossing"
-    folder.mkdir()
+    (folder / "shards").mkdir(parents=True)
     for damaged in ("{", "[1]", "3", '{"code": 3}'):
         (folder / "config.json").write_text(damaged)
         assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2

@@ -24,7 +24,7 @@ def runs(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
     study.run(SWEEP, Settings(pools=5, out=out / "finished"))
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(simulate, "CPU_BATCH", 6)  # of 2 conditions: 3 pools a shard
+        m.setattr(simulate, "CPU_PROBLEMS", 6)  # of 2 conditions: 3 pools a shard
         options = Settings(pools=5, out=out / "begun", chunk=1, devices=1)
         interrupted(m, lambda: study.run(SWEEP, options))
     assert len(list(out.glob("begun/axes/shards/*.npz"))) == 2
@@ -92,7 +92,7 @@ def test_a_full_disk_while_results_are_written(begun, capsys, file_size):
 
 
 def test_a_full_disk_while_a_shard_is_written(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(simulate, "CPU_BATCH", 6)
+    monkeypatch.setattr(simulate, "CPU_PROBLEMS", 6)
     write_whole = files.write_whole
 
     def full_after_one(path, write, **options):
@@ -150,7 +150,8 @@ def test_a_damaged_shard_is_named(begun, capsys, damage):
     damage(shard)
     message = refused(begun, capsys)
     assert f"{shard} is damaged" in message
-    assert "delete it to have its pools computed again, or --overwrite" in message
+    assert "delete it, and its pools are computed when the same command is given again" in message
+    assert "or --overwrite" in message
     # Either way helps.
     shard.unlink()
     assert main(begun) == 0

@@ -56,6 +56,8 @@ class Loop:
         rules.resolve(self.rule)
         for name in ("refit_every", "n_samples", "k"):
             value = getattr(self, name)
+            if value is not None and int(value) != value:
+                raise ValueError(f"{name} must be a whole number, got {value}")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if self.membership not in DRAWS:
@@ -283,7 +285,7 @@ def _membership(posterior: Posterior, state: State, task: Task, loop: Loop) -> F
 
     def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
         # z @ (rows, permuted and signed) = (z, permuted back and signed) @ rows, without touching
-        # the table. Permuted and mirrored Sobol points are a Sobol sequence's all the same: every
+        # the table. Permuting and mirroring coordinates leaves Sobol points as evenly spread: every
         # coordinate, and the coordinates taken together, are spread as evenly as before.
         return rows[state.shuffle] * state.signs[:, None]
 

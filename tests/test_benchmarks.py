@@ -71,7 +71,7 @@ def test_what_would_take_too_long_is_left_out(capsys):
     slow.pace = 1.0
     ((place, _),) = device.measure([slow, bench()], (20,), 10.0)
     assert place == (1, 0)
-    assert capsys.readouterr().out == "sum, float32, 20: left out, 40 s of 5 s\n"
+    assert capsys.readouterr().out == "sum, float32, 20: left out, would take 40 s, has 5 s\n"
     assert not list(device.measure([bench()], (10, 20), -1.0))
 
 

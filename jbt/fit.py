@@ -34,7 +34,7 @@ from jbt.batching import batch_last
 from jbt.types import Comparisons, Design, Fit, Parameters, Prior, Status, Variant
 
 MAX_STEPS = 64
-"""Newton's default step limit. Ordinary pools take 5 to 8 steps; each step beyond moves a
+"""Newton's default step limit. Ordinary pools take 3 to 6 steps; each step beyond moves a
 separated item by about one logit."""
 
 FAR = 4.0
@@ -75,7 +75,8 @@ def fit_map(
       max_steps: step limit, default 64 (newton) or 500 (lbfgs).
       tolerance: newton: error left, in posterior standard deviations, default 1e-4 in
         float32 and 1e-12 in float64. Rounding may leave up to a tenth of its root, in float32
-        where the verdicts tell some 10^6 times as much as the prior.
+        where the verdicts tell some 10^6 times as much as the prior; beyond 10^9, hardly a fit
+        in float32 converges, and one that does may be further off.
         lbfgs: gradient norm, default 1e-2 in float32 and 1e-9 in float64.
 
     Returns:

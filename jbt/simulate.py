@@ -155,8 +155,8 @@ class Simulation:
                 n_conditions = len(next(iter(self._conditions.values())))
                 raise ValueError(
                     f"{size} pools x {n_conditions} conditions at once, the least that can be, "
-                    f"take {needed / 1e9:.3g} GB of memory, may take {SHARE:.0%} of the "
-                    f"{there_is / 1e9:.3g} GB there are"
+                    f"take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
+                    f"{there_is / 1e9:,.1f} GB there are may be taken"
                 )
             # At most half, so that it ends where memory does not shrink with the chunk.
             fitting = min(size // 2, int(size * SHARE * there_is / needed))

@@ -6,11 +6,11 @@ precision. Over clusters it varies about its own expectation with covariance
 
     V = G / (G - 1) H^-1 (sum_g s_g s_g') H^-1,    H = information + Lambda,
 
-which is the sandwich of Huber (1967) and White (1982) with clusters (Liang & Zeger 1986). The factor
-is the small-sample correction for the number of clusters; quantiles are those of Student's t with
-G - 1 degrees of freedom (Cameron & Miller 2015). What the prior does to the expectation is in none
-of it: where the verdicts say little the sandwich is small, and the error is not
-(`prior_share`, `identifiability.undetermined`).
+which is the sandwich of Huber (1967) and White (1982) with clusters (Liang & Zeger 1986). The
+factor is the small-sample correction for the number of clusters; quantiles are those of Student's t
+with G - 1 degrees of freedom (Cameron & Miller 2015). What the prior does to the expectation is not
+in it: where the verdicts say little the sandwich is small, and the error is not (`prior_part`,
+`identifiability.undetermined`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
 from jbt.own.tables import Columns, Tables, Ties, Transform, covariate_values, read
 
@@ -19,6 +20,7 @@ __all__ = [
     "Batch",
     "Columns",
     "Group",
+    "Leaderboard",
     "PoolFit",
     "PoolTable",
     "Position",
@@ -28,6 +30,7 @@ __all__ = [
     "Transform",
     "covariate_values",
     "fit",
+    "leaderboard",
     "load",
     "read",
 ]

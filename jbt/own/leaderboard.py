@@ -15,17 +15,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt import estimators, files, identifiability, model, runtime
+from jbt import files, identifiability, model, runtime
 from jbt.fit import fit_map
 
 
+from jbt.own import assumption
+from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.batch import Position, kappa_free
 from jbt.own.listing import Difference, Listing, listed
 from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE, Spread, spread
 from jbt.own.tables import ALL, Tables, Transform, covariate_values
-from jbt.types import Design, Fit, Parameters, Prior, Rows, Status, Variant, check_count
+from jbt.types import Design, Fit, Prior, Rows, Status, Variant, check_count
 
 FEWEST_RESAMPLES = 100
+
+REASONS = {
+    "covariate_constant": "no comparison differs in it",
+    "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
+    "separated": "the likelihood rises all the way to infinity",
+    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
+    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools hold verdicts",
+    "no_verdicts": "no verdicts",
+}
+"""Why there is no interval, by status."""
 
 
 @dataclass(frozen=True)
@@ -81,49 +93,68 @@ class Leaderboard:
     rank_naive: np.ndarray
     n_verdicts: np.ndarray
     """[M] repeats counted."""
+    status_of: np.ndarray
+    """[M] as `Coefficient.status`, of theta."""
     c: tuple[Coefficient, ...]
     kappa: Coefficient | None
     """None where kappa is fixed at 0."""
     n_clusters: int
     """Pools of the file with a verdict."""
-    reasons: tuple[str, ...]
-    """Why intervals are missing, in sentences."""
-    pull: float
-    """How far the prior moves a theta at most, in standard errors, to first order."""
+    runaway: tuple[str, ...]
+    """Models that the likelihood sends to infinity."""
+    pull: np.ndarray
+    """[M] how far the prior has moved theta, in standard errors, to first order."""
     anchors: AnchorCheck | None
     """None without anchors."""
     versions: VersionCheck | None
     """None unless models have several answers to one prompt that differ in a covariate."""
 
+    def reasons(self) -> list[str]:
+        """Why intervals are missing, a sentence each."""
+        said = []
+        for one in (*self.c, *([] if self.kappa is None else [self.kappa])):
+            if one.status != "converged":
+                said.append(f"{one.covariate}: {one.status}, {_reason(one.status)}")
+        for status in dict.fromkeys(self.status_of.tolist()):
+            if status == "converged":
+                continue
+            of = [name for name, s in zip(self.models, self.status_of, strict=True) if s == status]
+            which = "every model" if len(of) == len(self.models) else _list(of)
+            who = ""
+            if status == "separated" and self.runaway:
+                who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
+            said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
+        return said
+
     def record(self) -> dict[str, Any]:
-        """c, kappa and models as JSON has them; undefined is null."""
+        """c, kappa, models and the reasons for what is missing, as JSON has them: undefined is
+        null."""
         kappa = None
         if self.kappa is not None:
             kappa = {k: _defined(getattr(self.kappa, k)) for k in ("estimate", "low", "high")}
+        numbers = ("theta", "low", "high", "theta_naive")
+        ranks = ("rank", "rank_low", "rank_high", "rank_naive")
+        models = []
+        for i, name in enumerate(self.models):
+            row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
+            for k in ranks:
+                rank = getattr(self, k)[i]
+                row[k] = None if np.isnan(rank) else int(rank)
+            models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         return {
             "c": [c.record() for c in self.c],
             "kappa": kappa,
-            "models": [
-                {
-                    "model": name,
-                    "theta": _defined(self.theta[i]),
-                    "low": _defined(self.low[i]),
-                    "high": _defined(self.high[i]),
-                    "theta_naive": _defined(self.theta_naive[i]),
-                    **{
-                        name: None if np.isnan(rank[i]) else int(rank[i])
-                        for name, rank in (
-                            ("rank", self.rank),
-                            ("rank_low", self.rank_low),
-                            ("rank_high", self.rank_high),
-                            ("rank_naive", self.rank_naive),
-                        )
-                    },
-                    "n_verdicts": int(self.n_verdicts[i]),
-                }
-                for i, name in enumerate(self.models)
-            ],
+            "models": models,
+            "reasons": self.reasons(),
         }
+
+
+def _reason(status: str) -> str:
+    return REASONS.get(status, "the fit did not converge")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def _defined(value: Any) -> Any:
@@ -145,69 +176,81 @@ def leaderboard(
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
     Args:
-      tables: from `read`, its pools not merged. Models are its contents, which are the items' names
+      tables: from `read`, pools not merged. Models are the contents, which are the items' names
         where there is no column `content`.
       covariates, transform: see `covariate_values`.
-      standardise: c is per standard deviation of the covariate over all items. With relative
+      standardise: c is per standard deviation of the covariate over all items; with relative
         differences, per root mean square of the difference over all verdicts.
       difference: see `listing.listed`.
       position: see `load`.
       prior: default `Prior()`.
-      bootstrap: resamples of the pools for percentile intervals; 0 for the sandwich with Student's
-        t, see `jbt.clusters`. Ranks then rest on the resamples' covariance.
+      bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
+        ranks rest; 0 for the sandwich with Student's t, see `jbt.clusters`.
       seed: of the resampling.
 
     Returns:
       One for each judge.
 
     Raises:
-      ValueError: fewer than two models, see `covariate_values` and `listed` too.
+      ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
+        `listed`.
     """
     if bootstrap:
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
-    prior = Prior() if prior is None else prior
+    if tables.items["content"].nunique() < 2:
+        raise ValueError("there is only one model: nothing to rank")
     relative = difference == "relative"
-    x, labels, per = covariate_values(
-        tables, covariates, transform, standardise and not relative
-    )
+    x, labels, per = covariate_values(tables, covariates, transform, standardise and not relative)
     if relative and standardise:
         per = "root mean square of the relative difference of"
     units = [f"logits per {per} {label}" for label in labels]
-    merged = dataclasses.replace(
-        tables,
-        verdicts=tables.verdicts.assign(pool=0),
-        items=tables.items.assign(pool=0),
-        pools=[ALL],
-    )
-    judges = range(len(tables.judges))
-    listings = [listed(merged, x, 0, judge, difference=difference) for judge in judges]
+    study = _Study(tables, x, difference, np.ones(x.shape[1]), position, prior or Prior())
     if relative and standardise:
-        listings = _scaled(listings)
-    if len(listings[0].contents) < 2:
-        raise ValueError("there is only one model: nothing to rank")
-    free = kappa_free(merged, position)
-    found = []
-    with runtime.precision("float64"):
-        for judge, listing in enumerate(listings):
-            problem = _Problem.of(listing, bool(free[judge]), prior)
-            board = _board(problem, tables, judge, list(covariates), units, bootstrap, seed)
-            found.append(board)
-    return found
-
-
-def _scaled(listings: list[Listing]) -> list[Listing]:
-    """Differences divided by their root mean square over all verdicts, which does not depend on
-    which of two items is called the first."""
-    every = np.concatenate([np.asarray(v.rows.difference) for v in listings])
-    scale = np.sqrt((every**2).sum(0) / max(1, len(every)))
-    scale = np.where(scale > 0, scale, 1)
+        study = study.standardised()
     with runtime.precision("float64"):
         return [
-            dataclasses.replace(
-                v, rows=dataclasses.replace(v.rows, difference=v.rows.difference / scale)
-            )
-            for v in listings
+            _board(study, judge, list(covariates), units, bootstrap, seed)
+            for judge in range(len(tables.judges))
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """What the leaderboards of all judges have in common."""
+
+    tables: Tables
+    """Pools not merged."""
+    x: np.ndarray
+    """[rows of items, D]"""
+    difference: Difference
+    scale: np.ndarray
+    """[D] by which differences are divided."""
+    position: Position
+    prior: Prior
+
+    def merged(self, content: np.ndarray | None = None) -> Tables:
+        """All pools as one, each item the content given or its own."""
+        items = self.tables.items.assign(pool=0)
+        items = items if content is None else items.assign(content=content)
+        verdicts = self.tables.verdicts.assign(pool=0)
+        return dataclasses.replace(self.tables, verdicts=verdicts, items=items, pools=[ALL])
+
+    def standardised(self) -> _Study:
+        """Differences divided by their root mean square over all verdicts, which does not depend on
+        which of two items is called the first."""
+        each = [
+            listed(self.merged(), self.x, 0, judge, difference=self.difference).rows.difference
+            for judge in range(len(self.tables.judges))
+        ]
+        every = np.concatenate(each)
+        scale = np.sqrt((every**2).sum(0) / max(1, len(every)))
+        return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
+
+    def problem(self, judge: int, content: np.ndarray | None = None) -> _Problem:
+        merged = self.merged(content)
+        listing = listed(merged, self.x, 0, judge, difference=self.difference)
+        free_kappa = kappa_free(merged, self.position)[judge]
+        return _Problem.of(listing, self.scale, bool(free_kappa), self.prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +271,10 @@ class _Problem:
     """[M]"""
 
     @classmethod
-    def of(cls, listing: Listing, free_kappa: bool, prior: Prior) -> _Problem:
-        rows, n = listing.rows, len(listing.source)
+    def of(cls, listing: Listing, scale: np.ndarray, free_kappa: bool, prior: Prior) -> _Problem:
+        n, m = len(listing.source), len(listing.contents)
+        rows = dataclasses.replace(listing.rows, difference=listing.rows.difference / scale)
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
-        m = len(listing.contents)
         of_others = np.where(first == second, 0, shown)
         n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
         step = 2 ** max(0, n.bit_length() - 3)
@@ -243,40 +286,113 @@ class _Problem:
         return cls(padded, design, variant, prior, listing.contents, source, n_verdicts)
 
     @property
-    def known(self) -> np.ndarray:
-        """[M] which models have a verdict."""
-        return self.n_verdicts > 0
+    def naive(self) -> Variant:
+        return model.variant("naive", self.design)
+
+    def fit(self, variant: Variant) -> Fit:
+        return _fit(self.rows, self.design, self.prior, variant)
+
+    def spread(self, fit: Fit, variant: Variant, **how: int) -> Spread:
+        arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
+        return spread(*arguments, **how)
 
     @property
     def n_clusters(self) -> int:
         return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
 
 
-@jax.jit
-def _fits(rows: Rows, design: Design, prior: Prior, variant: Variant) -> tuple[Fit, Fit]:
-    return estimators.naive(rows, design, prior), fit_map(rows, design, prior, variant)
+_fit = jax.jit(fit_map)
 
 
 def _board(
-    problem: _Problem,
-    tables: Tables,
+    study: _Study,
     judge: int,
     covariates: Sequence[str],
     units: Sequence[str],
     bootstrap: int,
     seed: int,
 ) -> Leaderboard:
-    names = np.asarray(tables.contents, object)[problem.contents]
-    if not problem.known.any():
-        return _without_verdicts(problem, tables.judges[judge], names, covariates, units)
-    of = problem.rows, problem.design, problem.prior
-    naive, aware = _fits(*of, problem.variant)
+    problem, tables = study.problem(judge), study.tables
+    m, known = len(problem.contents), problem.n_verdicts > 0
+    naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
     status = Status(max(int(naive.status), int(aware.status)))
-    mode = aware.parameters
-    around, naive_around = (
-        spread(fit.parameters, *of, variant, problem.source, bootstrap=bootstrap, seed=seed)
-        for fit, variant in (
-            (aware, problem.variant),
-            (naive, model.variant("naive", problem.design)),
-        )
+    status = status if known.any() else Status.NO_VERDICTS
+    if status == Status.CONVERGED:
+        around = problem.spread(aware, problem.variant, bootstrap=bootstrap, seed=seed)
+        around_naive = problem.spread(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+    else:
+        around = around_naive = Spread.undefined(m, len(covariates), status.name.lower())
+        known = np.zeros(m, bool)
+    theta, theta_naive = (
+        np.where(known, np.asarray(fit.parameters.theta), np.nan) for fit in (aware, naive)
     )
+    compared = around.comparable.any(1)
+
+    def coefficient(p: int, name: str, unit: str, evidence: float) -> Coefficient:
+        estimate = float(aware.parameters.flat()[p]) if known.any() else np.nan
+        ends = float(around.low[p]), float(around.high[p])
+        return Coefficient(name, unit, estimate, *ends, evidence, str(around.status[p]))
+
+    order = np.argsort(-theta, kind="stable")
+    names = np.asarray(tables.contents, object)[problem.contents]
+    per_content = np.full((2, len(tables.contents)), np.nan)
+    per_content[:, problem.contents] = theta, theta_naive
+    return Leaderboard(
+        judge=tables.judges[judge],
+        status=status,
+        models=tuple(names[order]),
+        theta=theta[order],
+        low=around.low[:m][order],
+        high=around.high[:m][order],
+        theta_naive=theta_naive[order],
+        low_naive=around_naive.low[:m][order],
+        high_naive=around_naive.high[:m][order],
+        rank=_ranks(theta)[order],
+        rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
+        rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
+        rank_naive=_ranks(theta_naive)[order],
+        n_verdicts=problem.n_verdicts[order].astype(int),
+        status_of=around.status[:m][order],
+        c=tuple(
+            coefficient(m + d, name, unit, _profile_range(problem, aware, d, known.any()))
+            for d, (name, unit) in enumerate(zip(covariates, units, strict=True))
+        ),
+        kappa=coefficient(-1, "kappa", "logits", np.nan) if problem.variant.kappa else None,
+        n_clusters=problem.n_clusters,
+        runaway=tuple(names[around.runaway]),
+        pull=around.pull[order],
+        anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
+        versions=_versions(study, judge) if known.any() else None,
+    )
+
+
+def _ranks(theta: np.ndarray) -> np.ndarray:
+    """1 + how many are higher by more than rounding."""
+    higher = (theta > theta[:, None] + 1e-9).sum(1)
+    return np.where(np.isfinite(theta), 1 + higher, np.nan)
+
+
+def _profile_range(problem: _Problem, fit: Fit, covariate: int, fitted: bool) -> float:
+    if not fitted:
+        return np.nan
+    grid = identifiability.grid_around(fit.parameters.c[covariate])
+    found = identifiability.profile(
+        problem.rows, problem.design, grid, covariate=covariate, variant=problem.variant
+    )
+    return float(found.range())
+
+
+def _versions(study: _Study, judge: int) -> VersionCheck | None:
+    """Fits in which the versions of a model are models of their own."""
+    found = assumption.find_versions(study.tables, judge, study.x)
+    if found is None:
+        return None
+    thetas = np.zeros((2, 0))
+    if found.names:
+        problem = study.problem(judge, found.content)
+        at = np.searchsorted(
+            problem.contents, len(study.tables.contents) + np.arange(len(found.names))
+        )
+        fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
+        thetas = np.stack([np.asarray(fit.parameters.theta)[at] for fit in fits])
+    return VersionCheck(found.n_sets, found.models, found.names, *thetas)

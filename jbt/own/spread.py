@@ -1,4 +1,4 @@
-"""Intervals of one leaderboard: for what its verdicts determine, and the reason where they do not."""
+"""Intervals of one leaderboard: of what its verdicts determine, and the reason where they do not."""
 
 from __future__ import annotations
 
@@ -42,6 +42,14 @@ class Spread:
     """[M] which models the likelihood sends to infinity."""
     pull: np.ndarray
     """[M] how far the prior has moved theta, in standard errors, to first order."""
+
+    @classmethod
+    def undefined(cls, n_models: int, n_covariates: int, status: str) -> Spread:
+        """Of a fit that says nothing."""
+        ends = np.full(n_models + n_covariates + 1, np.nan)
+        never = np.zeros((n_models, n_models), bool)
+        why = np.full(len(ends), status, object)
+        return cls(ends, ends, why, never, never, never[0], ends[:n_models])
 
 
 def spread(
@@ -96,7 +104,7 @@ def spread(
         better = comparable & (beta[:m] - beta[:m, None] > reach)
     has_interval = status == "converged"
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
-    pull = -(centre @ inverse @ (precision * np.asarray(mode.flat())) / error)[:m]
+    pull = -(centre @ inverse @ (precision * np.asarray(mode.flat())))[:m] / error[:m]
     return Spread(low, high, status, better, comparable, runaway, pull)
 
 

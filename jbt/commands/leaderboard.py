@@ -1,0 +1,79 @@
+"""The command `jbt leaderboard`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from jbt import files, own
+from jbt.commands.options import TableOptions
+from jbt.own import leaderboard_report as report
+from jbt.own.listing import Difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderboardOptions(TableOptions):
+    """Rank models over all pools: naive and corrected, with intervals that respect that verdicts on
+    one pool go together (MAP, float64). Models are the contents: the column `content`, or else the
+    items' names."""
+
+    merge_pools: bool = True
+    """A leaderboard makes all pools one, always."""
+    difference: Difference = "plain"
+    """How covariates a and b of two items differ: a - b, or relative, (a - b) / (a + b), with c per
+    root mean square of it unless --no-standardise."""
+    bootstrap: int = 0
+    """Resamples of the pools for percentile intervals (count, at least 100); 0 for the sandwich."""
+    seed: int = 0
+    """Of the resampling."""
+    out: Path | None = None
+    """Write report.md, table.csv and figure.png into this folder."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt leaderboard` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option or table, one line a problem.
+    """
+    options = tyro.cli(LeaderboardOptions, args=argv, prog="jbt leaderboard")
+    options.check_outputs()
+    if not options.merge_pools:
+        raise ValueError("a leaderboard makes all pools one; jbt fit ranks each pool for itself")
+    if options.out is not None:
+        files.check_folder(options.out)
+    prior = options.prior()
+    tables = dataclasses.replace(options, merge_pools=False).read()
+    boards = own.leaderboard(
+        tables,
+        options.covariates,
+        transform=options.transform,
+        standardise=options.standardise,
+        difference=options.difference,
+        position=options.position,
+        prior=prior,
+        bootstrap=options.bootstrap,
+        seed=options.seed,
+    )
+    if options.json is not None:
+        content = {"settings": options.settings(), **_nested(boards)}
+        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    if options.out is not None:
+        report.write(options.out, boards, tables.summary, prior, options.bootstrap)
+    for line in tables.summary:
+        print(line)
+    for board in boards:
+        print()
+        print(report.markdown(board, prior, options.bootstrap), end="")
+    return 0
+
+
+def _nested(boards: list[own.Leaderboard]) -> dict:
+    if len(boards) == 1:
+        return boards[0].record()
+    return {"leaderboards": [{"judge": board.judge, **board.record()} for board in boards]}

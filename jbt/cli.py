@@ -10,13 +10,14 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
-       jbt leaderboard --verdicts FILE [...] rank models over all pools, with intervals; --help
+       jbt doctor --verdicts FILE [options]   what your tables support; jbt doctor --help
+       jbt leaderboard --verdicts FILE [...]  rank models over all pools, with intervals; --help
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = ("fit", "leaderboard", "plan", "sweep")
+COMMANDS = ("doctor", "fit", "leaderboard", "plan", "sweep")
 """Modules of `jbt.commands`."""
 
 

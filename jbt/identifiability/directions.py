@@ -108,7 +108,11 @@ def null_space(
         direction = np.zeros(z.shape[1])
         direction[real[island == k]] = 1
         directions.append(direction)
-        where = "every quality" if n_islands == 1 else _qualities([contents[m] for m in real[island == k]])
+        where = (
+            "every quality"
+            if n_islands == 1
+            else _qualities([contents[m] for m in real[island == k]])
+        )
         names.append(f"adding 1 to {where}")
 
     before = real.tolist()

@@ -73,9 +73,7 @@ def check_anchors(
         return None
     content = tables.items["content"].to_numpy()
     better, worse = (tables.anchors[side].to_numpy() for side in ("better", "worse"))
-    right, right_naive = (
-        np.sign(v[content[better]] - v[content[worse]]) for v in (theta, naive)
-    )
+    right, right_naive = (np.sign(v[content[better]] - v[content[worse]]) for v in (theta, naive))
     two = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
     right, right_naive = right[two], right_naive[two]
     disputed = right * right_naive < 0

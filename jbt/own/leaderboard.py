@@ -17,8 +17,6 @@ import numpy as np
 
 from jbt import files, identifiability, model, runtime
 from jbt.fit import fit_map
-
-
 from jbt.own import assumption
 from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.batch import Position, kappa_free
@@ -204,7 +202,9 @@ def leaderboard(
     if relative and standardise:
         per = "root mean square of the relative difference of"
     units = [f"logits per {per} {label}" for label in labels]
-    study = _Study(tables, x, difference, np.ones(x.shape[1]), position, prior or Prior())
+    study = _Study(
+        tables, merge_pools(tables), x, difference, np.ones(x.shape[1]), position, prior or Prior()
+    )
     if relative and standardise:
         study = study.standardised()
     with runtime.precision("float64"):
@@ -214,12 +214,25 @@ def leaderboard(
         ]
 
 
+def merge_pools(tables: Tables) -> Tables:
+    """The same tables with one pool, in which contents of one name are one content."""
+    return dataclasses.replace(
+        tables,
+        verdicts=tables.verdicts.assign(pool=0),
+        items=tables.items.assign(pool=0),
+        anchors=tables.anchors.assign(pool=0),
+        pools=[ALL],
+        counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Study:
     """What the leaderboards of all judges have in common."""
 
     tables: Tables
     """Pools not merged."""
+    merged: Tables
     x: np.ndarray
     """[rows of items, D]"""
     difference: Difference
@@ -228,18 +241,11 @@ class _Study:
     position: Position
     prior: Prior
 
-    def merged(self, content: np.ndarray | None = None) -> Tables:
-        """All pools as one, each item the content given or its own."""
-        items = self.tables.items.assign(pool=0)
-        items = items if content is None else items.assign(content=content)
-        verdicts = self.tables.verdicts.assign(pool=0)
-        return dataclasses.replace(self.tables, verdicts=verdicts, items=items, pools=[ALL])
-
     def standardised(self) -> _Study:
         """Differences divided by their root mean square over all verdicts, which does not depend on
         which of two items is called the first."""
         each = [
-            listed(self.merged(), self.x, 0, judge, difference=self.difference).rows.difference
+            listed(self.merged, self.x, 0, judge, difference=self.difference).rows.difference
             for judge in range(len(self.tables.judges))
         ]
         every = np.concatenate(each)
@@ -247,7 +253,9 @@ class _Study:
         return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
 
     def problem(self, judge: int, content: np.ndarray | None = None) -> _Problem:
-        merged = self.merged(content)
+        merged = self.merged
+        if content is not None:
+            merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
         listing = listed(merged, self.x, 0, judge, difference=self.difference)
         free_kappa = kappa_free(merged, self.position)[judge]
         return _Problem.of(listing, self.scale, bool(free_kappa), self.prior)

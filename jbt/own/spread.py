@@ -1,4 +1,4 @@
-"""Intervals of one leaderboard: of what its verdicts determine, and the reason where they do not."""
+"""Intervals of one leaderboard, for what its verdicts determine; else the reason why there is none."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def spread(
     of_prior = _Variances.of(clusters.prior_part(inverse, precision), centre, m)
     open_ = identifiability.undetermined(rows, design, variant, start=mode)
     moved, parted = _moved(open_, centre, posterior)
-    flat, _ = _moved(identifiability.null_space(design, rows).directions, centre, posterior)
+    silent = identifiability.null_space(design, rows, position=bool(variant.kappa))
+    flat, _ = _moved(silent.directions, centre, posterior)
     few = len(np.unique(cluster[np.asarray(rows.shown) > 0])) < FEWEST_CLUSTERS
 
     status = np.full(len(centre), "few_clusters" if few else "converged", object)

@@ -1,4 +1,4 @@
-"""Intervals of one leaderboard, for what its verdicts determine; else the reason why there is none."""
+"""Intervals of one leaderboard, for what its verdicts determine, and else the reason why not."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.leaderboard [--rows 1000000] [--environment DIR]
 
-500 models, five covariates, a verdict a row; the same rows go to both, each in a process of its own,
-from its first import to its result. arena-rank pins jax 0.8.1, so it is installed into an
-environment of its own (`--environment`, kept for the next time; default a temporary folder). Where
-that fails, jbt is measured alone.
+500 models, five covariates, a verdict a row; the same rows go to both, each in a process of its
+own. Times are of compiling and fitting, from arrays to coefficients. arena-rank pins jax 0.8.1, so
+it is installed into an environment of its own (`--environment`, kept for the next time; default a
+temporary folder). Where that fails, jbt is measured alone.
 
 arena-rank adds 0.5 reg sum(c^2), reg = 1 unless told otherwise, to a mean negative log-likelihood,
 and no prior on the ratings. On R rows, that is jbt's prior with lam_b = R reg and lam = 0; reg = 0
@@ -38,7 +38,7 @@ LEAST_LAM = 1e-9
 
 
 def draw(path: Path, n_rows: int) -> None:
-    """Simulated verdicts: theta ~ N(0, 1), c from -0.5 to 1, differences of covariates ~ N(0, 1)."""
+    """Simulate verdicts: theta and differences of covariates ~ N(0, 1), c from -0.5 to 1."""
     rng = np.random.default_rng(0)
     theta, c = rng.normal(size=MODELS), np.linspace(-0.5, 1, COVARIATES)
     first = rng.integers(0, MODELS, n_rows)
@@ -125,7 +125,7 @@ def in_process(python: Path | str, path: Path, what: str, *numbers: float) -> di
 
 
 def installed(folder: Path) -> Path | None:
-    """The Python of an environment with arena-rank; None, and why, where there is none to be had."""
+    """The Python of an environment with arena-rank; None where it cannot be had, and says why."""
     python = folder / "bin" / "python"
     try:
         if not python.exists():

@@ -13,8 +13,8 @@ import tyro
 from jbt import files, own
 from jbt.commands.options import TableOptions
 from jbt.own import Leaderboard, doctor, standings
-from jbt.own.leaderboard import merge_pools
 from jbt.own.listing import Difference
+from jbt.own.merged import merge_pools
 
 
 @dataclass(frozen=True, kw_only=True)

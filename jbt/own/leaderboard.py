@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jbt import files, identifiability, model, runtime
-from jbt.fit import fit_map
+from jbt import files, runtime
 from jbt.own import assumption
 from jbt.own.assumption import AnchorCheck, VersionCheck
-from jbt.own.batch import Position, kappa_free
-from jbt.own.listing import Difference, Listing, listed
-from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE, Spread, spread
-from jbt.own.tables import ALL, Tables, Transform, covariate_values
-from jbt.types import Design, Fit, Prior, Rows, Status, Variant, check_count
+from jbt.own.batch import Position
+from jbt.own.listing import Difference
+from jbt.own.merged import Study, merge_pools
+from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE, Spread
+from jbt.own.tables import Tables, Transform, covariate_values
+from jbt.types import Prior, Status, check_count
 
 FEWEST_RESAMPLES = 100
 
@@ -202,7 +200,7 @@ def leaderboard(
     if relative and standardise:
         per = "root mean square of the relative difference of"
     units = [f"logits per {per} {label}" for label in labels]
-    study = _Study(
+    study = Study(
         tables, merge_pools(tables), x, difference, np.ones(x.shape[1]), position, prior or Prior()
     )
     if relative and standardise:
@@ -214,106 +212,8 @@ def leaderboard(
         ]
 
 
-def merge_pools(tables: Tables) -> Tables:
-    """The same tables with one pool, in which contents of one name are one content."""
-    return dataclasses.replace(
-        tables,
-        verdicts=tables.verdicts.assign(pool=0),
-        items=tables.items.assign(pool=0),
-        anchors=tables.anchors.assign(pool=0),
-        pools=[ALL],
-        counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Study:
-    """What the leaderboards of all judges have in common."""
-
-    tables: Tables
-    """Pools not merged."""
-    merged: Tables
-    x: np.ndarray
-    """[rows of items, D]"""
-    difference: Difference
-    scale: np.ndarray
-    """[D] by which differences are divided."""
-    position: Position
-    prior: Prior
-
-    def standardised(self) -> _Study:
-        """Differences divided by their root mean square over all verdicts, which does not depend on
-        which of two items is called the first."""
-        each = [
-            listed(self.merged, self.x, 0, judge, difference=self.difference).rows.difference
-            for judge in range(len(self.tables.judges))
-        ]
-        every = np.concatenate(each)
-        scale = np.sqrt((every**2).sum(0) / max(1, len(every)))
-        return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
-
-    def problem(self, judge: int, content: np.ndarray | None = None) -> _Problem:
-        merged = self.merged
-        if content is not None:
-            merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
-        listing = listed(merged, self.x, 0, judge, difference=self.difference)
-        free_kappa = kappa_free(merged, self.position)[judge]
-        return _Problem.of(listing, self.scale, bool(free_kappa), self.prior)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """One judge's verdicts, as the fits take them."""
-
-    rows: Rows
-    """Padded, so that judges with about as many verdicts share compiled programs."""
-    design: Design
-    """Models without a verdict masked."""
-    variant: Variant
-    prior: Prior
-    contents: np.ndarray
-    """[M], see `Listing`."""
-    source: np.ndarray
-    """[R]"""
-    n_verdicts: np.ndarray
-    """[M]"""
-
-    @classmethod
-    def of(cls, listing: Listing, scale: np.ndarray, free_kappa: bool, prior: Prior) -> _Problem:
-        n, m = len(listing.source), len(listing.contents)
-        rows = dataclasses.replace(listing.rows, difference=listing.rows.difference / scale)
-        first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
-        of_others = np.where(first == second, 0, shown)
-        n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
-        step = 2 ** max(0, n.bit_length() - 3)
-        fill = max(step, -(-n // step) * step) - n
-        padded = jax.tree.map(lambda v: jnp.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)), rows)
-        source = np.pad(listing.source, (0, fill))
-        design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
-        variant = Variant(jnp.ones(design.n_covariates, bool), jnp.asarray(free_kappa))
-        return cls(padded, design, variant, prior, listing.contents, source, n_verdicts)
-
-    @property
-    def naive(self) -> Variant:
-        return model.variant("naive", self.design)
-
-    def fit(self, variant: Variant) -> Fit:
-        return _fit(self.rows, self.design, self.prior, variant)
-
-    def spread(self, fit: Fit, variant: Variant, **how: int) -> Spread:
-        arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
-        return spread(*arguments, **how)
-
-    @property
-    def n_clusters(self) -> int:
-        return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
-
-
-_fit = jax.jit(fit_map)
-
-
 def _board(
-    study: _Study,
+    study: Study,
     judge: int,
     covariates: Sequence[str],
     units: Sequence[str],
@@ -322,24 +222,25 @@ def _board(
 ) -> Leaderboard:
     problem, tables = study.problem(judge), study.tables
     m, known = len(problem.contents), problem.n_verdicts > 0
-    naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
-    status = Status(max(int(naive.status), int(aware.status)))
-    status = status if known.any() else Status.NO_VERDICTS
+    beta = np.full(m + len(covariates) + 1, np.nan)
+    beta_naive, evidence = beta, np.full(len(covariates), np.nan)
+    status = Status.NO_VERDICTS
+    if known.any():
+        naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
+        status = Status(max(int(naive.status), int(aware.status)))
     if status == Status.CONVERGED:
+        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
         around = problem.spread(aware, problem.variant, bootstrap=bootstrap, seed=seed)
         around_naive = problem.spread(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        evidence = np.array([problem.profile_range(aware, d) for d in range(len(covariates))])
     else:
         around = around_naive = Spread.undefined(m, len(covariates), status.name.lower())
-        known = np.zeros(m, bool)
-    theta, theta_naive = (
-        np.where(known, np.asarray(fit.parameters.theta), np.nan) for fit in (aware, naive)
-    )
+    theta, theta_naive = (np.where(known, b[:m], np.nan) for b in (beta, beta_naive))
     compared = around.comparable.any(1)
 
     def coefficient(p: int, name: str, unit: str, evidence: float) -> Coefficient:
-        estimate = float(aware.parameters.flat()[p]) if known.any() else np.nan
-        ends = float(around.low[p]), float(around.high[p])
-        return Coefficient(name, unit, estimate, *ends, evidence, str(around.status[p]))
+        numbers = (float(v[p]) for v in (beta, around.low, around.high))
+        return Coefficient(name, unit, *numbers, evidence, str(around.status[p]))
 
     order = np.argsort(-theta, kind="stable")
     names = np.asarray(tables.contents, object)[problem.contents]
@@ -362,7 +263,7 @@ def _board(
         n_verdicts=problem.n_verdicts[order].astype(int),
         status_of=around.status[:m][order],
         c=tuple(
-            coefficient(m + d, name, unit, _profile_range(problem, aware, d, known.any()))
+            coefficient(m + d, name, unit, float(evidence[d]))
             for d, (name, unit) in enumerate(zip(covariates, units, strict=True))
         ),
         kappa=coefficient(-1, "kappa", "logits", np.nan) if problem.variant.kappa else None,
@@ -370,7 +271,7 @@ def _board(
         runaway=tuple(names[around.runaway]),
         pull=around.pull[order],
         anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
-        versions=_versions(study, judge) if known.any() else None,
+        versions=_versions(study, judge) if status == Status.CONVERGED else None,
     )
 
 
@@ -380,17 +281,7 @@ def _ranks(theta: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
 
-def _profile_range(problem: _Problem, fit: Fit, covariate: int, fitted: bool) -> float:
-    if not fitted:
-        return np.nan
-    grid = identifiability.grid_around(fit.parameters.c[covariate])
-    found = identifiability.profile(
-        problem.rows, problem.design, grid, covariate=covariate, variant=problem.variant
-    )
-    return float(found.range())
-
-
-def _versions(study: _Study, judge: int) -> VersionCheck | None:
+def _versions(study: Study, judge: int) -> VersionCheck | None:
     """Fits in which the versions of a model are models of their own."""
     found = assumption.find_versions(study.tables, judge, study.x)
     if found is None:

@@ -9,9 +9,20 @@
 family of sources says how to recognise it and what one of its records says.
 """
 
-from jbt.own.formats.collection import Collection, collect
-from jbt.own.formats.generic import Columns
-from jbt.own.formats.records import Format, Order
+from jbt.own.formats.collection import collect
+from jbt.own.formats.generic import GenericColumns
+from jbt.own.formats.imported import TABLES, Imported, ToldOrder, check_folder
+from jbt.own.formats.records import Format
 from jbt.own.formats.registry import Name, known
 
-__all__ = ["Collection", "Columns", "Format", "Name", "Order", "collect", "known"]
+__all__ = [
+    "TABLES",
+    "Format",
+    "GenericColumns",
+    "Imported",
+    "Name",
+    "ToldOrder",
+    "check_folder",
+    "collect",
+    "known",
+]

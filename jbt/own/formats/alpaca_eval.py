@@ -38,7 +38,7 @@ def digest(*parts: Any) -> str:
     if not all(isinstance(part, str) for part in parts):
         raise Refused(f"{', '.join(map(brief, parts))}, allowed: texts")
     whole = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(whole).hexdigest()[:12]
+    return f"q{hashlib.sha256(whole).hexdigest()[:12]}"
 
 
 def _p_first(preference: Any) -> float | None:

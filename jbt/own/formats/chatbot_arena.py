@@ -60,9 +60,9 @@ def _judge(judge: Any) -> str | None:
 
 
 def _winner(row: Row) -> float | None:
-    if "winner" in row.values:
-        return as_code(row.need("winner", "winner"), WINNERS, "winner")
-    return one_hot(row, ONE_HOT)
+    if ONE_HOT.keys() <= row.values.keys():
+        return one_hot(row, ONE_HOT)
+    return as_code(row.need("winner", "winner"), WINNERS, "winner")
 
 
 def one_hot(row: Row, columns: Mapping[str, float]) -> float:

@@ -6,9 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jbt.own.formats import sources
-from jbt.own.formats.generic import Columns
+from jbt.own.formats.generic import USUAL, GenericColumns
 from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
-from jbt.own.formats.records import Anchor, Answer, Format, Record, Refused, Row, Used, Verdict, brief
+from jbt.own.formats.records import (
+    Anchor,
+    Answer,
+    Format,
+    Record,
+    Refused,
+    Row,
+    Used,
+    Verdict,
+    brief,
+)
 from jbt.own.formats.registry import Name, known, recognise
 from jbt.own.reading import Problems, TableError
 
@@ -19,7 +29,7 @@ def collect(
     format: Name = "auto",
     order: ToldOrder = None,
     judges: Sequence[str] = (),
-    columns: Columns = Columns(),
+    columns: GenericColumns = USUAL,
     strong_weight: int = 1,
 ) -> Imported:
     """Read files of one format.
@@ -53,7 +63,11 @@ def collect(
 
 
 def _check(
-    paths: Sequence[Path], format: Name, judges: Sequence[str], columns: Columns, strong_weight: int
+    paths: Sequence[Path],
+    format: Name,
+    judges: Sequence[str],
+    columns: GenericColumns,
+    strong_weight: int,
 ) -> None:
     if not paths:
         raise ValueError("no file to import")
@@ -127,7 +141,15 @@ class _Gathered:
                 for item in (v.first, v.second):
                     self._known(v.pool, item.name).learn(item)
                 self.verdicts.append(
-                    Told(v.pool, judge or v.judge, v.first.name, v.second.name, v.p_first, v.count, v.shown)
+                    Told(
+                        v.pool,
+                        judge or v.judge,
+                        v.first.name,
+                        v.second.name,
+                        v.p_first,
+                        v.count,
+                        v.shown,
+                    )
                 )
             elif isinstance(record, Answer):
                 self._known(record.pool, record.item.name).learn(record.item)

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jbt.own.formats import texts
-from jbt.own.formats.records import Format, Item, Record, Refused, Row, Verdict, as_code, brief, pair
+from jbt.own.formats.records import (
+    Format,
+    Item,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_code,
+    brief,
+    pair,
+)
 
 EQUAL = {"True": 0.5, "true": 0.5, "1": 0.5, "False": None, "false": None, "0": None}
 

@@ -12,7 +12,7 @@ from jbt.own.formats.chatbot_arena import one_hot
 from jbt.own.formats.records import Format, Item, Record, Refused, Row, Verdict, as_name, brief
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
-"""Columns of item names that are known without an option."""
+"""GenericColumns of item names that are known without an option."""
 
 WORDS: Mapping[str, float | None] = {
     **dict.fromkeys(("first", "model_a", "left", "1", "a"), 1.0),
@@ -28,8 +28,8 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Columns of the user's table; None: the usual name, if it is there."""
+class GenericColumns:
+    """GenericColumns of the user's table; None: the usual name, if it is there."""
 
     first: str | None = None
     second: str | None = None
@@ -38,13 +38,13 @@ class Columns:
     pool: str | None = None
     judge: str | None = None
     texts: tuple[str, str] | None = None
-    """Columns of the two answers' texts."""
+    """GenericColumns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
     """Covariates counted already: a name, and the columns of the first and second answer."""
 
     def given(self) -> bool:
         """Whether any is named."""
-        return self != Columns()
+        return self != USUAL
 
     def check(self) -> None:
         """Raise `ValueError` unless these can be columns of one table."""
@@ -59,10 +59,16 @@ class Columns:
             raise ValueError(f"column {twice[0]!r} is named for two things")
         measured = [name for name, _, _ in self.counts]
         if len(set(measured)) < len(measured) or {"pool", "item", "content"} & set(measured):
-            raise ValueError(f"--counts names {', '.join(measured)}: each must be a name of its own")
+            raise ValueError(
+                f"--counts names {', '.join(measured)}: each must be a name of its own"
+            )
 
 
-def generic(columns: Columns) -> Format:
+USUAL = GenericColumns()
+"""No option given."""
+
+
+def generic(columns: GenericColumns) -> Format:
     """The format of a user's table."""
     return Format(
         name="generic",
@@ -78,14 +84,16 @@ def _recognises(values: Mapping[str, Any]) -> bool:
     return named and bool({"winner", "p_first"} & values.keys())
 
 
-def _records(row: Row, columns: Columns) -> Iterator[Record]:
+def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
     first, second = _items(row, columns)
     if first.name == second.name:
         raise Refused(f"first and second are the same item, {brief(first.name)}")
     pool = row.name("pool", columns.pool or "pool") if _has(row, columns.pool, "pool") else None
     if pool is None:  # answers that come with the row belong to it
         pool = row.numbered() if columns.texts or columns.counts else ALL
-    judge = row.name("judge", columns.judge or "judge") if _has(row, columns.judge, "judge") else None
+    judge = (
+        row.name("judge", columns.judge or "judge") if _has(row, columns.judge, "judge") else None
+    )
     p_first = _p_first(row, columns, first.name, second.name)
     yield Verdict(pool, first, second, p_first, judge, shown=_shown(row), count=_count(row))
 
@@ -94,7 +102,7 @@ def _has(row: Row, named: str | None, usual: str) -> bool:
     return named is not None or usual in row.values
 
 
-def _items(row: Row, columns: Columns) -> tuple[Item, Item]:
+def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     names = _names(row, columns)
     said: list[str | None] = [None, None]
     if columns.texts is not None:
@@ -105,13 +113,11 @@ def _items(row: Row, columns: Columns) -> tuple[Item, Item]:
     for name, *sides in columns.counts:
         for side, column in enumerate(sides):
             measures[side][name] = texts.as_count(row.need(name, column), column)
-    first, second = (
-        Item(names[side], text=said[side], measures=measures[side]) for side in (0, 1)
-    )
+    first, second = (Item(names[side], text=said[side], measures=measures[side]) for side in (0, 1))
     return first, second
 
 
-def _names(row: Row, columns: Columns) -> tuple[str, str]:
+def _names(row: Row, columns: GenericColumns) -> tuple[str, str]:
     """Names of the two items; of the columns of their texts where nothing else names them."""
     if columns.first is not None and columns.second is not None:
         pair = columns.first, columns.second
@@ -125,7 +131,7 @@ def _names(row: Row, columns: Columns) -> tuple[str, str]:
     raise Refused(f"no items here, name their columns (--first --second); columns are {there}")
 
 
-def _p_first(row: Row, columns: Columns, first: str, second: str) -> float | None:
+def _p_first(row: Row, columns: GenericColumns, first: str, second: str) -> float | None:
     if len(columns.winner) > 1:
         shares = dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False))
         return one_hot(row, shares)
@@ -135,7 +141,7 @@ def _p_first(row: Row, columns: Columns, first: str, second: str) -> float | Non
     return winner(row.need("winner", column), first, second, _words(columns), column)
 
 
-def _words(columns: Columns) -> Mapping[str, float | None]:
+def _words(columns: GenericColumns) -> Mapping[str, float | None]:
     """Also the names of the two columns."""
     own = {columns.first: 1.0, columns.second: 0.0}
     if columns.first is None and columns.texts is not None:

@@ -17,6 +17,9 @@ TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
 
 OUTCOMES = {1.0: "first", 0.0: "second", 0.5: "tie", None: "error"}
 
+MANY = 20
+"""Judges, from which on they are likely to be people who voted."""
+
 ToldOrder = Literal["shown", "unknown"] | None
 
 
@@ -83,10 +86,8 @@ class Imported:
     """Answers left out, as no verdict is about them."""
 
     @cached_property
-    def sign(self) -> str | None:
-        """Why two columns alone cannot be taken to be in the order shown."""
-        if self.format.order != "columns":
-            return None
+    def pattern(self) -> str | None:
+        """What is striking in the two columns, and a sign that they are not in the order shown."""
         for side in ("first", "second"):
             names = {getattr(v, side) for v in self.verdicts}
             if len(names) == 1:
@@ -100,7 +101,8 @@ class Imported:
         """Whether the first is known to have been shown first."""
         if self.told_order is not None:
             return self.told_order
-        return "shown" if verdict.shown and self.sign is None else "unknown"
+        doubtful = self.format.order == "columns" and self.pattern is not None
+        return "shown" if verdict.shown and not doubtful else "unknown"
 
     @cached_property
     def judges(self) -> list[str]:
@@ -141,6 +143,19 @@ class Imported:
             "anchors": len(self.anchors),
         }
 
+    def notes(self) -> list[str]:
+        """What one should look at, in sentences."""
+        said = []
+        if len(self.judges) > MANY:
+            said.append(
+                f"{len(self.judges)} judges; if they are one crowd, --judge NAME makes them one"
+            )
+        if self.told_order == "shown" and self.format.order != "recorded" and self.pattern:
+            said.append(f"order is shown, as you say, though {self.pattern}")
+        if self.n_unjudged:
+            said.append(f"{self.n_unjudged} answers that no verdict is about are left out")
+        return said
+
     def not_known(self) -> list[str]:
         """What the source does not say, in sentences."""
         said, counts = [], self.counts
@@ -159,8 +174,8 @@ class Imported:
     def _why(self) -> str:
         if self.told_order is not None:
             return "as you say"
-        if self.sign is not None:
-            return f"{self.sign}, a sign that this is not the order shown (--order shown if it is)"
+        if self.format.order == "columns":
+            return f"{self.pattern}, a sign that it is not the one shown (--order shown if it is)"
         if self.format.name == "generic":
             return "nothing says that the columns are in the order shown (--order shown if so)"
         return f"{self.format.title} do not record it"

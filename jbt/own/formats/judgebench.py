@@ -43,7 +43,9 @@ def records(row: Row) -> Iterator[Record]:
     if len(judgments) not in (1, 2):
         raise Refused(f"{len(judgments)} judgments, allowed: 1 or 2")
     judge = _judge(row)
-    for number, (judgment, first, second) in enumerate(zip(judgments, (a, b), (b, a), strict=False)):
+    for number, (judgment, first, second) in enumerate(
+        zip(judgments, (a, b), (b, a), strict=False)
+    ):
         decision = None if judgment is None else judgment.get("decision")
         key = f"judgments[{number}].decision"
         p_first = None if decision is None else as_code(decision, DECISIONS, key)

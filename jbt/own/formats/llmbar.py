@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jbt.own.formats.alpaca_eval import digest
-from jbt.own.formats.records import Anchor, Format, Item, Record, Refused, Row, Verdict, as_code, brief
+from jbt.own.formats.records import (
+    Anchor,
+    Format,
+    Item,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_code,
+    brief,
+)
 
 OUTPUTS = ("output_1", "output_2")
 
@@ -34,7 +44,9 @@ def records(row: Row) -> Iterator[Record]:
         raise Refused(f"results is {brief(rounds)}, allowed: a list that begins with an object")
     games = {swap: rounds[0][swap] for swap in SWAPS if swap in rounds[0]}
     if not games:
-        raise Refused(f"keys of results[0] are {brief(list(rounds[0]))}, allowed: {', '.join(SWAPS)}")
+        raise Refused(
+            f"keys of results[0] are {brief(list(rounds[0]))}, allowed: {', '.join(SWAPS)}"
+        )
     for swap, game in games.items():
         key = f"results[0].{swap}.winner"
         if not isinstance(game, Mapping) or "winner" not in game:

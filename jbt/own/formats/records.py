@@ -1,4 +1,4 @@
-"""What each source is read into, whatever its own form: verdicts, lengths of answers, gold labels."""
+"""What each source is read into: verdicts, answers that come apart from them, gold labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Item:
     """Who wrote it, where the source says so."""
     text: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
-    """Lengths that the source has counted itself; what is counted in `text` comes before them."""
+    """What the source has counted itself, beside what is counted in `text`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Verdict:
     first: Item
     second: Item
     p_first: float | None
-    """Share that the first won: 1, 0, 0.5 for a tie, between where it is graded; None: failed."""
+    """Share that the first won: 0.5 for a tie, any share where it is graded; None: failed."""
     judge: str | None
     shown: bool
     """Whether the judge is known to have seen `first` before `second`."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from jbt.own.formats import alpaca_eval, chatbot_arena, comparia, judgebench, llmbar, mt_bench, prd
 from jbt.own.formats.arena_hard import arena_hard
-from jbt.own.formats.generic import Columns, generic
+from jbt.own.formats.generic import USUAL, GenericColumns, generic
 from jbt.own.formats.records import Format, Refused
 
 Name = Literal[
@@ -25,7 +25,7 @@ Name = Literal[
 ]
 
 
-def known(columns: Columns = Columns(), strong_weight: int = 1) -> dict[str, Format]:
+def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
     """Every format by its name, `generic` last.
 
     Args:

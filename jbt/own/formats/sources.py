@@ -19,6 +19,7 @@ Found = tuple[int, Mapping[str, Any]]
 
 SEPARATORS = ",\t;"
 
+
 class Damaged(ValueError):
     """A file that cannot be read to its end: the reason, and the line, where there is one."""
 

@@ -8,7 +8,17 @@ import re
 
 import pandas as pd
 import pytest
-from foreign_files import ARENA_100K, ARENA_HARD, GENERIC, LLMBAR, MT_BENCH, SAMPLES, save, talk
+from foreign_files import (
+    ARENA_100K,
+    ARENA_HARD,
+    BATTLES,
+    GENERIC,
+    LLMBAR,
+    MT_BENCH,
+    SAMPLES,
+    save,
+    talk,
+)
 
 from jbt import own
 from jbt.own import formats
@@ -140,7 +150,7 @@ def test_values_of_any_kind_are_refused_or_read(name, tmp_path):
 
 def refused(format, path, values):
     try:
-        for record in format.records(Row(path, 0, 1, values)):
+        for record in format.records(Row(path, path.stem, 0, 1, values)):
             names = [getattr(record, f, None) for f in ("pool", "judge", "better", "worse")]
             items = [getattr(record, f).name for f in ("first", "second") if hasattr(record, f)]
             assert all(name is None or name.encode().strip() for name in names + items)
@@ -260,8 +270,18 @@ def test_files_that_contradict_each_other(tmp_path):
     path = save(tmp_path, "arena.json", arena)
     with pytest.raises(own.TableError, match="item 'm' again in one pool, with another text"):
         formats.collect([path])
-    with pytest.raises(own.TableError, match="this is chatbot_arena, but llmbar came before it"):
+    with pytest.raises(own.TableError, match=r"is chatbot_arena, but llmbar came before it$"):
         formats.collect([one, path])
+
+
+def test_records_without_a_name_keep_apart_in_files_of_one_name(tmp_path):
+    again = tmp_path / "again"
+    again.mkdir()
+    places = [(tmp_path, "battles.1.json"), (tmp_path, "battles.2.json"), (again, "battles.1.json")]
+    paths = [save(folder, name, BATTLES.records) for folder, name in places]
+    pools = list(formats.collect(paths).items)
+    assert pools[::3] == ["battles.1/000000", "battles.2/000000", "battles.1 (2)/000000"]
+    assert len(pools) == 9
 
 
 def test_many_judges_may_be_one_crowd(tmp_path):

@@ -6,7 +6,17 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jbt.own.formats.records import Format, Item, Record, Refused, Row, Verdict, brief, pair
+from jbt.own.formats.records import (
+    Format,
+    Item,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_number,
+    brief,
+    pair,
+)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -46,10 +56,7 @@ def _p_first(preference: Any) -> float | None:
     null is a failure."""
     if preference is None:
         return None
-    try:
-        number = float("nan") if isinstance(preference, bool) else float(preference)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
+    number = as_number(preference)
     if number == 0:
         return 0.5
     if 1 <= number <= 2:

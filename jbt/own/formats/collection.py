@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
@@ -12,14 +14,13 @@ from jbt.own.formats.records import (
     Anchor,
     Answer,
     Format,
-    Record,
     Refused,
     Row,
     Used,
     Verdict,
     brief,
 )
-from jbt.own.formats.registry import Name, known, recognise
+from jbt.own.formats.registry import Name, Unrecognised, known, recognise
 from jbt.own.reading import Problems, TableError
 
 
@@ -94,21 +95,23 @@ class _Gathered:
         self.anchors: dict[tuple[str, frozenset[str]], str] = {}
         self.used = Used()
         self.keys: dict[str, None] = {}
+        self.sources: dict[str, int] = {}
         self.n_records = 0
         self.recognising = self.format is None
 
     def read(self, path: Path, judge: str | None, problems: Problems) -> None:
         """Read a file; what is wrong with it is added to `problems`."""
+        source = self._name(path)
         number = -1
         try:
             for number, (line, values) in enumerate(sources.read(path)):
-                row = Row(path, number, line, values, self.used)
                 try:
-                    format = self._format(row)
-                    self._add(format.records(row), judge)
+                    if number == 0:
+                        self._recognise(values)
+                    self._add(Row(path, source, number, line, values, self.used), judge)
                 except Refused as refused:
                     problems.add(path, str(refused), line)
-                    if self.format is None:
+                    if isinstance(refused, Unrecognised):
                         return
         except sources.Damaged as damaged:
             problems.add(path, str(damaged), damaged.line)
@@ -116,26 +119,30 @@ class _Gathered:
         if number < 0:
             problems.add(path, "no records")
 
-    def _format(self, row: Row) -> Format:
-        """The format of a file's first record, which is that of the files before."""
-        if row.number == 0:
-            self.keys |= dict.fromkeys(row.values)
-            if self.recognising:
-                found = recognise(row.values, self.formats)
-                if self.format not in (None, found):
-                    raise Refused(f"this is {found.name}, but {self.format.name} came before it")
-                self.format = found
-        assert self.format is not None
-        return self.format
+    def _name(self, path: Path) -> str:
+        """A name for the file that no other has."""
+        stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
+        self.sources[stem] = self.sources.get(stem, 0) + 1
+        return stem if self.sources[stem] == 1 else f"{stem} ({self.sources[stem]})"
 
-    def _add(self, records: Iterable[Record], judge: str | None) -> None:
+    def _recognise(self, values: Mapping[str, Any]) -> None:
+        """Take the format of a file's first record; it must be that of the files before."""
+        self.keys |= dict.fromkeys(values)
+        if self.recognising:
+            found = recognise(values, self.formats)
+            if self.format not in (None, found):
+                raise Unrecognised(f"this is {found.name}, but {self.format.name} came before it")
+            self.format = found
+
+    def _add(self, row: Row, judge: str | None) -> None:
         """Add what one record of the source says, under another judge's name, if one is given.
 
         Raises:
-          Refused: it contradicts what is there.
+          Refused: it is outside the format, or contradicts what is there.
         """
+        assert self.format is not None
         self.n_records += 1
-        for record in records:
+        for record in self.format.records(row):
             if isinstance(record, Verdict):
                 v = record
                 for item in (v.first, v.second):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jbt.own.formats import texts
 from jbt.own.formats.chatbot_arena import one_hot
-from jbt.own.formats.records import Format, Item, Record, Refused, Row, Verdict, as_name, brief
+from jbt.own.formats.records import (
+    Format,
+    Item,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_name,
+    as_number,
+    brief,
+)
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
 """GenericColumns of item names that are known without an option."""
@@ -72,7 +81,7 @@ def generic(columns: GenericColumns) -> Format:
     """The format of a user's table."""
     return Format(
         name="generic",
-        title="a table of your own",
+        title="Table of your own",
         recognises=_recognises,
         records=lambda row: _records(row, columns),
         order="unknown",
@@ -88,18 +97,19 @@ def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
     first, second = _items(row, columns)
     if first.name == second.name:
         raise Refused(f"first and second are the same item, {brief(first.name)}")
-    pool = row.name("pool", columns.pool or "pool") if _has(row, columns.pool, "pool") else None
+    pool = _name(row, "pool", columns.pool)
     if pool is None:  # answers that come with the row belong to it
         pool = row.numbered() if columns.texts or columns.counts else ALL
-    judge = (
-        row.name("judge", columns.judge or "judge") if _has(row, columns.judge, "judge") else None
-    )
+    judge = _name(row, "judge", columns.judge)
     p_first = _p_first(row, columns, first.name, second.name)
     yield Verdict(pool, first, second, p_first, judge, shown=_shown(row), count=_count(row))
 
 
-def _has(row: Row, named: str | None, usual: str) -> bool:
-    return named is not None or usual in row.values
+def _name(row: Row, role: str, column: str | None) -> str | None:
+    """A name, from the column asked for or else the usual one, if it is there."""
+    if column is None and role not in row.values:
+        return None
+    return row.name(role, column or role)
 
 
 def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
@@ -177,10 +187,7 @@ def winner(
 def _share(value: Any) -> float | None:
     if value is None:
         return None
-    try:
-        share = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        share = math.nan
+    share = as_number(value)
     if not 0 <= share <= 1:
         raise Refused(f"p_first is {brief(value)}, allowed: 0 to 1, empty")
     return share

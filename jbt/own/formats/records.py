@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ Record = Verdict | Answer | Anchor
 
 @dataclass
 class Used:
-    """Which keys of a source became what, so that the mapping shown to the user is what was read."""
+    """Share the first won: 1, 0, 0.5 for a tie, any where it is graded; None: a failed judgment."""
 
     mapping: dict[str, dict[str, None]] = field(default_factory=dict)
     """For each thing written (pool, judge, …) what it came from."""
@@ -75,6 +76,8 @@ class Row:
     is noted in `used`."""
 
     file: Path
+    source: str
+    """Name of the file among those that are read."""
     number: int
     """Of the record in its file, from 0."""
     line: int
@@ -140,7 +143,7 @@ class Row:
 
     def numbered(self) -> str:
         """A name for a pool that has none in its source: the file's and the record's number."""
-        return f"{self.file.name.split('.')[0]}/{self.number:06d}"
+        return f"{self.source}/{self.number:06d}"
 
 
 Order = Literal["recorded", "columns", "unknown"]
@@ -186,6 +189,14 @@ def as_name(value: object, key: str) -> str:
 def is_text(value: str) -> bool:
     """Whether a table can hold it: no NUL, no half of a surrogate pair."""
     return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def as_number(value: object) -> float:
+    """A number, also of text that is one; NaN for anything else."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def as_code(value: object, codes: Mapping[str, float | None], key: str) -> float | None:

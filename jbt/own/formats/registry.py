@@ -25,6 +25,10 @@ Name = Literal[
 ]
 
 
+class Unrecognised(Refused):
+    """A file of no format, or of another than those before it."""
+
+
 def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
     """Every format by its name, `generic` last.
 
@@ -51,16 +55,16 @@ def recognise(values: Mapping[str, Any], formats: Mapping[str, Format]) -> Forma
     """The format of a file whose first record has these values; `generic` only if no other is.
 
     Raises:
-      Refused: no format is recognised, or several are.
+      Unrecognised: no format is recognised, or several are.
     """
     found = [f for f in formats.values() if f.recognises(values)]
     found = [f for f in found if f.name != "generic"] or found
     if len(found) == 1:
         return found[0]
     if found:
-        raise Refused(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
+        raise Unrecognised(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
     keys = ", ".join(map(repr, list(values)[:12]))
-    raise Refused(
+    raise Unrecognised(
         f"none of the formats known has the keys {keys}; for a table of your own name its columns "
         "(--first --second --winner)"
     )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jbt.own.formats.records import Refused, brief
+from jbt.own.formats.records import Refused, as_number, brief
 
 MARKERS = {
     "lists": re.compile(r"^[ \t]*[-*+][ \t]", re.MULTILINE),
@@ -107,10 +107,7 @@ def as_count(value: Any, key: str) -> float:
     Raises:
       Refused: something else.
     """
-    try:
-        number = float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = as_number(value)
     if not 0 <= number < math.inf:
         raise Refused(f"{key} is {brief(value)}, allowed: numbers from 0")
     return number

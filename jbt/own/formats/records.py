@@ -63,7 +63,7 @@ Record = Verdict | Answer | Anchor
 
 @dataclass
 class Used:
-    """Share the first won: 1, 0, 0.5 for a tie, any where it is graded; None: a failed judgment."""
+    """Which keys of a source became what, so that the mapping that is shown is what was read."""
 
     mapping: dict[str, dict[str, None]] = field(default_factory=dict)
     """For each thing written (pool, judge, …) what it came from."""

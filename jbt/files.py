@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,33 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
+    """Write files that belong together: each is whole on the disk before the first of them is
+    there.
+
+    Args:
+      writes: for each file what writes it, given another name.
+
+    Raises:
+      ValueError: one cannot be written; then none is.
+    """
+    temporary = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in writes}
+    path = Path()
+    try:
+        for path, write in writes.items():
+            discard_torn(path)
+            write(temporary[path])
+            with temporary[path].open("rb+") as f:
+                os.fsync(f.fileno())
+        for path, torn in temporary.items():
+            os.replace(torn, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        for torn in temporary.values():
+            torn.unlink(missing_ok=True)
 
 
 def discard_torn(path: Path) -> None:

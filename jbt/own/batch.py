@@ -15,7 +15,8 @@ import pandas as pd
 from jbt import runtime
 from jbt.identifiability import silent_parts
 from jbt.own import tables as own_tables
-from jbt.own.tables import Columns, Tables, Ties, Transform
+from jbt.own.tables import Tables, Ties, Transform
+from jbt.own.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Variant
 
 Position = Literal["yes", "no", "auto"]
@@ -98,7 +99,7 @@ def load(
     items: Path | str | None = None,
     covariates: Sequence[str] = (),
     *,
-    columns: Columns = Columns(),
+    columns: Columns = USUAL,
     transform: Transform = "none",
     standardise: bool = True,
     judge: str | None = None,

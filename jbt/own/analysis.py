@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, files, metrics, model, runtime
+from jbt import files, metrics, model, runtime
 from jbt.fit import fit_map
 from jbt.own.batch import Batch, Group, PoolTable
 from jbt.types import Comparisons, Design, Fit, Prior, Status, Variant
@@ -125,8 +126,9 @@ def _both(
     ) -> tuple[
         Fit, Fit, Float[Array, " N"], Float[Array, " N"], Float[Array, " N"], Bool[Array, ""]
     ]:
-        naive = estimators.naive(comparisons, design, prior)
-        aware = fit_map(comparisons, design, prior, variant)
+        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
         phi = model.apparent_quality(aware.parameters, design)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())

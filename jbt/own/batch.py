@@ -197,12 +197,13 @@ def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
 
 def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
     """Pools to be padded to one shape: those more than half as large as the largest that is left,
-    and smaller ones too while padding these costs less than compiling for another shape."""
+    and all smaller ones too once padding these costs less than compiling for another shape."""
     order = np.argsort(-sizes, kind="stable")
     while len(order):
         largest = int(sizes[order[0]])
-        padding = np.cumsum(np.where(sizes[order] > largest / 2, 0, largest**3))
-        n = int(np.searchsorted(padding, COMPILING, side="right"))
+        n = int((sizes[order] > largest / 2).sum())
+        if (len(order) - n) * largest**3 < COMPILING:
+            n = len(order)
         yield np.sort(order[:n])
         order = order[n:]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.own.reading import Problems, Sheet, TableError, Text, read_sheet
-from jbt.own.verdicts import ALL, Columns, Verdicts
+from jbt.own.verdicts import ALL, Columns, VerdictTable
 
 LARGEST = 1e100
 """Largest covariate or quality: beyond it sums of squares overflow."""
@@ -33,7 +33,7 @@ class Items:
     """Quality and each covariate asked for, [rows]."""
 
     @classmethod
-    def of(cls, told: Verdicts, content: str | None) -> Items:
+    def of(cls, told: VerdictTable, content: str | None) -> Items:
         """Every item that was shown, of verdicts that come without an items table."""
         if content not in (None, "content", "item"):
             raise TableError(f"the column {content!r} of contents needs an items table (--items)")
@@ -97,7 +97,7 @@ class Items:
 
 def read_items(
     path: Path,
-    told: Verdicts,
+    told: VerdictTable,
     columns: Columns,
     covariates: Sequence[str],
     content: str | None,
@@ -144,7 +144,7 @@ def _numbers(sheet: Sheet, name: str, needed: bool, problems: Problems) -> np.nd
 
 
 def read_anchors(
-    path: Path, told: Verdicts, columns: Columns, known: Items, problems: Problems
+    path: Path, told: VerdictTable, columns: Columns, known: Items, problems: Problems
 ) -> pd.DataFrame:
     """The anchors, as `Tables` has them; what is wrong with them goes to `problems`."""
     sides = ("better", "worse")
@@ -170,7 +170,7 @@ def read_anchors(
 
 def read_with_pools(
     path: Path,
-    told: Verdicts,
+    told: VerdictTable,
     columns: Columns,
     needed: Sequence[str],
     optional: Sequence[str],

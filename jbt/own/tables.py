@@ -23,7 +23,7 @@ import pandas as pd
 
 from jbt.own.items import Items, read_anchors, read_items
 from jbt.own.reading import Problems, TableError
-from jbt.own.verdicts import USUAL, Columns, Verdicts, read_verdicts
+from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 
 Ties = Literal["half", "drop"]
 
@@ -214,7 +214,7 @@ def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
     return totals
 
 
-def _summary(told: Verdicts, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
     kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
     never = int((rows["count"] == 0).sum())
     unknown = tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum()

@@ -47,7 +47,7 @@ USUAL = Columns()
 
 
 @dataclass(frozen=True, eq=False)
-class Verdicts:
+class VerdictTable:
     """The verdict table, row by row."""
 
     sheet: Sheet
@@ -65,7 +65,7 @@ class Verdicts:
     """[rows] whether the judge is known to have seen first before second."""
 
 
-def read_verdicts(path: Path, columns: Columns, problems: Problems) -> Verdicts:
+def read_verdicts(path: Path, columns: Columns, problems: Problems) -> VerdictTable:
     """The verdict table; what is wrong with it goes to `problems`."""
     renamed = columns.renamed()
     usual = [f for f in ("winner", "pool", "judge") if getattr(columns, f) == f]
@@ -80,7 +80,7 @@ def read_verdicts(path: Path, columns: Columns, problems: Problems) -> Verdicts:
         first.equals(second) & first.each(bool),
         lambda r: f"{columns.first} and {columns.second} are the same item, {first.at(r)!r}",
     )
-    return Verdicts(
+    return VerdictTable(
         sheet=sheet,
         pool=sheet[columns.pool] if columns.pool in sheet else Text.constant(ALL, len(sheet)),
         has_pools=columns.pool in sheet,

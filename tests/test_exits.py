@@ -67,9 +67,24 @@ def test_codes_of_commands_are_passed_on():
     assert end.value.code == 2
 
 
+@pytest.fixture
+def answer_to_sigint():
+    """Sets it for the length of a test. A shell's background jobs ignore it from the start."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda answer: signal.signal(signal.SIGINT, answer)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_ignored_ctrl_c_is_left_ignored(answer_to_sigint):
+    answer_to_sigint(signal.SIG_IGN)
+    assert exit_code(lambda: signal.raise_signal(signal.SIGINT)) == 0
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
 @pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
-def test_ctrl_c(name, tables, tmp_path, monkeypatch, capsys):
+def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     """SIGINT while a command works."""
+    answer_to_sigint(signal.default_int_handler)
 
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)

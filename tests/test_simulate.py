@@ -60,7 +60,7 @@ def test_batch_equals_loop(reference):
 
 
 MANY = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
-SEVERAL = np.arange(23)
+SEVERAL = np.arange(11)
 
 
 def theta(pool_ids, chunk, devices):

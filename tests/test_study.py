@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from small_sweep import group, sweep_of
 
 from jbt import memory, provenance, results, simulate, store, study
 from sweeps import crossing
@@ -29,6 +30,7 @@ def same_results(a: Path, b: Path) -> None:
     assert (a / "table.csv").read_bytes() == (b / "table.csv").read_bytes()
 
 
+@pytest.mark.heavy
 def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
     options = [
         "--n-items",
@@ -151,10 +153,11 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
     assert len(message.splitlines()) == 1
 
 
+@pytest.mark.heavy
 def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
-    group = crossing.groups(settings)[0]
+    mine = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
@@ -162,7 +165,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     store.claim(folder, configuration, code, overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
-    out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
+    out = simulate.simulate(mine.experiment, mine.conditions, ids, seed=3, devices=1)
     results.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
@@ -220,12 +223,13 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
 
 
 def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
+    small, options = sweep_of(group("x", [1.0])), ["--out", str(tmp_path)]
     monkeypatch.setattr(memory, "there_is", lambda device: 1)
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert study.main(small, options) == 2
     assert "of memory" in capsys.readouterr().err
-    assert (tmp_path / "crossing" / "config.json").exists()
+    assert (tmp_path / "axes" / "config.json").exists()
     monkeypatch.undo()
-    assert study.main(crossing.SWEEP, [*SMALL, "--bias", "1.1", "--out", str(tmp_path)]) == 0
+    assert study.main(small, [*options, "--seed", "1"]) == 0
 
 
 def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):

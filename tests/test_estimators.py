@@ -79,11 +79,11 @@ def test_what_cannot_be_measured_is_the_map_s(x64):
 def test_estimates_may_be_given_to_measured(x64):
     comparisons, design, prior = problem(2)
     estimates = each_estimate(comparisons, design)
-    changed = dataclasses.replace(estimates, c=estimates.c + 1)
+    changed = jax.vmap(lambda each: dataclasses.replace(each, c=each.c + 1))(estimates)
     found = measured(comparisons, design, prior, changed)
     np.testing.assert_array_equal(found.parameters.c, estimates.c + 1)
+    one = jax.tree.map(lambda leaf: leaf[:1], estimates)
     with pytest.raises(ValueError, match="one estimate for each of 2 covariates"):
-        one = jax.tree.map(lambda leaf: leaf[:1], estimates)
         estimators.measured(comparisons, design, prior, one)
     with pytest.raises(ValueError, match="needs float64, got float32"):
         estimators.measured(*problem(1, dtype="float32"))

@@ -31,7 +31,7 @@ def failing(error):
         (ValueError("k must be 1"), 2, "error: k must be 1"),
         (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
         (OSError("no NetCDF"), 2, "error: no NetCDF"),
-        (OSError(28, "No space left on device"), 2, "to standard output: No space left on device"),
+        (OSError(28, "No space left on device"), 2, "error: [Errno 28] No space left on device"),
         (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
         (
             jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),

@@ -123,7 +123,7 @@ def test_again_reprints_without_running(finished, capsys, monkeypatch):
     assert (finished / "crossing" / "results.nc").stat().st_mtime_ns == before
 
 
-def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
+def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
     monkeypatch.setattr(study, "Simulation", None)
     folder = finished / "crossing"
     table = (folder / "table.csv").read_bytes()
@@ -132,8 +132,21 @@ def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
     config = (folder / "config.json").read_bytes()
     (folder / "config.json").unlink()
     results = (folder / "results.nc").read_bytes()
-    # Settings are those of the results, whatever is asked for.
-    assert study.main(crossing.SWEEP, ["--out", str(finished), "--redraw", "--seed", "9"]) == 0
+    redraw = ["--out", str(finished), "--redraw"]
+    for options, found in (
+        (["--seed", "9"], "seed (3 there, 9 now)"),
+        (["--bias", "2"], "bias (1.0 there, 2.0 now)"),
+        (["--preset", "smoke"], "n_items (8 there, 30 now)"),
+    ):
+        assert study.main(crossing.SWEEP, [*redraw, *options]) == 2
+        message = capsys.readouterr().err
+        assert found in message
+        assert len(message.splitlines()) == 1
+    assert not (folder / "table.csv").exists()
+    # Settings are those of the results, whether they are given again or not.
+    assert study.main(crossing.SWEEP, [*redraw, *SMALL]) == 0
+    (folder / "table.csv").unlink()
+    assert study.main(crossing.SWEEP, redraw) == 0
     assert (folder / "results.nc").read_bytes() == results
     assert (folder / "table.csv").read_bytes() == table
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -82,7 +82,10 @@ def sha256(path: Path) -> str:
 def check_digest(path: Path, digest: Path) -> None:
     """Raise `ValueError` unless a file is as `write_whole` wrote it, byte by byte."""
     try:
-        if digest.read_bytes() != f"{sha256(path)}  {path.name}\n".encode():
+        said = digest.read_bytes()
+        if not re.fullmatch(rb"[0-9a-f]{64}  " + re.escape(path.name.encode()) + rb"\n", said):
+            raise ValueError(f"{digest} is damaged: it holds no digest of {path.name}")
+        if said != f"{sha256(path)}  {path.name}\n".encode():
             raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
     except FileNotFoundError as error:
         raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
@@ -128,7 +131,7 @@ def check_writable(path: Path | None) -> None:
     if path is None:
         return
     if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
+        raise ValueError(f"cannot write {path}: it is a folder, not the name of a file")
     there = path if path.exists() else path.absolute().parent
     if not there.exists():
         raise ValueError(f"cannot write {path}: no folder {there}")

@@ -72,6 +72,10 @@ def test_any_changed_byte_is_found(tmp_path, at):
     file.write_bytes(data[:at])
     with pytest.raises(ValueError, match=r"results.nc is damaged"):
         files.check_digest(file, digest)
+    for damaged in (b"", b"0" * 63 + b"  results.nc\n", digest.read_bytes()[:-1]):
+        digest.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"results.sha256 is damaged: it holds no digest of"):
+            files.check_digest(file, digest)
     digest.unlink()
     with pytest.raises(ValueError, match=r"results.nc cannot be trusted: there is no .*sha256"):
         files.check_digest(file, digest)

@@ -325,9 +325,8 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
         with runtime.precision("float64"):
             for i in range(len(free)):
                 whole = group.items, group.design, group.comparisons
-                yield _silent_in_rows(
-                    *jax.tree.map(lambda leaf, i=i: leaf[i], whole), bool(free[i])
-                )
+                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                yield _silent_in_rows(items, design, rows, bool(free[i]))
         return
     told = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
@@ -366,8 +365,9 @@ def _repeated(tables: Tables) -> np.ndarray:
     }
     count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
     count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    again = count["count"].to_numpy() > 1
     repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
-    repeated[count.loc[count["count"] > 1, "fit"]] = True
+    repeated[count["fit"].to_numpy()[again]] = True
     return repeated
 
 

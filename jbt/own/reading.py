@@ -63,9 +63,15 @@ class Problems:
           bad: [rows] where it is.
           what: it is, in words, given the row.
         """
+        self.add_lines(sheet.path, sheet.lines, bad, what)
+
+    def add_lines(
+        self, path: Path, lines: np.ndarray, bad: np.ndarray, what: Callable[[int], str]
+    ) -> None:
+        """`add_rows` of a table whose lines [rows] are known."""
         rows = np.flatnonzero(bad)
         for row in rows[:SHOWN]:
-            self.add(sheet.path, what(int(row)), int(sheet.lines[row]))
+            self.add(path, what(int(row)), int(lines[row]))
         self.count += max(len(rows) - SHOWN, 0)
 
     def add_empty(self, sheet: Sheet, columns: Sequence[str]) -> None:

@@ -268,9 +268,11 @@ def _group(
             return Group(
                 index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
             )
+        real = np.zeros((len(members), n_contents), bool)
+        real[where[0], layout.content[rows]] = True
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
-        )(jax.vmap(Design.content_mask)(items))
+        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
         return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
 
 

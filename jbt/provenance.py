@@ -46,13 +46,14 @@ REPORTS = tuple(
 
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
-    """What decides the numbers: every field, the seed, the dtype, the versions."""
+    """What decides the numbers: every field, the seed, the dtype, recorded data, the versions."""
     fields = {
         f.name: getattr(settings, f.name)
         for f in dataclasses.fields(settings)
         if f.name not in NOT_CONFIGURATION
     }
     fields |= {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    fields |= {f"{name} digest": digest for name, digest in settings.digests().items()}
     fields["results layout"] = LAYOUT
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 

@@ -148,8 +148,9 @@ def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
 
 
 def check_groups(groups: Sequence[Group]) -> None:
-    """Raise `ValueError` unless the groups have names of their own, as many labels as conditions,
-    and the same labels and coordinates of axes; before anything is simulated."""
+    """Raise `ValueError` unless the groups have names of their own, as many labels as conditions
+    and pools, and the same labels and coordinates of axes and pools; before anything is
+    simulated."""
     first = groups[0]
     names = [group.name for group in groups]
     if len(set(names)) < len(names):
@@ -164,6 +165,10 @@ def check_groups(groups: Sequence[Group]) -> None:
                     f"group {group.name}: {name} has {len(values)} values for "
                     f"{group.n_conditions} conditions"
                 )
+        if any(len(values) != group.pools for values in group.pool_labels.values()):
+            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
+        if group.pool_labels != first.pool_labels:
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():
                 if axes.setdefault(name, list(values)) != list(values):
@@ -275,6 +280,7 @@ def _coordinates(
     dataset = xr.Dataset(
         coords={name: ("condition", values) for name, values in labels.items()}
         | {"pool": np.arange(max(g.pools for g in groups))}
+        | {name: ("pool", list(values)) for name, values in groups[0].pool_labels.items()}
         | axes,
         attrs={
             "sweep": sweep.name,

@@ -221,6 +221,7 @@ def _simulate_missing(
                 group.experiment,
                 group.conditions,
                 ids,
+                data=group.data,
                 seed=settings.seed,
                 dtype=settings.dtype,
                 chunk=settings.chunk or _default_chunk(group),

@@ -145,6 +145,24 @@ def share_interval(
     return share, low, high
 
 
+def jackknife_interval(
+    without_one: np.ndarray, *, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis of an estimate that was made without each pool in turn, with the
+    jackknife's interval of it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+
+    Args:
+      without_one: [..., P] the estimate from all pools but one.
+    """
+    from scipy.stats import t
+
+    n = without_one.shape[-1]
+    mean = without_one.mean(-1)
+    error = np.sqrt((n - 1) * without_one.var(-1))
+    half = t.ppf((1 + level) / 2, n - 1) * error
+    return mean, mean - half, mean + half
+
+
 def paired_permutation(
     differences: np.ndarray, *, seed: int, resamples: int = PERMUTATIONS
 ) -> np.ndarray:

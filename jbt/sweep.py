@@ -95,7 +95,9 @@ class RecordedSettings(Settings):
         folder, below = self.data, os.environ.get("JBT_DATA")
         if folder is None:
             if not below:
-                raise ValueError(f"no data: give --data DIR, or set JBT_DATA to have DIR/{self.name}")
+                raise ValueError(
+                    f"no data: give --data DIR, or set JBT_DATA to have DIR/{self.name}"
+                )
             folder = Path(below) / self.name
         if not (folder / name).is_file():
             raise ValueError(f"no data: {folder / name} does not exist")

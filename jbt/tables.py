@@ -89,6 +89,7 @@ class Table:
         self.settings = settings
         self.seed: int = settings.seed
         self._paper = list(paper)
+        self._beside: list[PaperNumber] = []
         self._rows: list[dict[str, Any]] = []
 
     def add(
@@ -123,6 +124,7 @@ class Table:
         own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
         row = {**leading, "quantity": quantity, **own}
         numbers = self._numbers(quantity if beside is None else beside, leading)
+        self._beside += numbers
         for number in numbers:
             if studies is None:
                 raise ValueError(f"{quantity} has a number of the paper, but no replicates")
@@ -146,6 +148,14 @@ class Table:
     def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
         mine = [n for n in self._paper if n.quantity == quantity]
         return [n for n in mine if n.stands_beside(leading, self.settings)]
+
+    def paper_alone(self) -> None:
+        """A row without an estimate for each number of the paper that stands beside none so far:
+        those of a judge, say, whose verdicts are not at hand. Nothing is said of its agreement."""
+        for number in [n for n in self._paper if n not in self._beside]:
+            setting = {k: v for k, v in number.setting.items() if k in self.columns}
+            nothing = np.full(1, np.nan)
+            self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
     def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which

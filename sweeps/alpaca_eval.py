@@ -381,7 +381,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     ):
         rows = table[(table.quantity == "expected_win_rate") & (table.c_from == source)]
         at = published[rows.content].to_numpy()
-        plots.points(rates, rows, at, colour=colour, label=label, markersize=3, elinewidth=0.8)
+        plots.points(rates, rows, at, colour=colour, label=label, ms=3, elinewidth=0.8)
     rates.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
     rates.set_xscale("logit")
     rates.set_yscale("logit")

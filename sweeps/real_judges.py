@@ -11,13 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import estimators, identifiability, stats, study, sweep
+from jbt import estimators, identifiability, model, stats, study, sweep
+from jbt.fit import fit_map
 from jbt.simulate import Experiment
-from jbt.types import Comparisons, Design, Prior, Rows, Status, Verdicts, check_positive
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
 from sweeps import _recorded as recorded
 from sweeps._recorded import Recorded
 
@@ -97,10 +99,10 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
             wins=jnp.asarray(rows["wins"])[judge] * elsewhere,
         )
         models = Design.of_contents(len(found.contents), 1)
-        naive, aware, evidence = analysis(answers, design, prior)
-        naive_tied, aware_tied, evidence_tied = analysis(others, models, prior)
-        c = aware_tied.parameters.c
-        known = estimators.with_bias(answers, design, prior, c)
+        alone, evidence = analysis(answers, design, prior)
+        tied, evidence_tied = analysis(others, models, prior)
+        known = estimators.with_bias(answers, design, prior, tied.c[1])
+        theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
             return agreement_with(own["better"], quality[:, None] - quality)
@@ -109,14 +111,13 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
         words = own["covariates"][:, 0]
         longer = (1 + jnp.sign(words[:, None] - words)) / 2
         labelled = own["better"] | own["better"].T
-        tied = [f.parameters.theta for f in (naive_tied, aware_tied)]
         return {
             **evidence,
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
             "agreement_verdicts": agreement_with(own["better"], won - won.T),
-            "agreement": jnp.stack([agreement(f.parameters.theta) for f in (naive, aware, known)]),
-            "agreement_tied": jnp.stack([agreement(theta[own["content"]]) for theta in tied]),
-            "theta_tied": jnp.stack(tied),
+            "agreement": jax.vmap(agreement)(theta),
+            "agreement_tied": jax.vmap(agreement)(tied.theta[:, own["content"]]),
+            "theta_tied": tied.theta,
             "humans_prefer_longer": agreement_with(own["better"], words[:, None] - words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
@@ -127,26 +128,21 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
 
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
-) -> tuple[Any, Any, dict[str, Float[Array, ""]]]:
-    """Both fits, and what the verdicts say about c beside what the prior makes of it."""
-    naive = estimators.naive(verdicts, design, prior)
-    aware = estimators.bias_aware(verdicts, design, prior)
-    c = aware.parameters.c[0]
+) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
+    """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
+    about c."""
+    variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
+    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
+    c, kappa = fits.parameters.c[1, 0], fits.parameters.kappa[1]
     profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
-    estimate = identifiability.estimate_bias(verdicts, design)
-    return (
-        naive,
-        aware,
-        {
-            "c": c,
-            "kappa": aware.parameters.kappa,
-            "profile_range": profile.range(),
-            "c_mle": estimate.c,
-            "mle": estimate.status,
-            "status": jnp.maximum(naive.status, aware.status),
-            "status_profile": profile.status.max(),
-        },
-    )
+    return fits.parameters, {
+        "c": c,
+        "kappa": kappa,
+        "profile_range": profile.range(),
+        "status": fits.status.max(),
+        "status_profile": profile.status.max(),
+    }
 
 
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
@@ -177,28 +173,29 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         t.means(quantity, ds[quantity])
     for quantity in ("kappa", "c", "profile_range"):
         t.means(quantity, ds[quantity], model="bias_aware", **item)
-    t.shares("c_exists", ds["mle"] == Status.CONVERGED, **item)
     for judge in ds["judge"].values:
         own = ds.sel(judge=judge)
         t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, **item)
-        for quantity in ("kappa", "c", "c_mle", "profile_range"):
+        where = {"judge": judge, "model": "bias_aware", **tied}
+        for quantity in ("kappa", "c"):
             without_one = own[f"{quantity}_tied"].values
             estimate, *interval = stats.jackknife_interval(without_one)
-            where = {"judge": judge, "model": "bias_aware", **tied}
             t.add(quantity, estimate, interval, len(without_one), **where)
-        for model in TIED_MODELS:
+        nats = float(own["profile_range_tied"].mean())
+        t.add("profile_range", nats, n_pools=own.sizes["pool"] - 1, **where)
+        for variant in TIED_MODELS:
             for content in ds["content"].values:
-                without_one = own["theta_tied"].sel(model_tied=model, content=content).values
+                without_one = own["theta_tied"].sel(model_tied=variant, content=content).values
                 estimate, *interval = stats.jackknife_interval(without_one)
-                where = {"judge": judge, "model": model, "content": content, **tied}
+                where = {"judge": judge, "model": variant, "content": content, **tied}
                 t.add("theta", estimate, interval, len(without_one), **where)
     t.means("agreement", ds["agreement_verdicts"], model="verdicts")
     t.means("agreement", ds["agreement"], **item)
     of_models = ds["agreement_tied"].rename(model_tied="model")
     t.means("agreement", of_models, **tied)
     before = ds["agreement"].sel(model="naive", drop=True)
-    for model in ITEM_MODELS[1:]:
-        gain = ds["agreement"].sel(model=model) - before
+    for variant in ITEM_MODELS[1:]:
+        gain = ds["agreement"].sel(model=variant) - before
         t.means("gain", gain, **item)
     gain = of_models.sel(model="bias_aware") - of_models.sel(model="naive", drop=True)
     t.means("gain", gain, **tied)
@@ -236,8 +233,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     coefficients.set_ylabel("logits (95 %)")
     coefficients.set_title("What the verdicts (tied) and the prior (item by item) say")
     rows = table[table.quantity == "agreement"]
-    for i, (design, model, _) in enumerate(AGREEMENTS):
-        own = rows[(rows.design.fillna("") == design) & (rows.model == model)]
+    for i, (design, variant, _) in enumerate(AGREEMENTS):
+        own = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
         draw_judges(agreement, own, i, judges)
     agreement.set_xticks(range(len(AGREEMENTS)), [label for *_, label in AGREEMENTS])
     agreement.set_ylabel("agreement with the human majority (95 %)")
@@ -280,8 +277,6 @@ SWEEP = sweep.Sweep(
         "agreement_verdicts": "1 (share of labelled pairs; ties are halves)",
         "agreement": "1 (share of labelled pairs; ties are halves)",
         "agreement_tied": "1 (share of labelled pairs; ties are halves)",
-        "mle": "jbt.types.Status",
-        "mle_tied": "jbt.types.Status",
     },
     headline=headline,
     index="judge",

@@ -147,19 +147,18 @@ def share_interval(
 
 def jackknife_interval(
     without_one: np.ndarray, *, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis of an estimate that was made without each pool in turn, with the
-    jackknife's interval of it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+) -> tuple[float, float, float]:
+    """Mean of an estimate that was made without each pool in turn, with the jackknife's interval of
+    it (Tukey 1958; t with P - 1 degrees): mean, low, high.
 
     Args:
-      without_one: [..., P] the estimate from all pools but one.
+      without_one: [P] the estimate from all pools but one.
     """
     from scipy.stats import t
 
-    n = without_one.shape[-1]
-    mean = without_one.mean(-1)
-    error = np.sqrt((n - 1) * without_one.var(-1))
-    half = t.ppf((1 + level) / 2, n - 1) * error
+    n = len(without_one)
+    mean = float(without_one.mean())
+    half = float(t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) * without_one.var()))
     return mean, mean - half, mean + half
 
 

@@ -118,15 +118,16 @@ def read(s: Settings) -> Board:
     families = {
         str(names[v]): np.flatnonzero(model == v) for v in versions if (model == v).sum() > 1
     }
+    if not families:
+        raise ValueError(f"{items}: no base_model is there in several versions")
     log_words = np.log1p(found.items["words"].to_numpy())
     mean = np.bincount(version, log_words) / counts
     of_answer = {WORDS: log_words, VARIATION: log_words - mean[version]}
-    of_answer[RENDERINGS] = np.where(
-        np.isin(version, np.concatenate([*families.values()])), mean[version], 0
-    )
-    of_answer |= {
-        name: np.where(np.isin(version, own), mean[version], 0) for name, own in families.items()
-    }
+    of_family = {}
+    for name, own in families.items():
+        # About the mean of the family, or the prior of its quality would pull at the coefficient.
+        of_family[name] = np.where(np.isin(versions, own), mean - mean[own].mean(), 0)[version]
+    of_answer |= {RENDERINGS: np.sum([*of_family.values()], axis=0), **of_family}
     differences = {name: values[first] - values[second] for name, values in of_answer.items()}
     chars = found.items["chars"].to_numpy()
     chars = chars[first] - chars[second]
@@ -336,18 +337,14 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 content=content[v],
             )
             add("theta", lambda q, v=v: q[..., v] - q[..., baseline], content=content[v])
-        for name, rate in zip(("win_rate", "length_controlled"), published, strict=True):
+        # Both are made of the same verdicts: resampling one and not the other would tell nothing.
+        for name, rate in zip(("win_rate", "length_controlled"), published[:, models], strict=True):
             for quantity, of in (("spearman", spearman), ("kendall", kendall)):
-                add(
-                    f"{quantity}_{name}",
-                    lambda q, of=of, rate=rate: of(q[..., models], rate[models]),
-                )
-
-        def away(q: np.ndarray) -> np.ndarray:
-            expected = expit(q[..., models] - q[..., [baseline]])
-            return np.abs(expected - published[1, models]).mean(-1)
-
-        add("distance_length_controlled", away)
+                value = float(of(theta[models], rate))
+                t.add(f"{quantity}_{name}", value, n_pools=n, c_from=source)
+        expected = expit(theta[models] - theta[baseline])
+        away = float(np.abs(expected - published[1, models]).mean())
+        t.add("distance_length_controlled", away, n_pools=n, c_from=source)
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -391,7 +388,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
     rows = table[(table.quantity == "c") & (table.c_from != TANH)]
     plots.points(coefficient, rows, range(len(rows)), colour="blue", label="_")
-    coefficient.set_xticks(range(len(rows)), rows.c_from, rotation=20)
+    coefficient.set_xticks(range(len(rows)), rows.c_from, rotation=25, ha="right")
     coefficient.axhline(0, color="black", linewidth=0.8)
     coefficient.set_ylabel("c, logits per e-fold of 1 + words (95 %)")
     coefficient.set_xlabel("what c is taken from")
@@ -401,7 +398,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
         rows = rows.set_index("c_from").loc[sources]
         at = np.arange(len(sources)) + 0.15 * i
         plots.points(spread, rows, at, colour=plots.CYCLE[i], label=str(family))
-    spread.set_xticks(range(len(sources)), sources, rotation=20)
+    spread.set_xticks(range(len(sources)), sources, rotation=25, ha="right")
     spread.set_ylabel("largest less smallest quality, logits (95 %)")
     spread.set_title("The versions of one model")
     spread.set_ylim(bottom=0)

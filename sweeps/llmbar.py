@@ -136,7 +136,8 @@ def cross_validated(
     for f in range(folds):
         learn = (fold != f).astype(float)[:, None]  # [seeds, 1, n]
         mean_square = learn @ features**2 / learn.sum(-1, keepdims=True)
-        weights = logistic(features, gold, learn, lam[:, None] * mean_square)
+        precision = lam[:, None] * np.where(mean_square > 0, mean_square, 1)
+        weights = logistic(features, gold, learn, precision)
         decided = np.sign(weights @ features.T)  # [seeds, L, n]
         out += ((0.5 + decided * (gold - 0.5)) * (1 - learn)).sum(0)
     return out / len(seeds)

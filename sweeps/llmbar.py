@@ -15,6 +15,7 @@ never those it has learned from.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
@@ -181,14 +182,17 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         excess = own["prefers_longer"] - own["gold_longer"]
         t.means("prefers_longer_excess", excess, subset=subset)
     for training in TRAINING:
+        without_judge = _corrected(raw, s, training, WITHOUT_JUDGE)
         for features in FEATURES:
             corrected = _corrected(raw, s, training, features)
-            gain = corrected - raw["agreement"]
-            for subset in _present(raw):
-                own = np.flatnonzero(raw["subset"] == subset)
-                where = {"subset": subset, "training": training, "features": features}
-                t.means("agreement_corrected", corrected.isel(pool=own), **where)
-                t.means("gain", gain.isel(pool=own), **where)
+            quantities = {
+                "agreement_corrected": corrected,
+                "gain": corrected - raw["agreement"],
+                "gain_over_no_judge": corrected - without_judge,
+            }
+            for subset, (quantity, values) in product(_present(raw), quantities.items()):
+                own = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
+                t.means(quantity, own, subset=subset, training=training, features=features)
     t.paper_alone()
 
 

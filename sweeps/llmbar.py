@@ -278,11 +278,14 @@ def draw_judges(
         own = own.loc[[name for name in subsets if name in own.index]]
         at = np.array([subsets.index(name) for name in own.index]) + (j - len(places) / 2) * width
         if judge == PAPER_JUDGE and own.estimate.isna().all():
-            style = {"color": "grey" if hollow else "black", "label": f"{judge} (paper)"}
-            ax.plot(at, own.paper, "+" if hollow else "x", **style)
+            marker, colour = ("+", "grey") if hollow else ("x", "black")
+            ax.plot(at, own.paper, marker, color=colour, label=f"{judge} (paper)")
             continue
-        style = {"mfc": "white", "alpha": 0.6} if hollow else {"label": judge}
-        plots.points(ax, own, at, colour=plots.CYCLE[j % 6], **{"label": "_", **style})
+        colour = plots.CYCLE[j % len(plots.CYCLE)]
+        if hollow:
+            plots.points(ax, own, at, colour=colour, label="_", mfc="white", alpha=0.6)
+        else:
+            plots.points(ax, own, at, colour=colour, label=judge)
     ax.set_xticks(range(len(subsets)), subsets)
     ax.set_ylim(0, 1)
     ax.axhline(0.5, color="grey", linewidth=0.5)

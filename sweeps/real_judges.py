@@ -168,15 +168,14 @@ def merged(found: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    item, tied = {"design": "item"}, {"design": "tied"}
     for quantity in ("humans_prefer_longer", "judge_prefers_longer"):
         t.means(quantity, ds[quantity])
     for quantity in ("kappa", "c", "profile_range"):
-        t.means(quantity, ds[quantity], model="bias_aware", **item)
+        t.means(quantity, ds[quantity], model="bias_aware", design="item")
     for judge in ds["judge"].values:
         own = ds.sel(judge=judge)
-        t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, **item)
-        where = {"judge": judge, "model": "bias_aware", **tied}
+        t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, design="item")
+        where = {"judge": judge, "model": "bias_aware", "design": "tied"}
         for quantity in ("kappa", "c"):
             without_one = own[f"{quantity}_tied"].values
             estimate, *interval = stats.jackknife_interval(without_one)
@@ -187,18 +186,18 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             for content in ds["content"].values:
                 without_one = own["theta_tied"].sel(model_tied=variant, content=content).values
                 estimate, *interval = stats.jackknife_interval(without_one)
-                where = {"judge": judge, "model": variant, "content": content, **tied}
+                where = {"judge": judge, "model": variant, "content": content, "design": "tied"}
                 t.add("theta", estimate, interval, len(without_one), **where)
     t.means("agreement", ds["agreement_verdicts"], model="verdicts")
-    t.means("agreement", ds["agreement"], **item)
+    t.means("agreement", ds["agreement"], design="item")
     of_models = ds["agreement_tied"].rename(model_tied="model")
-    t.means("agreement", of_models, **tied)
+    t.means("agreement", of_models, design="tied")
     before = ds["agreement"].sel(model="naive", drop=True)
     for variant in ITEM_MODELS[1:]:
         gain = ds["agreement"].sel(model=variant) - before
-        t.means("gain", gain, **item)
+        t.means("gain", gain, design="item")
     gain = of_models.sel(model="bias_aware") - of_models.sel(model="naive", drop=True)
-    t.means("gain", gain, **tied)
+    t.means("gain", gain, design="tied")
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:

@@ -58,16 +58,18 @@ def groups(s):
     ]
 
 
+def table(ds, s, t):
+    for place, value in zip(ds["place"].values, ds["value"].values[0], strict=True):
+        t.add("value", float(value), place=str(place))
+
+
 NUMBERS = Sweep(
     "numbers",
     "",
     {"full": Settings()},
     groups,
     ("place",),
-    lambda ds, s, t: [
-        t.add("value", float(v), place=str(p))
-        for v, p in zip(ds["value"].values[0], ds["place"].values, strict=True)
-    ],
+    table,
     lambda ds, t, s: plots.new_figure()[0],
 )
 
@@ -89,6 +91,7 @@ def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
         study.run(NUMBERS, dataclasses.replace(settings, data=other))
     (here / "values.csv").unlink()
     again = study.run(NUMBERS, dataclasses.replace(settings, redraw=True))
+    assert again is not None
     pd.testing.assert_frame_equal(table, again)  # from results.nc alone
 
 
@@ -126,7 +129,7 @@ def test_the_jackknife_of_a_mean_is_its_t_interval():
 # --- LLMBar
 
 
-def pairs(folder: Path, n: int = 60) -> RecordedSettings:
+def pairs(folder: Path, n: int = 60) -> llmbar.Settings:
     """Two judges and n pairs. Gold prefers the shorter answer of Neighbor, and of Natural the first
     in half of the pairs; `length` always takes the longer, `gold` the better."""
     rng = np.random.default_rng(1)
@@ -378,6 +381,7 @@ def test_the_board_splits_length_into_versions_and_variation(tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_influence_is_what_leaving_a_prompt_out_changes():
     rng = np.random.default_rng(6)
     n, k = 60, 4
@@ -417,6 +421,6 @@ def test_rank_correlations_are_scipy_s():
 
     a, b = np.random.default_rng(7).normal(size=(2, 3, 8))
     for row in a:
-        assert alpaca_eval.spearman(row, b[0]) == pytest.approx(spearmanr(row, b[0]).statistic)
-        assert alpaca_eval.kendall(row, b[0]) == pytest.approx(kendalltau(row, b[0]).statistic)
+        assert alpaca_eval.spearman(row, b[0]) == pytest.approx(spearmanr(row, b[0])[0])
+        assert alpaca_eval.kendall(row, b[0]) == pytest.approx(kendalltau(row, b[0])[0])
     assert alpaca_eval.spearman(a, b[0]).shape == (3,)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Float, Int
 
 from jbt import files, runtime
@@ -22,12 +25,25 @@ from jbt.identifiability import (
     profile,
 )
 from jbt.own.batch import Batch, Group
-from jbt.own.report import signed, with_interval
+from jbt.own.report import Report, Section, signed, with_interval
 from jbt.own.tables import Tables
 from jbt.types import Design, Fit, Prior, Rows, Status, Variant, Verdicts
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 SILENT = 1e-6
 """Nats below which a profile counts as flat in words: what rounding leaves is smaller."""
+
+SILENT_SHOWN = 6
+"""Null directions said in a report; of the others, how many there are."""
+
+DROP = NormalDist().inv_cdf(0.975) ** 2 / 2
+"""Nats below its top at which a profile leaves the 95 % interval."""
+
+PRIOR_CHOSE = (Status.FLAT, Status.DISCONNECTED, Status.SEPARATED)
+"""Where c has no estimate but its prior's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +151,7 @@ def identify(tables: Tables, batch: Batch, prior: Prior | None = None) -> list[I
     if not batch.covariates:
         raise ValueError("no covariate whose coefficient could be identified (--covariates)")
     prior = Prior() if prior is None else prior
-    names = _ContentNames.of_tables(tables)
+    names = _content_names(tables)
     found: dict[int, list[Identified]] = {}
     with runtime.precision("float64"):
         for group in batch.groups:
@@ -144,18 +160,19 @@ def identify(tables: Tables, batch: Batch, prior: Prior | None = None) -> list[I
 
 
 def _of_group(
-    batch: Batch, group: Group, prior: Prior, names: _ContentNames
+    batch: Batch, group: Group, prior: Prior, names: list[list[str]]
 ) -> Iterator[tuple[int, list[Identified]]]:
     measured = _measure(group.comparisons, group.design, group.variant, prior)
     curve, evidence, estimate, mode = jax.device_get(measured)
     leaves = jax.device_get((group.comparisons, group.design, group.variant))
     for i, at in enumerate(group.index.tolist()):
         comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
+        of_pool = names[at // (len(batch.pools) // len(names))]
         null = null_space(
             design,
             comparisons if isinstance(comparisons, Rows) else comparisons.shown,
             batch.covariates,
-            contents=names.of(at, design, in_rows=isinstance(comparisons, Rows)),
+            contents=of_pool + [""] * (design.n_contents - len(of_pool)),
             position=bool(variant.kappa),
         )
         found = mode.status[i] == Status.CONVERGED
@@ -205,32 +222,113 @@ def _measure(
     return jax.vmap(one)(comparisons, design, variant)
 
 
-@dataclass(frozen=True, eq=False)
-class _ContentNames:
-    """What the numbers of a design's contents stand for."""
+def _content_names(tables: Tables) -> list[list[str]]:
+    """Of each pool, in the order in which its items show them, as a `Batch` numbers them."""
+    once = tables.items.drop_duplicates(["pool", "content"])
+    names: list[list[str]] = [[] for _ in tables.pools]
+    for pool, content in zip(once["pool"].tolist(), once["content"].tolist(), strict=True):
+        names[pool].append(tables.contents[content])
+    return names
 
-    contents: list[str]
-    labels: list[np.ndarray]
-    """Of each pool's items, in the order of the items table, into `contents`."""
-    n_judges: int
 
-    @classmethod
-    def of_tables(cls, tables: Tables) -> _ContentNames:
-        pool, label = (tables.items[name].to_numpy() for name in ("pool", "content"))
-        order = np.argsort(pool, kind="stable")
-        ends = np.cumsum(np.bincount(pool, minlength=len(tables.pools)))[:-1]
-        return cls(tables.contents, np.split(label[order], ends), len(tables.judges))
+def table(found: list[Identified]) -> pd.DataFrame:
+    """The records as a table: a row for each pool, judge and covariate."""
+    records = []
+    for one in found:
+        record = one.record()
+        interval = record.pop("c_interval") or [None, None]
+        record["null_directions"] = "; ".join(record["null_directions"])
+        records.append({**record, "c_low": interval[0], "c_high": interval[1]})
+    return pd.DataFrame(records)
 
-    def of(self, fit: int, design: Design, *, in_rows: bool) -> list[str]:
-        """[M] of one of `Batch.pools`; empty for padding."""
-        labels = self.labels[fit // self.n_judges]
-        names = [""] * design.n_contents
-        if in_rows:  # as `listing.listed` numbers them
-            owner, labels = np.arange(len(np.unique(labels))), np.unique(labels)
-        elif design.content is None:
-            owner = np.arange(len(labels))
+
+def report(title: str, lead: Sequence[str], found: list[Identified]) -> Report:
+    """In words: a section a covariate, a line a judge; where there are several pools, in short."""
+    sections = []
+    for covariate in dict.fromkeys(one.covariate for one in found):
+        of = [one for one in found if one.covariate == covariate]
+        judges = dict.fromkeys(one.judge for one in of)
+        lines = [
+            f"{judge or 'all verdicts'}: {_in_short([o for o in of if o.judge == judge])}"
+            for judge in judges
+        ]
+        sections.append(Section(f"c[{covariate}], logits per {of[0].unit}", lines))
+    silent = Counter(name for one in found for name in set(one.null_directions))
+    total = len(found)
+    lines = [
+        f"{name} (in {n} of {total})" if total > 1 else name
+        for name, n in silent.most_common(SILENT_SHOWN)
+    ]
+    if len(silent) > SILENT_SHOWN:
+        lines.append(f"and {len(silent) - SILENT_SHOWN} others, see --json or --out")
+    sections.append(Section("Directions that the comparisons made are silent about", lines))
+    return Report(title, lead, sections)
+
+
+def _in_short(found: list[Identified]) -> str:
+    """One judge's verdicts about one coefficient, over its pools."""
+    if len(found) == 1:
+        return found[0].sentence()
+    statuses = Counter(one.status.name.lower() for one in found)
+    said = ", ".join(f"{status} in {n}" for status, n in statuses.items())
+    evidence = [one.profile_range for one in found if not np.isnan(one.profile_range)]
+    measured = [one for one in found if one.status == Status.CONVERGED]
+    chosen = [one.c_map for one in found if one.status in PRIOR_CHOSE]
+    parts = [f"{said} of {len(found)} pools", f"{nats(sum(evidence))} about c in all"]
+    if measured:
+        middle = np.median([one.c_mle for one in measured])
+        parts.append(f"without a prior {signed(float(middle))} (median of {len(measured)})")
+    if chosen:
+        middle = signed(float(np.median(chosen)))
+        parts.append(f"the prior chose {middle} (median of {len(chosen)}), any value fits as well")
+    return "; ".join(parts)
+
+
+def figure(found: list[Identified]) -> Figure:
+    """Profile curves, a panel a covariate: of a few pools each by itself, over c; of many, a
+    judge's median and central 90 %, around the MAP."""
+    from jbt import plots
+
+    covariates = list(dict.fromkeys(one.covariate for one in found))
+    drawn, axes = plots.new_figure(len(covariates))
+    for ax, covariate in zip(np.atleast_1d(axes), covariates, strict=True):
+        of = [one for one in found if one.covariate == covariate]
+        few = len(of) <= len(plots.CYCLE)
+        if few:
+            for i, one in enumerate(of):
+                width = 1.5 * (len(of) - i)  # so that flat ones do not hide each other
+                _draw_curve(ax, one, color=plots.CYCLE[i], linewidth=width)
         else:
-            owner = np.asarray(design.content)[: len(labels)]
-        for number, label in zip(owner.tolist(), labels.tolist(), strict=True):
-            names[number] = self.contents[label]
-        return names
+            judges = list(dict.fromkeys(one.judge for one in of))
+            for i, judge in enumerate(judges):
+                colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (len(judges) - i)
+                some = [one for one in of if one.judge == judge]
+                _draw_band(ax, some, colour=colour, linewidth=width)
+        ax.axhline(-DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % interval")
+        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {of[0].unit}")
+        ax.set_ylabel("profile log-likelihood less its largest, nats")
+        ax.legend(fontsize="small")
+    return drawn
+
+
+def _draw_curve(ax: Axes, one: Identified, **style: Any) -> None:
+    label = one.pool if one.judge is None else f"{one.pool}, {one.judge}"
+    label += f": {nats(one.profile_range)}"
+    ax.plot(one.grid, _below(one), label=label, **style)
+    if one.status == Status.CONVERGED:
+        ax.plot([one.low, one.high], [-DROP] * 2, "|-", color=style["color"], ms=8)
+
+
+def _draw_band(ax: Axes, found: list[Identified], **style: Any) -> None:
+    from jbt import plots
+
+    finite = [one for one in found if np.isfinite(one.profile_range)]
+    if not finite:
+        return
+    low, middle, high = np.quantile([_below(one) for one in finite], [0.05, 0.5, 0.95], axis=0)
+    label = f"{found[0].judge or 'all verdicts'}, {len(finite)} pools"
+    plots.band(ax, np.linspace(-1, 1, len(middle)), middle, low, high, label=label, **style)
+
+
+def _below(one: Identified) -> np.ndarray:
+    return one.log_likelihood - one.log_likelihood.max()

@@ -1,5 +1,6 @@
 """What tables support: each check told on tables that lack the one thing."""
 
+import json
 import shlex
 
 import numpy as np
@@ -203,7 +204,7 @@ def test_the_command_and_its_files(tables, tmp_path, monkeypatch, capsys):
     assert cli.main(["doctor", *options, "--json", str(json_), "--out", str(out)]) == 0
     assert set(tmp_path.iterdir()) - before == {json_, out}
     assert {p.name for p in out.iterdir()} == {"report.md", "table.csv", "figure.png"}
-    records = __import__("json").loads(json_.read_text())
+    records = json.loads(json_.read_text())
     assert {tuple(r) for r in records} == {("check", "ok", "found", "command")}
     shown = capsys.readouterr().out
     for record in records:
@@ -218,7 +219,7 @@ def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
     assert cli.main(["example", str(folder), "--json", str(tmp_path / "e.json")]) == 0
     names = ("verdicts.csv", "items.csv", "anchors.csv")
     assert {p.name for p in folder.iterdir()} == set(names)
-    commands = __import__("json").loads((tmp_path / "e.json").read_text())["commands"]
+    commands = json.loads((tmp_path / "e.json").read_text())["commands"]
     assert all(command in capsys.readouterr().out for command in commands[:1])
     tables = own.read(*(folder / name for name in names), covariates=["words"])
     assert len(tables.judges) == 2

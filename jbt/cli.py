@@ -10,16 +10,25 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
-       jbt doctor --verdicts FILE [options]  what your tables support; jbt doctor --help
+       jbt doctor --verdicts FILE [options]  what your tables support; --help
+       jbt identify --verdicts FILE [options]  what they say of bias, and what the prior; --help
+       jbt import FILE... --out DIR          tables of verdicts in other tools' files; --help
        jbt example DIR                       small tables to start from
-       jbt identify --verdicts FILE [options]  what they say about c, and what the prior does
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = ("doctor", "example", "fit", "identify", "plan", "sweep")
-"""Modules of `jbt.commands`."""
+COMMANDS = {
+    "doctor": "doctor",
+    "example": "example",
+    "fit": "fit",
+    "identify": "identify",
+    "import": "importing",
+    "plan": "plan",
+    "sweep": "sweep",
+}
+"""Module of `jbt.commands` for each command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
-        return importlib.import_module(f"jbt.commands.{argv[0]}").main(argv[1:])
+        return importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}").main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

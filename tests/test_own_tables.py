@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jbt import own
-from jbt.own import tables as reader
+from jbt.own import reading as reader
 
 
 def test_names_are_text_as_it_stands(tables):
@@ -25,7 +25,7 @@ def test_byte_order_mark_windows_lines_spaces_and_blank_lines(tables):
     verdict = "\ufeffpool, first,second ,winner\r\np, x,y ,first\r\n\r\np,y,x, tie\r\n\r\n"
     batch = own.load(*tables(verdict, "pool,item\np ,x\np,y\n"))
     assert batch.pools[0].items == ("x", "y")
-    np.testing.assert_array_equal(batch.comparisons.wins[0], [[0, 1], [0.5, 0]])
+    np.testing.assert_array_equal(batch.groups[0].comparisons.wins[0], [[0, 1], [0.5, 0]])
 
 
 def test_parquet_reads_as_csv_does(tables):
@@ -36,7 +36,8 @@ def test_parquet_reads_as_csv_does(tables):
     one = own.load(v, i, ["words"])
     two = own.load(v.with_suffix(".parquet"), i.with_suffix(".parquet"), ["words"])
     assert one.pools == two.pools
-    np.testing.assert_array_equal(one.comparisons.wins, two.comparisons.wins)
+    wins = (batch.groups[0].comparisons.wins for batch in (one, two))
+    np.testing.assert_array_equal(*wins)
 
 
 def test_damaged_parquet_is_named_in_one_line(tables):
@@ -51,7 +52,7 @@ def test_damaged_parquet_is_named_in_one_line(tables):
     for damaged in (b"", data[:300], *turned):
         path.write_bytes(damaged)
         try:
-            reader.read_verdicts(path)
+            own.read(path)
         except own.TableError as error:
             refused.append(str(error))
     assert len(refused) > len(turned) / 2

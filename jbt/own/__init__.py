@@ -11,7 +11,23 @@ setting. Needs pandas, so `import jbt` leaves it out.
 """
 
 from jbt.own.analysis import PoolFit, fit
-from jbt.own.batch import Batch, PoolTable, Transform, load
-from jbt.own.tables import TableError
+from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.reading import TableError
+from jbt.own.tables import Columns, Tables, Ties, Transform, covariate_values, read
 
-__all__ = ["Batch", "PoolFit", "PoolTable", "TableError", "Transform", "fit", "load"]
+__all__ = [
+    "Batch",
+    "Columns",
+    "Group",
+    "PoolFit",
+    "PoolTable",
+    "Position",
+    "TableError",
+    "Tables",
+    "Ties",
+    "Transform",
+    "covariate_values",
+    "fit",
+    "load",
+    "read",
+]

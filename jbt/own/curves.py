@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from jbt import stats
+from jbt.acquisition import RULES
 from jbt.own.batch import Batch
 from jbt.own.oracle import SCORED_BY
 from jbt.own.tables import ALL
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 COLUMNS = ("judge", "pool", "rule", "budget", "recall", "low", "high", "scored_by")
+
+NAMES = {"full_data": "all verdicts", "quality": "trusted quality", "anchors": "anchors"}
+"""Of `SCORED_BY`, in words."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,19 +51,19 @@ class Curves:
         `target`: judge, rule, budget, low, high, share."""
         rows = []
         for judge, fits in self._judges():
-            values = np.moveaxis(self.recall[:, fits, :, 0], -1, 1)  # rules, budgets, pools, seeds
+            values = self.recall[:, fits][..., 0, :].transpose(0, 3, 1, 2)  # seeds last
             unit = values.mean(-1) if len(fits) > 1 else values[:, :, 0]
             mean = self._first(unit.mean(-1), target)
             if unit.shape[-1] > 1:
                 means = stats.bootstrap_means(unit, seed=self.seed)
-                low, high = zip(*(stats.percentiles(b) for b in self._first(means, target).T))
+                ends = [stats.percentiles(budgets) for budgets in self._first(means, target).T]
             else:
-                low = high = np.full(len(mean), np.nan)
+                ends = [(np.nan, np.nan)] * len(mean)
             there = self.n_verdicts[fits]
-            for rule, *numbers in zip(self.rules, mean, low, high, strict=True):
-                budget, low_, high_ = (stats.finite_or_nan(v) for v in numbers)
+            for rule, found, (low, high) in zip(self.rules, mean, ends, strict=True):
+                budget, low, high = map(stats.finite_or_nan, (found, low, high))
                 share = np.minimum(budget, there).sum() / there.sum()
-                rows.append((judge, rule, budget, low_, high_, share))
+                rows.append((judge, rule, budget, low, high, share))
         return pd.DataFrame(rows, columns=["judge", "rule", "budget", "low", "high", "share"])
 
     def spent(self) -> pd.DataFrame:
@@ -79,7 +88,7 @@ class Curves:
 
     def _parts(self, judge: str | None, fits: np.ndarray) -> Iterator[pd.DataFrame]:
         for number, scored_by in enumerate(SCORED_BY):
-            for rule, recall in zip(self.rules, self.recall[:, fits, :, number], strict=True):
+            for rule, recall in zip(self.rules, self.recall[:, fits][..., number, :], strict=True):
                 defined = np.isfinite(recall[:, 0, 0])
                 if not defined.any():
                     continue
@@ -109,3 +118,38 @@ class Curves:
         columns = dict(zip(("recall", "low", "high"), numbers[:, at, pool], strict=True))
         budget = np.minimum(self.budgets[at], there[pool]).astype(int)
         return pd.DataFrame({"pool": np.asarray(names, object)[pool], "budget": budget, **columns})
+
+
+def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
+    """Mean recall over pools against the budget: a row of panels for each judge, a panel for what
+    it is scored by, a line with its band for each rule. `table` is that of a replay."""
+    from jbt import plots
+
+    rows = table[table["pool"] == ALL]
+    judges = list(rows["judge"].drop_duplicates())
+    scores = [s for s in SCORED_BY if (rows["scored_by"] == s).any()]
+    size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
+    fig, axes = plots.new_figure(len(scores), **size)
+    grid = np.asarray(axes).reshape(len(judges), len(scores))
+    for judge, of_judge in zip(judges, grid, strict=True):
+        mine = rows[rows["judge"].isna() if judge is None else rows["judge"] == judge]
+        for scored_by, ax in zip(scores, of_judge, strict=True):
+            draw(ax, mine[mine["scored_by"] == scored_by], k)
+            ax.set_title(f"{judge or 'all verdicts'}, top {k} by {NAMES[scored_by]}")
+            if scored_by == "full_data":
+                ax.axhline(target, color="black", linestyle=":", linewidth=0.8)
+    grid[0, 0].legend(fontsize=7, loc="lower right")
+    return fig
+
+
+def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
+    """Recall against the budget, a line with its band for each rule among the rows."""
+    from jbt import plots
+
+    for name, curve in rows.groupby("rule", sort=False):
+        rule = RULES[str(name)]
+        numbers = (curve[c] for c in ("budget", "recall", "low", "high"))
+        plots.band(ax, *numbers, colour=rule.colour, label=str(name), linestyle=rule.line)
+    ax.set_xlabel("budget, verdicts of a pool")
+    ax.set_ylabel(f"recall of the top {k} (95 % band)")
+    return ax

@@ -1,4 +1,4 @@
-"""Recorded verdicts as a frozen judge: one answer for each ordered pair, and the top k they give."""
+"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and the top k they give."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ import dataclasses
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import runtime
 from jbt.acquisition import RULES, Loop, Rule, Task, reports, run
@@ -29,7 +29,7 @@ from jbt.batching import CPU_PROBLEMS
 from jbt.own.batch import Batch
 from jbt.own.curves import Curves
 from jbt.own.oracle import SCORED_BY, Model, Oracle, oracles
-from jbt.own.tables import Tables
+from jbt.own.tables import ALL, Tables
 from jbt.simulate import check_seed
 from jbt.types import Prior, check_count
 
@@ -100,10 +100,12 @@ def replay(
 
     Raises:
       ValueError: an argument out of range, an unknown rule, no pool with verdicts of several
-        contents, k not below the contents of such a pool.
+        contents, k not below the contents of such a pool, a pool `all` among others.
     """
     _check(rules, seeds, target, budgets)
     check_seed(seed)
+    if len(tables.pools) > 1 and ALL in tables.pools:
+        raise ValueError(f"a pool is called {ALL!r}, which stands for the mean over pools")
     with runtime.precision("float64"):
         prior = Prior() if prior is None else prior
         judges, notes = oracles(tables, batch, k, model, prior)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from jbt.own.reading import TableError
 from jbt.own.tables import Tables
@@ -18,28 +17,24 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
       k: size of the top set.
 
     Returns:
-      [pools, n_contents] 1 for the top set, else 0; NaN throughout in pools with a content whose
+      [pools, n_contents] 1 for the top set, else 0; NaN throughout in pools with an item whose
       quality is not given.
 
     Raises:
       TableError: two items of one content have different qualities.
     """
-    pool, quality = tables.items["pool"].to_numpy(), tables.items["quality"].to_numpy()
-    rows = pd.DataFrame({"pool": pool, "owner": owner, "quality": quality})
-    each = rows.groupby(["pool", "owner"], sort=False)["quality"].agg(["min", "max", "first"])
-    unequal = each.index[each["min"] < each["max"]]
-    if len(unequal):
-        at, number = unequal[0]
-        row = np.flatnonzero((pool == at) & (owner == number))[0]
-        name = tables.contents[tables.items["content"].iloc[row]]
-        what = f"content {name!r} of pool {tables.pools[at]!r} has items of different quality"
-        raise TableError(f"{tables.items_path}: {what}")
+    pool, quality = tables.items["pool"].to_numpy(), tables.items["quality"].to_numpy(float)
     given = np.full((len(tables.pools), n_contents), -np.inf)
-    at_pool, at_content = (each.index.get_level_values(i) for i in (0, 1))
-    given[at_pool, at_content] = np.where(each["first"].isna(), np.nan, each["first"])
-    unknown = np.isnan(given).any(1)
+    given[pool, owner] = quality
+    unequal = np.flatnonzero(given[pool, owner] != np.nan_to_num(quality, nan=np.inf))
+    for row in unequal[~np.isnan(quality[unequal])].tolist():
+        content = tables.contents[tables.items["content"].to_numpy()[row]]
+        what = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
+        raise TableError(f"{tables.items_path}, line {tables.item_lines[row]}: {what}")
     cut = -np.sort(-given, axis=1)[:, k - 1 : k]
-    return np.where(unknown[:, None], np.nan, (given >= cut) & (given > -np.inf))
+    top = np.where(given >= cut, 1.0, 0.0)
+    top[pool[np.isnan(quality)]] = np.nan
+    return top
 
 
 def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -> np.ndarray:
@@ -52,20 +47,19 @@ def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     Args, returns: as `top_by_quality`; NaN throughout in pools where they do not define it.
     """
     top = np.full((len(tables.pools), n_contents), np.nan)
-    size = pd.Series(owner).groupby(tables.items["pool"].to_numpy()).max() + 1
-    pairs = tables.anchors.assign(
-        better=owner[tables.anchors["better"]], worse=owner[tables.anchors["worse"]]
-    )
-    for pool, anchors in pairs.groupby("pool"):
-        m = int(size[pool])
+    size = np.zeros(len(tables.pools), int)
+    np.maximum.at(size, tables.items["pool"].to_numpy(), owner + 1)
+    pool, better, worse = (tables.anchors[c].to_numpy() for c in ("pool", "better", "worse"))
+    for p in np.unique(pool).tolist():
+        mine, m = pool == p, int(size[p])
         reaches = np.zeros((m, m), bool)
-        reaches[anchors["better"], anchors["worse"]] = True
+        reaches[owner[better[mine]], owner[worse[mine]]] = True
         for _ in range(m.bit_length()):  # chains twice as long each time
             reaches |= reaches @ reaches
         strict = reaches & ~reaches.T
         # A content of the set is above at least m - k others, one outside above fewer.
         inside = strict.sum(1) >= m - k
         if inside.sum() == k and strict[np.ix_(inside, ~inside)].all():
-            top[pool] = 0
-            top[pool, :m] = inside
+            top[p] = 0
+            top[p, :m] = inside
     return top

@@ -86,15 +86,16 @@ def main(argv: Sequence[str]) -> int:
             "needed": _records(found.needed),
             "table": _records(found.table),
         }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        files.write_text(options.json, json.dumps(content, allow_nan=False) + "\n")
     if options.out is not None:
         _write(options.out, found, lines)
     print("\n".join(lines))
     return 0
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     """Rows as JSON has them: null for what is undefined."""
+    table = table.round(6)
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
@@ -104,7 +105,7 @@ def _write(folder: Path, found: Replay, lines: list[str]) -> None:
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
     files.write_text(folder / "report.txt", "\n".join(lines) + "\n")
-    files.write_text(folder / "table.csv", found.table.to_csv(index=False))
+    files.write_text(folder / "table.csv", found.table.to_csv(index=False, float_format="%.6g"))
     fig = figure(found.table, found.k, found.target)
     files.write_whole(folder / "figure.png", lambda p: fig.savefig(p, dpi=120, format="png"))
 

@@ -24,6 +24,9 @@ COLUMNS = ("judge", "pool", "rule", "budget", "recall", "low", "high", "scored_b
 NAMES = {"full_data": "all verdicts", "quality": "trusted quality", "anchors": "anchors"}
 """Of `SCORED_BY`, in words."""
 
+MOST_LINES = 8
+"""In a panel of the figure."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curves:
@@ -122,10 +125,13 @@ class Curves:
 
 def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
     """Mean recall over pools against the budget: a row of panels for each judge, a panel for what
-    it is scored by, a line with its band for each rule. `table` is that of a replay."""
+    it is scored by, a line with its band for each rule. Of more than `MOST_LINES` rules those are
+    drawn whose line is solid. `table` is that of a replay."""
     from jbt import plots
 
     rows = table[table["pool"] == ALL]
+    if rows["rule"].nunique() > MOST_LINES:
+        rows = rows[rows["rule"].map(lambda name: RULES[name].line == "-")]
     judges = list(rows["judge"].drop_duplicates())
     scores = [s for s in SCORED_BY if (rows["scored_by"] == s).any()]
     size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
@@ -138,6 +144,9 @@ def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
             ax.set_title(f"{judge or 'all verdicts'}, top {k} by {NAMES[scored_by]}")
             if scored_by == "full_data":
                 ax.axhline(target, color="black", linestyle=":", linewidth=0.8)
+    for ax in grid.ravel():
+        ax.sharey(grid[0, 0])
+    grid[0, 0].set_ylim(0, 1.02)
     grid[0, 0].legend(fontsize=7, loc="lower right")
     return fig
 
@@ -149,7 +158,8 @@ def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
     for name, curve in rows.groupby("rule", sort=False):
         rule = RULES[str(name)]
         numbers = (curve[c] for c in ("budget", "recall", "low", "high"))
-        plots.band(ax, *numbers, colour=rule.colour, label=str(name), linestyle=rule.line)
+        plots.band(ax, *numbers, colour=rule.colour, label=str(name), shade=0.12, linestyle=rule.line)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("budget, verdicts of a pool")
     ax.set_ylabel(f"recall of the top {k} (95 % band)")
     return ax

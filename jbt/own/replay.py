@@ -201,10 +201,11 @@ def _jobs(
     key_of = jax.vmap(lambda pool, run: jax.random.fold_in(jax.random.fold_in(root, pool), run))
     fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
     for fresh in (False, True):
-        names = [name for name in rules if resolve(name).fresh == fresh]
+        # Refitted after every pick, a rule has nothing fresher to look at.
+        names = [name for name in rules if (resolve(name).fresh and every > 1) == fresh]
         if not names:
             continue
-        program = _program(names, Loop(k=k, refit_every=every), budgets, at, batch)
+        program = _program(names, fresh, Loop(k=k, refit_every=every), budgets, at, batch)
         for which, name in enumerate(names):
             for begin in range(0, problems, size):
                 some = slice(begin, begin + size)
@@ -223,13 +224,17 @@ def _jobs(
 
 
 def _program(
-    names: Sequence[str], settings: Loop, budgets: list[int], at: np.ndarray, batch: int
+    names: Sequence[str],
+    fresh: bool,
+    settings: Loop,
+    budgets: list[int],
+    at: np.ndarray,
+    batch: int,
 ) -> Callable[..., Any]:
     """(number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
     [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
     `batch` runs together."""
     scores = [RULES[name].score for name in names]
-    fresh = RULES[names[0]].fresh
 
     def one(which: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
         rule = Rule(lambda view, key: jax.lax.switch(which, scores, view, key), fresh)
@@ -237,7 +242,8 @@ def _program(
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
             trace = run(key, dataclasses.replace(task, quality=top), mine, budgets)
-            return trace.recall[at], trace.status.max()
+            recall = jnp.where(jnp.isnan(top).any(), jnp.nan, trace.recall[at])
+            return recall, trace.status.max()
 
         # What is asked does not depend on the top set, so the run is made once.
         return jax.vmap(scored, out_axes=(0, None))(tops)

@@ -25,15 +25,15 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     """
     pool, quality = tables.items["pool"].to_numpy(), tables.items["quality"].to_numpy(float)
     given = np.full((len(tables.pools), n_contents), -np.inf)
-    given[pool, owner] = quality
-    unequal = np.flatnonzero(given[pool, owner] != np.nan_to_num(quality, nan=np.inf))
-    for row in unequal[~np.isnan(quality[unequal])].tolist():
+    known = ~np.isnan(quality)
+    given[pool[known], owner[known]] = quality[known]
+    for row in np.flatnonzero(known & (given[pool, owner] != quality)).tolist():
         content = tables.contents[tables.items["content"].to_numpy()[row]]
         what = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
         raise TableError(f"{tables.items_path}, line {tables.item_lines[row]}: {what}")
     cut = -np.sort(-given, axis=1)[:, k - 1 : k]
     top = np.where(given >= cut, 1.0, 0.0)
-    top[pool[np.isnan(quality)]] = np.nan
+    top[pool[~known]] = np.nan
     return top
 
 

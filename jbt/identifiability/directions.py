@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jbt.fit import information_at_even_odds
-from jbt.types import Design
+from jbt.model import information_at_even_odds
+from jbt.types import Comparisons, Design, Rows
 
 NULL = 1e-6
 """Singular values of the design matrix (covariates in standard deviations) below this share of the
@@ -62,7 +62,7 @@ class NullSpace:
 
 
 def null_space(
-    design: Design, shown: np.ndarray, covariates: Sequence[str] | None = None
+    design: Design, shown: np.ndarray | Rows, covariates: Sequence[str] | None = None
 ) -> NullSpace:
     """A basis of the null space of the comparisons made, whose directions have names.
 
@@ -71,7 +71,7 @@ def null_space(
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
+      shown: [N, N] how often each ordered pair was shown, or rows of verdicts.
       covariates: their names, default x1 ... xD.
 
     Raises:
@@ -85,9 +85,13 @@ def null_space(
     if len(covariates) != n_covariates:
         raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
     real = np.flatnonzero(np.asarray(design.content_mask()))
-    z = comparison_matrix(design, shown)
-    linked = (z[:, real].T @ z[:, real]) != 0
-    n_islands, island = connected_components(linked, directed=False)
+    if isinstance(shown, Rows):
+        gram = _gram_of_rows(shown, n_contents)
+        z = _with_gram(gram)
+    else:
+        z = comparison_matrix(design, shown)
+        gram = z.T @ z
+    n_islands, island = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
 
     directions, names = [], []
     for k in range(n_islands):
@@ -124,13 +128,34 @@ def null_space(
     return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
 
 
+def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
+    """[P, P], Z'Z of the design matrix Z of the rows that stand for a verdict, each once."""
+    made = np.asarray(rows.shown) > 0
+    first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
+    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
+    pairs = np.bincount(first.astype(np.int64) * m + second, minlength=m * m).reshape(m, m)
+    laplacian = np.diag(pairs.sum(1) + pairs.sum(0)) - pairs - pairs.T
+    border = [np.bincount(first, v, minlength=m) - np.bincount(second, v, minlength=m) for v in x.T]
+    return np.block([[laplacian, np.stack(border, 1)], [np.stack(border), x.T @ x]])
+
+
+def _with_gram(gram: np.ndarray) -> np.ndarray:
+    """A [P, P] matrix Z with this Z'Z, which has the null space of every such matrix. What is
+    null by `NULL` is null to rounding in it."""
+    scale = np.sqrt(np.diagonal(gram))
+    scale = np.where(scale > 0, scale, 1)
+    values, vectors = np.linalg.eigh(gram / scale / scale[:, None])
+    values = np.where(values > NULL**2 * values.max(), values, 0)
+    return np.sqrt(values)[:, None] * vectors.T * scale
+
+
 def _qualities(contents: np.ndarray) -> str:
     some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
     what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
     return f"{what} {some}, which nothing compares with the others"
 
 
-def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
+def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
     """Which of theta, c, kappa and phi the comparisons made are silent about [Prop. 2].
 
     Those that some null direction of the design matrix of the pairs shown moves: the likelihood
@@ -138,7 +163,8 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
+      shown: [N, N] how often each ordered pair was shown, or rows of verdicts, which do not say
+        what phi is: it is left out.
 
     Returns:
       Their names, in this order.
@@ -146,8 +172,22 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
     Raises:
       ValueError: not [N, N].
     """
+    if isinstance(shown, Rows):
+        return _silent_in_rows(design, shown)
     _check_shape(design, shown)
     return tuple(name for name, is_silent in silent_parts(design, shown).items() if is_silent)
+
+
+def _silent_in_rows(design: Design, rows: Rows) -> tuple[str, ...]:
+    m, directions = design.n_contents, null_space(design, rows).directions
+    theta = directions[:, :m][:, np.asarray(design.content_mask())]
+    moved = {
+        "theta": theta - theta.mean(1, keepdims=True),
+        "c": directions[:, m:-1],
+        "kappa": directions[:, -1:],
+    }
+    largest = np.abs(directions).max(1, initial=1e-300)[:, None]
+    return tuple(name for name, v in moved.items() if (np.abs(v) > 1e-6 * largest).any())
 
 
 def silent_parts(design: Design, shown: np.ndarray) -> dict[str, np.ndarray]:
@@ -227,7 +267,7 @@ def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
     scaled = design.covariates / jnp.where(spread > 0, spread, 1)
     design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
     once = ((shown > 0) & items[:, None] & items).astype(design.dtype)
-    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(once, design))
+    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once), design))
     return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
 
 

@@ -16,15 +16,18 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt import model
-from jbt.fit import FLAT, RIDGE, fit_supremum, information_at_even_odds, information_scale
+from jbt.fit import FLAT, fit_supremum
+from jbt.newton import RIDGE, information_scale
 from jbt.types import (
     Comparisons,
     Design,
     Fit,
     Parameters,
+    Rows,
     ScalarLike,
     Status,
     Variant,
+    Verdicts,
     container,
 )
 
@@ -64,7 +67,7 @@ def grid_around(
 
 
 def profile(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     grid: Float[Array, " G"],
     *,
@@ -97,7 +100,7 @@ def profile(
 
 @jax.jit
 def _profile(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     grid: Float[Array, " G"],
     covariate: Int[Array, ""],
@@ -117,8 +120,7 @@ def _profile(
         return -fit.objective, fit.status
 
     log_likelihood, status = jax.vmap(point)(grid)
-    varies = design.spread()[covariate] > 0
-    constant = ~varies & (status != Status.NOT_FINITE)
+    constant = ~_varies(comparisons, design, covariate) & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
 
@@ -147,7 +149,7 @@ class BiasEstimate:
 
 
 def estimate_bias(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     *,
     covariate: int | Int[Array, ""] = 0,
@@ -178,7 +180,7 @@ def estimate_bias(
 
 @jax.jit
 def _estimate_bias(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     covariate: Int[Array, ""],
     variant: Variant | None,
@@ -247,7 +249,7 @@ def _estimate_bias(
 
 def efficient_information(
     parameters: Parameters,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     *,
     covariate: int | Int[Array, ""] = 0,
@@ -276,28 +278,31 @@ def efficient_information(
 def _existence(
     fit_status: Int[Array, ""],
     curvature: Float[Array, ""],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
 ) -> Int[Array, ""]:
     """Whether the profile of c has a single finite top, and if not, why."""
     index = design.n_contents + covariate
-    items = design.item_mask
 
-    def least(made: Comparisons) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        even = information_at_even_odds(made.shown, design.centred())
+    def least(made: Verdicts) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        even = model.information_at_even_odds(made, design.centred())
         return _efficient(even, made, design, others, covariate), FLAT * even[index, index]
 
-    every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
     made, threshold = least(comparisons)
-    possible, its_threshold = least(Comparisons(every, every / 2))
     flat = made <= threshold
-    mendable = (possible > its_threshold) & ~_connected(comparisons.shown, items)
+    if isinstance(comparisons, Rows):  # they do not tell what else could be compared
+        mendable = jnp.array(False)
+    else:
+        items = design.item_mask
+        every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
+        possible, its_threshold = least(Comparisons(every, every / 2))
+        mendable = (possible > its_threshold) & ~_connected(comparisons.shown, items)
     status = jnp.where(curvature <= threshold, Status.SEPARATED, fit_status)
     silent = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
     status = jnp.where(flat, silent, status)
-    constant = ~(design.spread()[covariate] > 0)
+    constant = ~_varies(comparisons, design, covariate)
     status = jnp.where(constant, Status.COVARIATE_CONSTANT, status)
     status = jnp.where(comparisons.shown.sum() == 0, Status.NO_VERDICTS, status)
     return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
@@ -305,7 +310,7 @@ def _existence(
 
 def _efficient(
     information: Float[Array, "P P"],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
@@ -319,20 +324,29 @@ def _efficient(
 
 def _compensation(
     information: Float[Array, "P P"],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
 ) -> Float[Array, " P"]:
     """How the maximising parameters change as c goes up by 1, to first order."""
     index, m = design.n_contents + covariate, design.n_contents
-    scale = information_scale(comparisons.shown, design.centred(), others)
+    scale = information_scale(comparisons, design.centred(), others)
     contents = design.content_mask()
     gauge = scale[:m].max() / contents.sum() * (contents[:, None] & contents)
     rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
     rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
     border = jnp.where(others, information[:, index], 0)
     return (-jnp.linalg.solve(rest, border)).at[index].set(1)
+
+
+def _varies(
+    comparisons: Verdicts, design: Design, covariate: int | Int[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether a covariate takes more than one value; in rows, whether it ever differs."""
+    if isinstance(comparisons, Rows):
+        return (comparisons.difference[:, covariate] != 0).any()
+    return design.spread()[covariate] > 0
 
 
 def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Array, ""]:
@@ -345,7 +359,7 @@ def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Arr
 
 
 def _at(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],

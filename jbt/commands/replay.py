@@ -190,4 +190,12 @@ def _sentence(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> str:
     if len(random) and best["rule"] != "random":
         other = random.iloc[0]
         said += f"; in random order it took {_interval(*other[['budget', 'low', 'high']])}"
-    return said + "."
+    said += "."
+    for scored_by, trusted in rows[rows["rule"] == best["rule"]].groupby("scored_by", sort=False):
+        if scored_by != "full_data":
+            then = trusted.set_index("budget")
+            before, after = then.loc[best["budget"]], then.iloc[-1]
+            by = NAMES[str(scored_by)]
+            said += f" By {by} its recall was {_interval(*_numbers(before), digits=2)} then and "
+            said += f"{_interval(*_numbers(after), digits=2)} after all."
+    return said

@@ -236,7 +236,8 @@ def _group(
     cell = np.ravel_multi_index((fit, first, second), (len(index), n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
-        np.bincount(cell, weight, len(index) * n * n).reshape(len(index), n, n)
+        # of no verdict at all, bincount makes integers
+        np.bincount(cell, weight, len(index) * n * n).reshape(len(index), n, n).astype(float)
         for weight in (count, count * share)
     )
     with runtime.precision("float64"):

@@ -158,7 +158,9 @@ def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
     for name, curve in rows.groupby("rule", sort=False):
         rule = RULES[str(name)]
         numbers = (curve[c] for c in ("budget", "recall", "low", "high"))
-        plots.band(ax, *numbers, colour=rule.colour, label=str(name), shade=0.12, linestyle=rule.line)
+        plots.band(
+            ax, *numbers, colour=rule.colour, label=str(name), shade=0.12, linestyle=rule.line
+        )
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("budget, verdicts of a pool")
     ax.set_ylabel(f"recall of the top {k} (95 % band)")

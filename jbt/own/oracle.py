@@ -24,6 +24,9 @@ Model = Literal["naive", "bias_aware"]
 SCORED_BY = ("full_data", "quality", "anchors")
 """What the top k is taken from: the model's fit to all verdicts, or trusted labels."""
 
+MOST_ITEMS = 500
+"""Of a pool: a run looks at all its ordered pairs at every pick."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Oracle:
@@ -48,16 +51,19 @@ def oracles(
     several = np.zeros(len(batch.pools), int)
     for group in batch.groups:
         several[group.index] = np.asarray(jax.vmap(Design.content_mask)(group.design)).sum(1)
+    _check_size(batch)
     _check_k(batch, several, k)
     owner = _owners(tables, batch)
-    labels = [top(tables, owner, owner.max() + 1, k) for top in (top_by_quality, top_by_anchors)]
+    labels = [
+        top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, top_by_anchors)
+    ]
     trusted = np.stack(labels, 1)
     unknown = np.zeros(len(batch.pools), bool)
     of_unknown = tables.verdicts[~tables.verdicts["shown"]]
     unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
     found, tied = [], 0
     for group in batch.groups:
-        shown, wins = (np.asarray(v) for v in jax.tree.leaves(group.comparisons))
+        shown, wins = np.asarray(group.comparisons.shown), np.asarray(group.comparisons.wins)
         n_verdicts = (shown > 0).sum((1, 2))
         kept = np.flatnonzero((n_verdicts > 0) & (several[group.index] > 1))
         if not len(kept):
@@ -76,6 +82,12 @@ def oracles(
     if not found:
         raise ValueError("no pool with verdicts on more than one content: there is nothing to ask")
     return found, _notes(tables, batch, found, unknown, tied, k)
+
+
+def _check_size(batch: Batch) -> None:
+    largest = max(batch.pools, key=lambda pool: len(pool.items))
+    if (n := len(largest.items)) > MOST_ITEMS:
+        raise ValueError(f"pool {largest.pool!r} has {n} items, at most {MOST_ITEMS} can be run")
 
 
 def _check_k(batch: Batch, n_contents: np.ndarray, k: int) -> None:
@@ -145,7 +157,8 @@ def _notes(
         )
     if tied:
         said.append(
-            f"all verdicts leave the {k}-th place tied in {tied} {what}: any of the tied counts"
+            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {what}: any of the "
+            "tied counts"
         )
     pools = np.unique(fits // len(tables.judges))
     defined = np.zeros((len(tables.pools), len(SCORED_BY)), bool)
@@ -157,5 +170,7 @@ def _notes(
         if label == "quality" and tables.items["quality"].isna().all():
             continue
         n = defined[pools, number].sum()
-        said.append(f"{label} defines the top {k} in {n} of {len(pools)} pools")
+        said.append(
+            f"{label} define{'s' * (label == 'quality')} the top {k} in {n} of {len(pools)} pools"
+        )
     return said

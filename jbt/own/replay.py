@@ -103,6 +103,7 @@ def replay(
         contents, k not below the contents of such a pool, a pool `all` among others.
     """
     _check(rules, seeds, target, budgets)
+    check_count("refit_every", 1 if refit_every is None else refit_every)
     check_seed(seed)
     if len(tables.pools) > 1 and ALL in tables.pools:
         raise ValueError(f"a pool is called {ALL!r}, which stands for the mean over pools")

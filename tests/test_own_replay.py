@@ -24,6 +24,7 @@ q,u,v,0.2,3,shown
 q,u,v,0.6,1,shown
 q,v,u,0.5,1,shown
 r,s,t,0.9,1,shown
+r,t,s,0.3,1,shown
 r,t,s,0.3,1,unknown
 e,x,y,,2,shown
 """
@@ -77,7 +78,7 @@ def test_answers_are_the_recorded_shares_and_nothing_else_can_be_asked(judge):
     assert np.isnan(q[2]).all()
     assert judge.n_verdicts.tolist() == [4, 2, 2]
     assert "1 pools left out: no verdict, or one content alone" in notes
-    assert any("judged more than once (in 1 pools) have the mean" in note for note in notes)
+    assert any("judged more than once (in 2 pools) have the mean" in note for note in notes)
 
 
 def test_kappa_is_fixed_where_an_order_is_unknown_or_the_model_is_naive(graded, judge):

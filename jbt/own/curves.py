@@ -131,7 +131,7 @@ def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
 
     rows = table[table["pool"] == ALL]
     if rows["rule"].nunique() > MOST_LINES:
-        rows = rows[rows["rule"].map(lambda name: RULES[name].line == "-")]
+        rows = rows[rows["rule"].isin([name for name, rule in RULES.items() if rule.line == "-"])]
     judges = list(rows["judge"].drop_duplicates())
     scores = [s for s in SCORED_BY if (rows["scored_by"] == s).any()]
     size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
@@ -153,6 +153,8 @@ def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
 
 def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
     """Recall against the budget, a line with its band for each rule among the rows."""
+    from matplotlib.ticker import MaxNLocator
+
     from jbt import plots
 
     for name, curve in rows.groupby("rule", sort=False):
@@ -161,7 +163,7 @@ def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
         plots.band(
             ax, *numbers, colour=rule.colour, label=str(name), shade=0.12, linestyle=rule.line
         )
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("budget, verdicts of a pool")
     ax.set_ylabel(f"recall of the top {k} (95 % band)")
     return ax

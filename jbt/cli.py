@@ -10,14 +10,21 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
+       jbt import FILE... --out DIR          tables of verdicts in other tools' files; --help
        jbt replay --verdicts FILE [options]   how few of them would have done; --help
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = ("fit", "plan", "replay", "sweep")
-"""Modules of `jbt.commands`."""
+COMMANDS = {
+    "fit": "fit",
+    "import": "importing",
+    "plan": "plan",
+    "replay": "replay",
+    "sweep": "sweep",
+}
+"""Module of `jbt.commands` for each command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
-        return importlib.import_module(f"jbt.commands.{argv[0]}").main(argv[1:])
+        return importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}").main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

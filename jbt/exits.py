@@ -46,9 +46,10 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
     except KeyboardInterrupt:
         _say(interrupted)
         return 130
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # `files` names its files
-            raise
+        _flush()  # which raises too, if it is standard output that cannot be written
         _say(f"error: {error}")
     except ValueError as error:
         _say(f"error: {error}")

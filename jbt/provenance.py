@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import importlib.metadata
 import inspect
@@ -133,7 +134,13 @@ _seen: dict[Path, _Seen] = {}
 def _loaded() -> dict[Path, Any]:
     """The specs of the modules of this process, by their files."""
     modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
-    return {Path(m.__file__).resolve(): m.__spec__ for m in modules}  # type: ignore[arg-type]
+    return {_resolved(m.__file__): m.__spec__ for m in modules}  # type: ignore[arg-type]
+
+
+@functools.cache
+def _resolved(file: str) -> Path:
+    """Without links; kept, as there are thousands of modules."""
+    return Path(file).resolve()
 
 
 def _folder(file: Path) -> Path:

@@ -109,8 +109,16 @@ class Simulation:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, without computing any. What is traced
-        for it need not be traced again to run."""
-        return {name: v.shape[2:] for name, v in self._traced.out_info.items()}
+        for it need not be traced again to run.
+
+        Raises:
+          ValueError: the experiment does not return a dictionary.
+        """
+        found = self._traced.out_info
+        if not isinstance(found, dict):
+            kind = type(found).__name__
+            raise ValueError(f"an experiment must return a dictionary of arrays, got a {kind}")
+        return {name: v.shape[2:] for name, v in found.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """(ids [n], name -> array [n, C, ...]) a chunk.
@@ -156,7 +164,8 @@ class Simulation:
                 raise ValueError(
                     f"{size} pools x {n_conditions} conditions at once, the least that can be, "
                     f"take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
-                    f"{there_is / 1e9:,.1f} GB there are may be taken"
+                    f"{there_is / 1e9:,.1f} GB there are may be taken; fewer items, conditions or "
+                    "devices take less"
                 )
             # At most half, so that it ends where memory does not shrink with the chunk.
             fitting = min(size // 2, int(size * SHARE * there_is / needed))

@@ -118,9 +118,11 @@ def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
 def mean_interval(
     values: np.ndarray, *, seed: int, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high."""
+    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high. One
+    pool has no interval: NaN."""
     tail = (1 - level) / 2
-    low, high = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    interval = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    low, high = np.where(np.isfinite(values).sum(-1) > 1, interval, np.nan)
     return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PRESETS = ("smoke", "paper", "full")
 
+T = TypeVar("T")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -32,16 +34,17 @@ class Settings:
     """Defaults of every other field: smoke ends in seconds, paper has the paper's sizes, full
     thousands of pools."""
     pools: int = 4096
-    """Pools simulated at every condition (count)."""
+    """Pools simulated at every condition (count, at most 2^32)."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the simulation."""
     out: Path = Path("results")
-    """Folder for the results; the sweep writes into a folder of its own name there."""
+    """Folder for the results, made if need be; the sweep writes into a folder of its own name
+    there."""
     overwrite: bool = False
-    """Start afresh where another configuration (or this one) has left results, finished or
-    not."""
+    """Start afresh where another configuration (or this one) has left results, finished or not:
+    all that a run has written into its folder is removed first."""
     part: str | None = None
     """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
     all parts are there, the same command without it collects them."""
@@ -52,14 +55,21 @@ class Settings:
     """ADDRESS:PORT of process 0, where --distributed cannot find it out; process I of N then is the
     one with --part I/N."""
     redraw: bool = False
-    """Make table and figure again from the saved results and their settings, without running."""
+    """Make table and figure again from the saved results and their settings, without running;
+    an option that contradicts these is refused."""
     json: Path | None = None
-    """Also write the table to this file as JSON, a list of rows; undefined is null."""
+    """Also write the table to this file, in a folder that exists, as JSON: a list of rows;
+    undefined is null."""
     chunk: int | None = None
     """Pools computed and saved together (count), rounded up to fill every device's batches;
     default by the size of the problem. Fewer where memory is short."""
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
+
+    def decided(self: T) -> T:
+        """With a number for every default that depends on other fields: as the configuration of a
+        run stores it."""
+        return self
 
 
 N_IDS = 2**32

@@ -2,7 +2,7 @@
 
 A `Table` is filled by a sweep's `table` function and is tidy: columns that say which setting, then
 
-    quantity, estimate, ci_low, ci_high     95 % interval over pools
+    quantity, estimate, ci_low, ci_high     95 % interval over pools; empty for one pool
     n_pools                                 pools behind the estimate
     paper                                   the paper's number, where it gives one
     replicate_low, replicate_high           where 95 % of studies of the paper's own size fall
@@ -90,6 +90,7 @@ class Table:
         self.seed: int = settings.seed
         self._paper = list(paper)
         self._rows: list[dict[str, Any]] = []
+        self._beside: list[PaperNumber] = []
 
     def add(
         self,
@@ -123,6 +124,7 @@ class Table:
         own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
         row = {**leading, "quantity": quantity, **own}
         numbers = self._numbers(quantity if beside is None else beside, leading)
+        self._beside += numbers
         for number in numbers:
             if studies is None:
                 raise ValueError(f"{quantity} has a number of the paper, but no replicates")
@@ -205,7 +207,9 @@ class Table:
                 stats.bootstrap_means(both, seed=self.seed, size=size, resamples=stats.REPLICATES)
             )
 
-        interval = stats.percentiles(ratios(stats.bootstrap_means(both, seed=self.seed)))
+        resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
+        few = known.sum() < 2
+        interval = (math.nan, math.nan) if few else stats.percentiles(resampled)
         estimate = both[0].mean() / both[1].mean()
         self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
 
@@ -229,7 +233,8 @@ class Table:
         known = int(np.isfinite(values).sum(-1).min())
         at = stats.first_crossing(x, np.nanmean(values, axis=-1))
         means = stats.bootstrap_means(values, seed=self.seed)
-        interval = stats.crossing_interval(stats.first_crossing(x, means))
+        found = stats.first_crossing(x, means)
+        interval = (math.nan, math.nan) if known < 2 else stats.crossing_interval(found)
         row = _scalars(benefit, self.columns) | setting
         for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
 
@@ -250,6 +255,11 @@ class Table:
                 reach=(float(x[0]), float(x[-1])),
                 **row,
             )
+
+    def without_a_row(self) -> list[PaperNumber]:
+        """Numbers of the paper for these settings that stand beside none of the rows."""
+        mine = [n for n in self._paper if n.is_of(self.columns, self.settings)]
+        return [n for n in mine if n not in self._beside]
 
     def frame(self) -> pd.DataFrame:
         """The rows as they were added."""

@@ -114,7 +114,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     ("fresh", "protocol"),
     [
         (False, "frozen"),
-        (True, "frozen"),
+        pytest.param(True, "frozen", marks=pytest.mark.heavy),
         pytest.param(False, "stochastic", marks=pytest.mark.heavy),
     ],
 )

@@ -94,6 +94,20 @@ def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.documents
+def test_the_example_on_importing(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "importing.md").read_text()
+    section = page[page.index("## A table of your own") :]
+    table, printed = re.findall(r"^```text\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    (command,) = re.findall(r"^\.venv/bin/jbt (.*)", section, re.MULTILINE)
+    (tmp_path / "mine.csv").write_text(table)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 0
+    assert capsys.readouterr().out == printed
+    run_example("docs/importing.md")
+    assert capsys.readouterr().out == "generic 5 1\n"
+
+
+@pytest.mark.documents
 def test_the_example_on_identifiability(capsys):
     names = run_example("docs/findings/identifiability.md")
     printed = capsys.readouterr().out.splitlines()

@@ -31,7 +31,7 @@ def failing(error):
         (ValueError("k must be 1"), 2, "error: k must be 1"),
         (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
         (OSError("no NetCDF"), 2, "error: no NetCDF"),
-        (OSError(28, "No space left on device"), 2, "to standard output: No space left on device"),
+        (OSError(28, "No space left on device"), 2, "error: [Errno 28] No space left on device"),
         (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
         (
             jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
@@ -67,9 +67,24 @@ def test_codes_of_commands_are_passed_on():
     assert end.value.code == 2
 
 
+@pytest.fixture
+def answer_to_sigint():
+    """Sets it for the length of a test. A shell's background jobs ignore it from the start."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda answer: signal.signal(signal.SIGINT, answer)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_ignored_ctrl_c_is_left_ignored(answer_to_sigint):
+    answer_to_sigint(signal.SIG_IGN)
+    assert exit_code(lambda: signal.raise_signal(signal.SIGINT)) == 0
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
 @pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
-def test_ctrl_c(name, tables, tmp_path, monkeypatch, capsys):
+def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     """SIGINT while a command works."""
+    answer_to_sigint(signal.default_int_handler)
 
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)

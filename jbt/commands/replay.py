@@ -20,7 +20,7 @@ from jbt.commands.options import TableOptions
 from jbt.own import Replay
 from jbt.own.curves import NAMES, figure
 from jbt.own.oracle import Model
-from jbt.own.tables import ALL
+from jbt.own.verdicts import ALL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, files, metrics, model, runtime
+from jbt import files, metrics, model, runtime
 from jbt.fit import fit_map
 from jbt.own.batch import Batch, Group, PoolTable
-from jbt.types import Comparisons, Design, Fit, Prior, Status, Variant
+from jbt.types import Design, Fit, Prior, Status, Variant, Verdicts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
 def _fit_group(
     pools: list[PoolTable], group: Group, prior: Prior, k: int
 ) -> Iterator[tuple[int, PoolFit]]:
-    fits = _both(group.comparisons, group.design, group.variant, prior, k)
+    fits = _both(group.comparisons, group.design, group.items, group.variant, prior, k)
     naive, aware, theta, theta_naive, phi, differ = jax.device_get(fits)
     finite = np.isfinite(theta).all(1) & np.isfinite(theta_naive).all(1)
     for i, at in enumerate(group.index.tolist()):
@@ -116,23 +117,24 @@ def _fit_group(
 
 @partial(jax.jit, static_argnames="k")
 def _both(
-    comparisons: Comparisons, design: Design, variant: Variant, prior: Prior, k: int
+    comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
 ) -> tuple[Fit, Fit, Array, Array, Array, Array]:
     """Both models on every pool: naive, bias-aware; theta of both, phi; do their top k differ?"""
 
     def one(
-        comparisons: Comparisons, design: Design, variant: Variant
+        comparisons: Verdicts, design: Design, items: Design, variant: Variant
     ) -> tuple[
         Fit, Fit, Float[Array, " N"], Float[Array, " N"], Float[Array, " N"], Bool[Array, ""]
     ]:
-        naive = estimators.naive(comparisons, design, prior)
-        aware = fit_map(comparisons, design, prior, variant)
+        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
-        phi = model.apparent_quality(aware.parameters, design)
+        phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
-        return naive, aware, design.of_items(theta), design.of_items(theta_naive), phi, differ
+        return naive, aware, items.of_items(theta), items.of_items(theta_naive), phi, differ
 
-    return jax.vmap(one)(comparisons, design, variant)
+    return jax.vmap(one)(comparisons, design, items, variant)
 
 
 def _check_k(batch: Batch, k: int) -> None:

@@ -13,15 +13,23 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import silent_parts
+from jbt.identifiability import null_space, prior_selected, silent_parts
 from jbt.own import tables as own_tables
-from jbt.own.tables import Columns, Tables, Ties, Transform
-from jbt.types import Comparisons, Design, Variant
+from jbt.own.tables import Tables, Ties, Transform
+from jbt.own.verdicts import USUAL, Columns
+from jbt.types import Comparisons, Design, Rows, Variant, Verdicts
 
 Position = Literal["yes", "no", "auto"]
 
 COMPILING = 10**8
 """What compiling for one more shape costs, in the units of a pool's N^3."""
+
+
+LARGEST_COUNTS = 512
+"""Items of a pool beyond which its verdicts are kept as rows instead of counts."""
+
+LARGEST_TABLE = 2**22
+"""Cells of the tables that are looked through for null directions together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +60,12 @@ class Group:
 
     index: np.ndarray
     """Which of `Batch.pools`."""
+    items: Design
+    """Which content each item shows, and its covariates."""
     design: Design
-    comparisons: Comparisons
+    """That of the comparisons: of the items, or of the contents alone where they are rows."""
+    comparisons: Verdicts
+    """Counts; or rows, where known and unknown orders mix or counts would be too large."""
     variant: Variant
     """c is free; kappa is free or fixed in each pool."""
 
@@ -84,12 +96,15 @@ class Batch:
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = _Layout.of(tables, x)
         free = _position(tables, position)
-        pools: dict[int, PoolTable] = {}
-        groups = []
-        for members in _by_size(layout.sizes):
-            group, silent = _group(tables, layout, members, free)
-            groups.append(group)
-            pools.update(_facts(tables, layout, group, silent))
+        listed = _listed(tables, layout, free)
+        groups = [
+            _group(tables, layout, which[members], free, rows)
+            for rows in (False, True)
+            for which in (np.flatnonzero(listed == rows),)
+            for members in _by_size(layout.sizes[which])
+        ]
+        repeated = _repeated(tables)
+        pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
         return cls([pools[i] for i in range(len(free))], tuple(groups), names, units)
 
 
@@ -98,7 +113,7 @@ def load(
     items: Path | str | None = None,
     covariates: Sequence[str] = (),
     *,
-    columns: Columns = Columns(),
+    columns: Columns = USUAL,
     transform: Transform = "none",
     standardise: bool = True,
     judge: str | None = None,
@@ -189,6 +204,15 @@ def _position(tables: Tables, position: Position) -> np.ndarray:
     return free
 
 
+def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
+    """[pools] whether verdicts are kept as rows: counts would be too large, or kappa is free for
+    some verdicts and, their order being unknown, not for others."""
+    unknown = tables.verdicts[~tables.verdicts["shown"]]
+    mixed = np.zeros(len(free), bool)
+    mixed[_fit(tables, unknown)] = True
+    return (layout.sizes > LARGEST_COUNTS) | (mixed & free).reshape(len(tables.pools), -1).any(1)
+
+
 def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
     """[verdicts] which pool and judge, in the order of `Batch.pools`."""
     return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
@@ -196,20 +220,21 @@ def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
 
 def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
     """Pools to be padded to one shape: those more than half as large as the largest that is left,
-    and smaller ones too while padding these costs less than compiling for another shape."""
+    and all smaller ones too once padding these costs less than compiling for another shape."""
     order = np.argsort(-sizes, kind="stable")
     while len(order):
         largest = int(sizes[order[0]])
-        padding = np.cumsum(np.where(sizes[order] > largest / 2, 0, largest**3))
-        n = int(np.searchsorted(padding, COMPILING, side="right"))
+        n = int((sizes[order] > largest / 2).sum())
+        if (len(order) - n) * largest**3 < COMPILING:
+            n = len(order)
         yield np.sort(order[:n])
         order = order[n:]
 
 
 def _group(
-    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray
-) -> tuple[Group, dict[str, np.ndarray]]:
-    """These pools with every judge, and what their comparisons are silent about."""
+    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray, listed: bool
+) -> Group:
+    """These pools with every judge, as counts or as rows."""
     n_judges, n = len(tables.judges), int(layout.sizes[members].max())
     index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
     at = np.full(len(tables.pools), -1)
@@ -218,55 +243,141 @@ def _group(
     rows = np.flatnonzero(at[layout.pool] >= 0)
     where = at[layout.pool[rows]], layout.place[rows]
 
-    def padded(values: np.ndarray) -> np.ndarray:
+    def padded(values: np.ndarray) -> jax.Array:
         """[fits, N, ...] of [rows, ...], zero at padding."""
         out = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
         out[where] = values[rows]
-        return np.repeat(out, n_judges, axis=0)
+        return jnp.asarray(np.repeat(out, n_judges, axis=0))
 
-    mask = padded(np.ones(len(layout.pool), bool))
-    content = padded(layout.content)
     own = np.array_equal(layout.content[rows], layout.place[rows])
-    n_contents = n if own else int(content.max()) + 1
-
-    inside = at[tables.verdicts["pool"].to_numpy()] >= 0
-    verdicts = tables.verdicts[inside]
+    n_contents = n if own else int(layout.content[rows].max()) + 1
+    verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
     fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    with runtime.precision("float64"):
+        # vmap, as a container's own shapes are those of one pool.
+        items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
+            padded(layout.x),
+            None if own else padded(layout.content),
+            padded(np.ones(len(layout.pool), bool)),
+        )
+        n_covariates = layout.x.shape[1]
+        variant = jax.vmap(Variant)(
+            jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
+        )
+        if not listed:
+            return Group(
+                index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
+            )
+        design = jax.vmap(
+            lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
+        )(jax.vmap(Design.content_mask)(items))
+        return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
+
+
+def _counts(
+    layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
+) -> Comparisons:
     first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
-    cell = np.ravel_multi_index((fit, first, second), (len(index), n, n))
+    cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
         # of no verdict at all, bincount makes integers
-        np.bincount(cell, weight, len(index) * n * n).reshape(len(index), n, n).astype(float)
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
         for weight in (count, count * share)
     )
+    return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
+
+
+def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+    """Like verdicts together in one row, and as many rows for each fit; of no verdict at padding."""
+    keys = {
+        "fit": fit,
+        **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
+    }
+    weight = {
+        "count": verdicts["count"].to_numpy(),
+        "wins": (verdicts["count"] * verdicts["p_first"]).to_numpy(),
+    }
+    same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
+    fit = same["fit"].to_numpy()
+    place = fit, _count_within(fit)
+    most = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+
+    def padded(values: np.ndarray) -> jax.Array:
+        out = np.zeros((n_fits, most, *values.shape[1:]), values.dtype)
+        out[place] = values
+        return jnp.asarray(out)
+
+    first, second = same["first"].to_numpy(), same["second"].to_numpy()
+    return jax.vmap(Rows)(
+        padded(layout.content[first].astype(np.int32)),
+        padded(layout.content[second].astype(np.int32)),
+        padded(layout.x[first] - layout.x[second]),
+        padded(same["shown"].to_numpy(float)),
+        padded(same["count"].to_numpy(float)),
+        padded(same["wins"].to_numpy(float)),
+    )
+
+
+def _silent(group: Group) -> Iterator[tuple[str, ...]]:
+    """What the comparisons of each pool of a group are silent about."""
+    free = np.asarray(group.variant.kappa)
+    told = jax.device_get((group.items, group.design, group.comparisons))
+    if isinstance(group.comparisons, Rows):
+        for i in range(len(free)):
+            yield _silent_in_rows(*jax.tree.map(lambda leaf, i=i: leaf[i], told), bool(free[i]))
+        return
+    step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
+    for start in range(0, len(free), step):
+        part = slice(start, start + step)
+        items, _, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
+        # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
+        shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
+        silent = silent_parts(items, shown)
+        yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
+
+
+def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
+    rows = dataclasses.replace(rows, ordered=rows.ordered * free)
     with runtime.precision("float64"):
-        # vmap, as a container's own shapes are those of one pool.
-        design = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
-            jnp.asarray(padded(layout.x)),
-            None if own else jnp.asarray(content),
-            jnp.asarray(mask),
-        )
-        comparisons = jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
-        variant = jax.vmap(Variant)(
-            jnp.ones((len(index), layout.x.shape[1]), bool), jnp.asarray(free[index])
-        )
-    # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
-    known = np.where(free[index][:, None, None], shown, shown + shown.mT)
-    return Group(index, design, comparisons, variant), silent_parts(design, known)
+        names = prior_selected(design, rows)
+        directions = null_space(design, rows).directions
+    content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
+    phi = directions[:, content] + directions[:, design.n_contents : -1] @ items.covariates.T
+    phi = phi[:, items.item_mask]
+    moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
+    silent = (moved > 1e-6 * np.abs(directions).max(1, initial=1e-300)).any()
+    return tuple(name for name in names if free or name != "kappa") + ("phi",) * bool(silent)
+
+
+def _repeated(tables: Tables) -> np.ndarray:
+    """[fits] whether some pair was judged more than once, in one order where that is known."""
+    verdicts = tables.verdicts
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    turn = ~verdicts["shown"].to_numpy() & (first > second)
+    pair = {
+        "fit": _fit(tables, verdicts),
+        "first": np.where(turn, second, first),
+        "second": np.where(turn, first, second),
+        "shown": verdicts["shown"].to_numpy(),
+    }
+    count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
+    count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    repeated[count.loc[count["count"] > 1, "fit"]] = True
+    return repeated
 
 
 def _facts(
-    tables: Tables, layout: _Layout, group: Group, silent: dict[str, np.ndarray]
+    tables: Tables, layout: _Layout, group: Group, repeated: np.ndarray
 ) -> Iterator[tuple[int, PoolTable]]:
     """What is known of each pool of a group."""
-    x = np.asarray(group.design.covariates)
-    items = np.asarray(group.design.item_mask)[:, :, None]
+    x = np.asarray(group.items.covariates)
+    items = np.asarray(group.items.item_mask)[:, :, None]
     constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
-    repeated = np.any(np.asarray(group.comparisons.shown) > 1, axis=(1, 2))
     counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
     free = np.asarray(group.variant.kappa)
-    for i, fit in enumerate(group.index.tolist()):
+    for i, (fit, silent) in enumerate(zip(group.index.tolist(), _silent(group), strict=True)):
         pool, judge = divmod(fit, len(tables.judges))
         facts = PoolTable(
             pool=tables.pools[pool],
@@ -274,9 +385,9 @@ def _facts(
             items=layout.names[pool],
             n_verdicts=int(counts[i, 0]),
             n_errors=int(counts[i, 1]),
-            repeated=bool(repeated[i]),
+            repeated=bool(repeated[fit]),
             constant_covariates=tuple(constant[i].tolist()),
             position=bool(free[i]),
-            prior_selected=tuple(name for name, of in silent.items() if of[i]),
+            prior_selected=silent,
         )
         yield fit, facts

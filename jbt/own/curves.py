@@ -13,7 +13,7 @@ from jbt import stats
 from jbt.acquisition import RULES
 from jbt.own.batch import Batch
 from jbt.own.oracle import SCORED_BY
-from jbt.own.tables import ALL
+from jbt.own.verdicts import ALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

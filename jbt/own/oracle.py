@@ -14,7 +14,7 @@ from jaxtyping import Array
 from jbt import metrics
 from jbt.acquisition import Task
 from jbt.acquisition.loop import refit
-from jbt.own.batch import Batch
+from jbt.own.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.tables import Tables
 from jbt.own.trusted import top_by_anchors, top_by_quality
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant
@@ -23,9 +23,6 @@ Model = Literal["naive", "bias_aware"]
 
 SCORED_BY = ("full_data", "quality", "anchors")
 """What the top k is taken from: the model's fit to all verdicts, or trusted labels."""
-
-MOST_ITEMS = 500
-"""Of a pool: a run looks at all its ordered pairs at every pick."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,10 +47,11 @@ def oracles(
     n_judges = len(tables.judges)
     several = np.zeros(len(batch.pools), int)
     for group in batch.groups:
-        several[group.index] = np.asarray(jax.vmap(Design.content_mask)(group.design)).sum(1)
+        several[group.index] = np.asarray(jax.vmap(Design.content_mask)(group.items)).sum(1)
     _check_size(batch)
     _check_k(batch, several, k)
-    owner = _owners(tables, batch)
+    place = tables.items.groupby("pool").cumcount().to_numpy()
+    owner = _owners(tables, batch, place)
     labels = [
         top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, top_by_anchors)
     ]
@@ -63,17 +61,16 @@ def oracles(
     unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
     found, tied = [], 0
     for group in batch.groups:
-        shown, wins = np.asarray(group.comparisons.shown), np.asarray(group.comparisons.wins)
-        n_verdicts = (shown > 0).sum((1, 2))
+        answers = _answers(tables, group, place)
+        n_verdicts = (~np.isnan(answers)).sum((1, 2))
         kept = np.flatnonzero((n_verdicts > 0) & (several[group.index] > 1))
         if not len(kept):
             continue
         fits = group.index[kept]
-        answers = np.divide(wins, shown, out=np.full_like(wins, np.nan), where=shown > 0)[kept]
         aware = np.full(len(kept), model == "bias_aware")
         kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
-        design = jax.tree.map(lambda v, at=kept: v[at], group.design)
-        tasks, top = _of_all(design, jnp.asarray(answers), aware, kappa, prior, k)
+        items = jax.tree.map(lambda v, at=kept: v[at], group.items)
+        tasks, top = _of_all(items, jnp.asarray(answers[kept]), aware, kappa, prior, k)
         tops = np.asarray(top, float)[:, None]
         tied += int((tops.sum((1, 2)) > k).sum())
         tops = np.concatenate([tops, trusted[fits // n_judges, :, : tops.shape[2]]], 1)
@@ -86,8 +83,9 @@ def oracles(
 
 def _check_size(batch: Batch) -> None:
     largest = max(batch.pools, key=lambda pool: len(pool.items))
-    if (n := len(largest.items)) > MOST_ITEMS:
-        raise ValueError(f"pool {largest.pool!r} has {n} items, at most {MOST_ITEMS} can be run")
+    if (n := len(largest.items)) > LARGEST_COUNTS:
+        what = f"pool {largest.pool!r} has {n} items"
+        raise ValueError(f"{what}, at most {LARGEST_COUNTS} can be run")
 
 
 def _check_k(batch: Batch, n_contents: np.ndarray, k: int) -> None:
@@ -98,17 +96,32 @@ def _check_k(batch: Batch, n_contents: np.ndarray, k: int) -> None:
         raise ValueError(f"k must lie in 1..{n_contents[smallest] - 1} ({what}), got {k}")
 
 
-def _owners(tables: Tables, batch: Batch) -> np.ndarray:
+def _answers(tables: Tables, group: Group, place: np.ndarray) -> np.ndarray:
+    """[F, N, N] the mean share that the first shown won, NaN where there is no verdict; `place`
+    [rows of items] is that of an item in its pool."""
+    at = np.full(len(tables.pools) * len(tables.judges), -1)
+    at[group.index] = np.arange(len(group.index))
+    fit = at[tables.verdicts["pool"] * len(tables.judges) + tables.verdicts["judge"]]
+    mine = tables.verdicts[fit >= 0]
+    first, second = (place[mine[side]] for side in ("first", "second"))
+    count, share = mine["count"].to_numpy(float), mine["p_first"].to_numpy()
+    n = group.items.item_mask.shape[1]
+    shown, won = np.zeros((2, len(group.index), n, n))
+    np.add.at(shown, (fit[fit >= 0], first, second), count)
+    np.add.at(won, (fit[fit >= 0], first, second), count * share)
+    return np.divide(won, shown, out=np.full_like(won, np.nan), where=shown > 0)
+
+
+def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
     """[rows of items] content of each, by its number in the batch's designs."""
     pool = tables.items["pool"].to_numpy()
-    place = tables.items.groupby("pool").cumcount().to_numpy()
     owner = place.copy()
     for group in batch.groups:
-        if group.design.content is not None:
+        if group.items.content is not None:
             at = np.full(len(tables.pools), -1)
             at[group.index // len(tables.judges)] = np.arange(len(group.index))
             rows = np.flatnonzero(at[pool] >= 0)
-            owner[rows] = np.asarray(group.design.content)[at[pool[rows]], place[rows]]
+            owner[rows] = np.asarray(group.items.content)[at[pool[rows]], place[rows]]
     return owner
 
 

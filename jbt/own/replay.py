@@ -29,7 +29,8 @@ from jbt.batching import CPU_PROBLEMS
 from jbt.own.batch import Batch
 from jbt.own.curves import Curves
 from jbt.own.oracle import SCORED_BY, Model, Oracle, oracles
-from jbt.own.tables import ALL, Tables
+from jbt.own.tables import Tables
+from jbt.own.verdicts import ALL
 from jbt.simulate import check_seed
 from jbt.types import Prior, check_count
 

@@ -289,7 +289,7 @@ def _counts(
 
 
 def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
-    """Like verdicts together in one row, and as many rows for each fit; of no verdict at padding."""
+    """Like verdicts together in one row; as many rows for each fit, padding without verdicts."""
     keys = {
         "fit": fit,
         **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
@@ -322,15 +322,18 @@ def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int)
 def _silent(group: Group) -> Iterator[tuple[str, ...]]:
     """What the comparisons of each pool of a group are silent about."""
     free = np.asarray(group.variant.kappa)
-    told = jax.device_get((group.items, group.design, group.comparisons))
     if isinstance(group.comparisons, Rows):
-        for i in range(len(free)):
-            yield _silent_in_rows(*jax.tree.map(lambda leaf, i=i: leaf[i], told), bool(free[i]))
+        with runtime.precision("float64"):
+            for i in range(len(free)):
+                whole = group.items, group.design, group.comparisons
+                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                yield _silent_in_rows(items, design, rows, bool(free[i]))
         return
+    told = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
     for start in range(0, len(free), step):
         part = slice(start, start + step)
-        items, _, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
+        items, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
         # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
         shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
         silent = silent_parts(items, shown)
@@ -338,16 +341,16 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
 
 
 def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
-    rows = dataclasses.replace(rows, ordered=rows.ordered * free)
-    with runtime.precision("float64"):
-        names = prior_selected(design, rows)
-        directions = null_space(design, rows).directions
+    if not free:
+        rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
+    names = prior_selected(design, rows)
+    directions = null_space(design, rows).directions
+    theta, c = directions[:, : design.n_contents], directions[:, design.n_contents : -1]
     content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
-    phi = directions[:, content] + directions[:, design.n_contents : -1] @ items.covariates.T
-    phi = phi[:, items.item_mask]
+    phi = (theta[:, content] + c @ np.asarray(items.covariates).T)[:, np.asarray(items.item_mask)]
     moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
-    silent = (moved > 1e-6 * np.abs(directions).max(1, initial=1e-300)).any()
-    return tuple(name for name in names if free or name != "kappa") + ("phi",) * bool(silent)
+    silent = np.any(moved > 1e-6 * np.abs(directions).max(1, initial=1e-300))
+    return names + ("phi",) * bool(silent)
 
 
 def _repeated(tables: Tables) -> np.ndarray:
@@ -363,8 +366,9 @@ def _repeated(tables: Tables) -> np.ndarray:
     }
     count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
     count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    again = count["count"].to_numpy() > 1
     repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
-    repeated[count.loc[count["count"] > 1, "fit"]] = True
+    repeated[count["fit"].to_numpy()[again]] = True
     return repeated
 
 
@@ -388,6 +392,6 @@ def _facts(
             repeated=bool(repeated[fit]),
             constant_covariates=tuple(constant[i].tolist()),
             position=bool(free[i]),
-            prior_selected=silent,
+            prior_selected=tuple(n for n in silent if free[i] or n != "kappa"),
         )
         yield fit, facts

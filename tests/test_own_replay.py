@@ -62,41 +62,43 @@ def graded(tables, tmp_path):
 @pytest.fixture
 def judge(graded):
     with runtime.precision("float64"):
-        (judge,), notes = oracles(*graded, 1, "bias_aware", Prior())
-    return judge, notes
+        return oracles(*graded, 1, "bias_aware", Prior())
 
 
 def test_answers_are_the_recorded_shares_and_nothing_else_can_be_asked(judge):
-    judge, notes = judge
-    assert judge.names == ["p", "q", "r"]
+    (judge, mixed), notes = judge
+    # Where known and unknown orders mix, the batch keeps rows instead of counts.
+    assert (judge.names, mixed.names) == (["p", "q"], ["r"])
     no = np.nan
-    p, q, r = np.asarray(judge.tasks.answers)
+    p, q, r = *np.asarray(judge.tasks.answers), mixed.tasks.answers[0]
     np.testing.assert_array_equal(p, [[no, 1, no], [0, no, 0.5], [0.25, no, no]])
     # Four verdicts of one ordered pair are one answer: their mean.
     np.testing.assert_allclose(q[:2, :2], [[no, 0.3], [0.5, no]])
-    np.testing.assert_array_equal(r[:2, :2], [[no, 0.9], [0.3, no]])
+    np.testing.assert_array_equal(r, [[no, 0.9], [0.3, no]])
     assert np.isnan(q[2]).all()
-    assert judge.n_verdicts.tolist() == [4, 2, 2]
+    assert (judge.n_verdicts.tolist(), mixed.n_verdicts.tolist()) == ([4, 2], [2])
     assert "1 pools left out: no verdict, or one content alone" in notes
     assert any("judged more than once (in 2 pools) have the mean" in note for note in notes)
 
 
 def test_kappa_is_fixed_where_an_order_is_unknown_or_the_model_is_naive(graded, judge):
-    assert np.asarray(judge[0].tasks.variant.kappa).tolist() == [True, True, False]
+    free = [np.asarray(group.tasks.variant.kappa).tolist() for group in judge[0]]
+    assert free == [[True, True], [False]]
     assert any("1 pools have verdicts of unknown order" in note for note in judge[1])
     with runtime.precision("float64"):
-        (naive,), _ = oracles(*graded, 1, "naive", Prior())
+        (naive, _), _ = oracles(*graded, 1, "naive", Prior())
     assert not np.asarray(naive.tasks.variant.kappa).any()
 
 
 def test_top_sets(judge):
-    judge, notes = judge
+    (judge, mixed), notes = judge
     no = [np.nan] * 3
     full, quality, anchors = judge.tops.transpose(1, 0, 2)
     # p: a beat b twice and all but beat c. q, r: v and s have the larger shares.
-    np.testing.assert_array_equal(full, [[1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    np.testing.assert_array_equal(quality, [[0, 1, 1], no, [1, 0, 0]])
-    np.testing.assert_array_equal(anchors, [[0, 1, 0], [1, 0, 0], no])
+    np.testing.assert_array_equal(full, [[1, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(quality, [[0, 1, 1], no])
+    np.testing.assert_array_equal(anchors, [[0, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(mixed.tops[0], [[1, 0], [1, 0], no[:2]])
     assert "quality defines the top 1 in 2 of 3 pools" in notes
     assert "anchors define the top 1 in 2 of 3 pools" in notes
 
@@ -222,7 +224,7 @@ def test_runs_against_a_twin_and_their_table(graded, judge):
     found = own.replay(*graded, rules=["round_robin", "random"], seeds=SEEDS)
     assert (found.refit_every, found.k) == (1, 1)
     table = found.table.set_index(["scored_by", "rule", "pool"]).sort_index()
-    answers = np.asarray(judge[0].tasks.answers[0])
+    answers = np.asarray(judge[0][0].tasks.answers[0])
     for scored_by, top in (
         ("full_data", [1, 0, 0]),
         ("quality", [0, 1, 1]),

@@ -59,14 +59,15 @@ def oracles(
     unknown = np.zeros(len(batch.pools), bool)
     of_unknown = tables.verdicts[~tables.verdicts["shown"]]
     unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
-    found, tied = [], 0
+    found, tied, repeated = [], 0, 0
     for group in batch.groups:
-        answers = _answers(tables, group, place)
+        answers, means = _answers(tables, group, place)
         n_verdicts = (~np.isnan(answers)).sum((1, 2))
         kept = np.flatnonzero((n_verdicts > 0) & (several[group.index] > 1))
         if not len(kept):
             continue
         fits = group.index[kept]
+        repeated += int(means[kept].sum())
         aware = np.full(len(kept), model == "bias_aware")
         kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
         items = jax.tree.map(lambda v, at=kept: v[at], group.items)
@@ -78,7 +79,7 @@ def oracles(
         found.append(Oracle(fits, names, tasks, tops, n_verdicts[kept]))
     if not found:
         raise ValueError("no pool with verdicts on more than one content: there is nothing to ask")
-    return found, _notes(tables, batch, found, unknown, tied, k)
+    return found, _notes(tables, found, unknown, repeated, tied, k)
 
 
 def _check_size(batch: Batch) -> None:
@@ -96,9 +97,9 @@ def _check_k(batch: Batch, n_contents: np.ndarray, k: int) -> None:
         raise ValueError(f"k must lie in 1..{n_contents[smallest] - 1} ({what}), got {k}")
 
 
-def _answers(tables: Tables, group: Group, place: np.ndarray) -> np.ndarray:
+def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[F, N, N] the mean share that the first shown won, NaN where there is no verdict; `place`
-    [rows of items] is that of an item in its pool."""
+    [rows of items] is that of an item in its pool. And [F] whether some is a mean of several."""
     at = np.full(len(tables.pools) * len(tables.judges), -1)
     at[group.index] = np.arange(len(group.index))
     fit = at[tables.verdicts["pool"] * len(tables.judges) + tables.verdicts["judge"]]
@@ -109,7 +110,8 @@ def _answers(tables: Tables, group: Group, place: np.ndarray) -> np.ndarray:
     shown, won = np.zeros((2, len(group.index), n, n))
     np.add.at(shown, (fit[fit >= 0], first, second), count)
     np.add.at(won, (fit[fit >= 0], first, second), count * share)
-    return np.divide(won, shown, out=np.full_like(won, np.nan), where=shown > 0)
+    answers = np.divide(won, shown, out=np.full_like(won, np.nan), where=shown > 0)
+    return answers, (shown > 1).any((1, 2))
 
 
 def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
@@ -145,15 +147,14 @@ def _of_all(
 
 def _notes(
     tables: Tables,
-    batch: Batch,
     found: list[Oracle],
     unknown: np.ndarray,
+    repeated: int,
     tied: int,
     k: int,
 ) -> list[str]:
     fits = np.concatenate([o.fits for o in found])
-    left_out = len(batch.pools) - len(fits)
-    repeated = sum(batch.pools[i].repeated for i in fits)
+    left_out = len(unknown) - len(fits)
     what = "pools" if len(tables.judges) == 1 else "pools of a judge"
     said = []
     if left_out:

@@ -14,6 +14,7 @@ USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; 
        jbt identify --verdicts FILE [options]  what they say of bias, and what the prior; --help
        jbt import FILE... --out DIR          tables of verdicts in other tools' files; --help
        jbt example DIR                       small tables to start from
+       jbt replay --verdicts FILE [options]   how few of them would have done; --help
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
@@ -26,6 +27,7 @@ COMMANDS = {
     "identify": "identify",
     "import": "importing",
     "plan": "plan",
+    "replay": "replay",
     "sweep": "sweep",
 }
 """Module of `jbt.commands` for each command."""

@@ -149,8 +149,8 @@ def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
 
 def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     """Raise `ValueError` unless there are groups, with names of their own that files may have,
-    conditions and pools, as many labels as conditions and pools, and the same labels and coordinates
-    of axes and pools; before anything is simulated.
+    conditions and pools, as many labels as conditions and pools, and the same labels and
+    coordinates of axes and pools; before anything is simulated.
 
     Args:
       index: the label that names the conditions one to one, if any.

@@ -154,7 +154,7 @@ class Table:
         """A row without an estimate for each number of the paper that stands beside none so far:
         those of a judge, say, whose verdicts are not at hand. Nothing is said of its agreement."""
         for number in [n for n in self._paper if n not in self._beside]:
-            setting = {k: v for k, v in number.setting.items() if k in self.columns}
+            setting: dict[str, Any] = {k: v for k, v in number.setting.items() if k in self.columns}
             nothing = np.full(1, np.nan)
             self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 

@@ -91,9 +91,9 @@ def null_space(
         covariates = [f"x{d + 1}" for d in range(n_covariates)]
     if len(covariates) != n_covariates:
         raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
-    contents = [str(m) for m in range(n_contents)] if contents is None else contents
-    if len(contents) != n_contents:
-        raise ValueError(f"{n_contents} contents, got {len(contents)} names")
+    owners = [str(m) for m in range(n_contents)] if contents is None else list(contents)
+    if len(owners) != n_contents:
+        raise ValueError(f"{n_contents} contents, got {len(owners)} names")
     real = np.flatnonzero(_shown_contents(design))
     if isinstance(shown, Rows):
         gram = _gram_of_rows(shown, n_contents)
@@ -111,7 +111,7 @@ def null_space(
         where = (
             "every quality"
             if n_islands == 1
-            else _qualities([contents[m] for m in real[island == k]])
+            else _qualities([owners[m] for m in real[island == k]])
         )
         names.append(f"adding 1 to {where}")
 
@@ -261,7 +261,7 @@ def _owner(design: Design) -> np.ndarray:
 
 def _shown_contents(design: Design) -> np.ndarray:
     """[M] `Design.content_mask` in NumPy."""
-    return _owner(design).any(0)
+    return np.asarray(_owner(design).any(0))
 
 
 def _made(items: np.ndarray, shown: np.ndarray) -> np.ndarray:

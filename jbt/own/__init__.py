@@ -14,6 +14,7 @@ from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
+from jbt.own.replay import Replay, replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
 
@@ -25,6 +26,7 @@ __all__ = [
     "PoolFit",
     "PoolTable",
     "Position",
+    "Replay",
     "TableError",
     "Tables",
     "Ties",
@@ -34,4 +36,5 @@ __all__ = [
     "leaderboard",
     "load",
     "read",
+    "replay",
 ]

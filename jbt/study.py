@@ -307,9 +307,10 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
     if alone := table.without_a_row():
         first = alone[0]
         setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
+        count = "1 number" if len(alone) == 1 else f"{len(alone)} numbers"
         print(
-            f"paper.csv: {len(alone)} numbers of these settings stand beside no row, the first "
-            f"{first.quantity} = {first.printed} at {setting}",
+            f"paper.csv: no row of this table for {count} of its settings, the first: "
+            f"{first.quantity} = {first.printed} at {setting or 'every setting'}",
             file=sys.stderr,
         )
     return table.frame()

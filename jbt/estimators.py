@@ -14,16 +14,16 @@ from jaxtyping import Array, Float, Int
 from jbt import identifiability, model
 from jbt.fit import fit_map
 from jbt.identifiability import BiasEstimate
-from jbt.types import Comparisons, Design, Fit, Parameters, Prior, Status
+from jbt.types import Design, Fit, Parameters, Prior, Status, Verdicts
 
 
-def naive(comparisons: Comparisons, design: Design, prior: Prior) -> Fit:
+def naive(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     """Bradley-Terry without biases, c = kappa = 0: what counting wins amounts to. Its
     quality, `fit.parameters.theta` [M] in logits, estimates theta + x . c* (Prop. 1)."""
     return fit_map(comparisons, design, prior, model.variant("naive", design))
 
 
-def bias_aware(comparisons: Comparisons, design: Design, prior: Prior) -> Fit:
+def bias_aware(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     """Eq. 1 with c and kappa free. In an unpaired design the prior, not the comparisons,
     splits apparent quality into `fit.parameters.theta` and `x . c` (Prop. 2, Eq. 3)."""
     return fit_map(comparisons, design, prior, model.variant("bias_aware", design))
@@ -34,7 +34,7 @@ ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
 
 
 def with_bias(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior: Prior,
     c: Float[Array, " D"] | Float[Array, ""] | float,
@@ -56,7 +56,7 @@ def with_bias(
 
 
 def measured(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior: Prior,
     estimates: BiasEstimate | None = None,

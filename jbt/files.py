@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,33 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
+    """Write files that belong together: each is whole on the disk before the first of them is
+    there.
+
+    Args:
+      writes: for each file what writes it, given another name.
+
+    Raises:
+      ValueError: one cannot be written; then none is.
+    """
+    temporary = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in writes}
+    path = Path()
+    try:
+        for path, write in writes.items():
+            discard_torn(path)
+            write(temporary[path])
+            with temporary[path].open("rb+") as f:
+                os.fsync(f.fileno())
+        for path, torn in temporary.items():
+            os.replace(torn, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        for torn in temporary.values():
+            torn.unlink(missing_ok=True)
 
 
 def discard_torn(path: Path) -> None:
@@ -110,6 +137,31 @@ def check_writable(path: Path | None) -> None:
         raise ValueError(f"cannot write {path}: no folder {there}")
     if not os.access(there, os.W_OK):
         raise ValueError(f"cannot write {path}: no permission")
+
+
+def check_folder(path: Path | None) -> None:
+    """Raise `ValueError` for a folder that could not be made or written to, likewise."""
+    if path is None:
+        return
+    there = path.absolute()
+    while not (there.exists() or there.is_symlink()):
+        there = there.parent
+    if not there.is_dir():
+        raise ValueError(f"cannot write to {path}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: no permission")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, if need be.
+
+    Raises:
+      ValueError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror}") from None
 
 
 def write_text(path: Path, text: str) -> None:

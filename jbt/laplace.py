@@ -7,12 +7,12 @@ from jaxtyping import Array, Bool, Float
 
 from jbt import cholesky, model
 from jbt.batching import batch_last
-from jbt.types import Comparisons, Design, Parameters, Posterior, Prior, Variant
+from jbt.types import Design, Parameters, Posterior, Prior, Variant, Verdicts
 
 
 def laplace(
     mode: Parameters,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior: Prior,
     variant: Variant,
@@ -41,7 +41,7 @@ def gaussian(
 
 def _root_at(
     mode: Parameters,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior_precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],

@@ -5,7 +5,7 @@
 
 Counts are the data: `shown[i, j]` comparisons with i first, `wins[i, j]` of them won by i.
 The matrix of design vectors z_ij (one row a verdict) is never built; its products are
-written out on the N x N counts.
+written out on the N x N counts, and in `jbt.rows` on the rows of sparse verdicts.
 
 Sums name their axis, counted from the front, so that axes which follow pass through (`...`).
 """
@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jbt.types import Comparisons, Design, Parameters, Prior, Variant
+from jbt import rows
+from jbt.types import Design, Parameters, Prior, Rows, Variant, Verdicts
 
 VARIANTS = {
     "naive": (False, False),
@@ -55,12 +56,24 @@ def logits(parameters: Parameters, design: Design) -> Float[Array, "N N ..."]:
     return phi[:, None] - phi[None, :] + parameters.kappa
 
 
+def logits_of(
+    parameters: Parameters, design: Design, comparisons: Verdicts
+) -> Float[Array, "N N ..."] | Float[Array, "R ..."]:
+    """Log-odds that the first wins, where `verdicts` count: for every ordered pair or row."""
+    return (
+        rows.logits(parameters, comparisons)
+        if isinstance(comparisons, Rows)
+        else logits(parameters, design)
+    )
+
+
 def log_likelihood(
-    parameters: Parameters, design: Design, comparisons: Comparisons
+    parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "..."]:
-    """Log-likelihood of the counts, nats, without the binomial coefficients."""
-    z = logits(parameters, design)
-    return (comparisons.wins * z - comparisons.shown * jax.nn.softplus(z)).sum((0, 1))
+    """Log-likelihood of the verdicts, nats, without the binomial coefficients."""
+    z = logits_of(parameters, design, comparisons)
+    each = comparisons.wins * z - comparisons.shown * jax.nn.softplus(z)
+    return each.sum(0) if isinstance(comparisons, Rows) else each.sum((0, 1))
 
 
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
@@ -76,18 +89,16 @@ def prior_precision(design: Design, prior: Prior) -> Float[Array, " P"]:
     return jnp.concatenate([lam, lam_b])
 
 
-def score(
-    parameters: Parameters, design: Design, comparisons: Comparisons
-) -> Float[Array, "P ..."]:
+def score(parameters: Parameters, design: Design, comparisons: Verdicts) -> Float[Array, "P ..."]:
     """Gradient of the log-likelihood in (theta, c, kappa)."""
-    residual, _ = _residual_and_weight(logits(parameters, design), comparisons)
-    return _score(residual, design, chain_of(design))
+    residual, _ = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
+    return _score(residual, design, comparisons, chain_of(design))
 
 
 def score_and_information(
     parameters: Parameters,
     design: Design,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     chain: Float[Array, "Q P ..."] | None = None,
 ) -> tuple[Float[Array, "P ..."], Float[Array, "P P ..."]]:
     """Gradient of the log-likelihood and the Fisher information (its negative Hessian).
@@ -95,23 +106,38 @@ def score_and_information(
     `chain` is that of the design, where it is known already.
     """
     chain = chain_of(design) if chain is None else chain
-    residual, weight = _residual_and_weight(logits(parameters, design), comparisons)
-    return _score(residual, design, chain), information(weight, design, chain)
+    residual, weight = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
+    return (
+        _score(residual, design, comparisons, chain),
+        information(weight, design, comparisons, chain),
+    )
+
+
+def information_at_even_odds(comparisons: Verdicts, design: Design) -> Float[Array, "P P ..."]:
+    """The information if every verdict were a coin flip: Z'Z / 4 for the design matrix Z of the
+    comparisons made, one row a verdict."""
+    return information(comparisons.shown / 4, design, comparisons)
 
 
 def information(
-    weight: Float[Array, "N N ..."], design: Design, chain: Float[Array, "Q P ..."] | None = None
+    weight: Float[Array, "N N ..."] | Float[Array, "R ..."],
+    design: Design,
+    comparisons: Verdicts,
+    chain: Float[Array, "Q P ..."] | None = None,
 ) -> Float[Array, "P P ..."]:
     """Fisher information in (theta, c, kappa).
 
-    With W the weights, the information about phi is the Laplacian diag(W1 + W'1) - W - W' of
-    the comparison graph, its border with kappa W1 - W'1, and in kappa the sum of W. All are
-    chained through the design.
+    On counts, with W the weights, the information about phi is the Laplacian
+    diag(W1 + W'1) - W - W' of the comparison graph, its border with kappa W1 - W'1, and in kappa
+    the sum of W. All are chained through the design.
 
     Args:
-      weight: shown p (1 - p) of every ordered pair.
+      weight: shown p (1 - p) of every ordered pair, or row.
+      verdicts: which form of the data the weights are of.
       chain: that of the design, where it is known already.
     """
+    if isinstance(comparisons, Rows):
+        return rows.information(weight, comparisons, design.n_contents)
     chain = chain_of(design) if chain is None else chain
     of_items = _information_of_items(weight, design)
     if chain is None:
@@ -122,8 +148,8 @@ def information(
 
 
 def _residual_and_weight(
-    z: Float[Array, "N N ..."], comparisons: Comparisons
-) -> tuple[Float[Array, "N N ..."], Float[Array, "N N ..."]]:
+    z: Float[Array, "*each"], comparisons: Verdicts
+) -> tuple[Float[Array, "*each"], Float[Array, "*each"]]:
     """wins - shown p and shown p (1 - p), p = sigmoid(z), without the cancellation of either where
     p is near 0 or 1. Both end with the division, after which XLA on a CPU keeps them: what looks
     cheaper it would compute again for each sum taken of them."""
@@ -134,8 +160,13 @@ def _residual_and_weight(
 
 
 def _score(
-    r: Float[Array, "N N ..."], design: Design, chain: Float[Array, "Q P ..."] | None
+    r: Float[Array, "N N ..."] | Float[Array, "R ..."],
+    design: Design,
+    comparisons: Verdicts,
+    chain: Float[Array, "Q P ..."] | None,
 ) -> Float[Array, "P ..."]:
+    if isinstance(comparisons, Rows):
+        return rows.score(r, comparisons, design.n_contents)
     row, col = r.sum(1), r.sum(0)
     g_phi = row - col
     g_c = (design.covariates * g_phi[:, None]).sum(0)

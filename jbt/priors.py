@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jbt import model
 from jbt.fit import fit_map
 from jbt.laplace import laplace
-from jbt.types import Comparisons, Design, Parameters, Prior, Status, container
+from jbt.types import Design, Parameters, Prior, Status, Verdicts, container
 
 MAX_ROUNDS = 100
 """Fits that learning a prior may take."""
@@ -39,7 +39,7 @@ class LearnedPrior:
     """Fits made."""
 
 
-def fixed_point(comparisons: Comparisons, design: Design, prior: Prior) -> LearnedPrior:
+def fixed_point(comparisons: Verdicts, design: Design, prior: Prior) -> LearnedPrior:
     """The paper's hierarchical prior (appendix, "Shrinkage strength"), for any D: fit, then
 
         tau^2 <- mean over (c_1, ..., c_D, kappa) of (mode^2 + posterior variance),
@@ -59,7 +59,7 @@ def fixed_point(comparisons: Comparisons, design: Design, prior: Prior) -> Learn
     return _alternate(comparisons, design, prior, update)
 
 
-def horseshoe(comparisons: Comparisons, design: Design, prior: Prior) -> LearnedPrior:
+def horseshoe(comparisons: Verdicts, design: Design, prior: Prior) -> LearnedPrior:
     """A horseshoe on each c_d: N(0, s_d^2 / lam_b) with s_d half-Cauchy, kappa staying normal
     (Carvalho, Polson & Scott 2010).
 
@@ -83,7 +83,7 @@ def horseshoe(comparisons: Comparisons, design: Design, prior: Prior) -> Learned
 
 
 def _alternate(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior: Prior,
     update: Callable[[Float[Array, " biases"], Float[Array, " biases"]], Float[Array, " biases"]],
@@ -110,7 +110,7 @@ def _alternate(
 
 
 def evidence(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     prior: Prior,
     *,
@@ -167,7 +167,7 @@ def evidence(
 def log_evidence(
     log_tau2: Float[Array, ""],
     mode: Parameters,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     lam: float | Float[Array, ""],
     *,

@@ -4,6 +4,7 @@ Axis letters, used in every annotation of the package:
 
     N  items of a pool, padding included
     M  contents of a pool: what owns a quality (M = N unless renderings share one)
+    R  rows of verdicts, where they are not counted over all pairs of items
     D  covariates of an item
     P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa)
     biases  the last D + 1 of them, (c, kappa)
@@ -173,6 +174,12 @@ class Design:
             raise ValueError(f"content must lie in 0..{m - 1}, got {owner.min()}..{owner.max()}")
         return cls(x, jnp.asarray(owner), mask, m)
 
+    @classmethod
+    def of_contents(cls, n_contents: int, n_covariates: int, dtype: Any = None) -> Design:
+        """The design that goes with `Rows`: every content once, without covariates of its own."""
+        x = jnp.zeros((n_contents, n_covariates), dtype or jnp.result_type(float))
+        return cls(x, None, jnp.ones(n_contents, bool), n_contents)
+
     @property
     def n_items(self) -> int:
         """N."""
@@ -296,6 +303,77 @@ class Comparisons:
             raise ValueError("wins must lie between 0 and shown")
         dtype = dtype or jnp.result_type(float)
         return cls(jnp.asarray(s, dtype), jnp.asarray(w, dtype))
+
+
+@container
+class Rows:
+    """Verdicts one a row, or like ones together: the same data as `Comparisons` where N x N counts
+    would be mostly zeros (a leaderboard has a few models and thousands of answers), or where it is
+    not known for all of them which item was shown first. Whatever takes `Verdicts` takes either;
+    rows go with a `Design.of_contents`, as each brings its own difference of covariates."""
+
+    first: Int[Array, "R ..."]
+    """Content of one item, in 0..M-1; the one shown first where that is known."""
+    second: Int[Array, "R ..."]
+    """Content of the other item."""
+    difference: Float[Array, "R D ..."]
+    """Covariates of the first less those of the second."""
+    ordered: Float[Array, "R ..."]
+    """1 where `first` was shown first, so that kappa acts in its favour; 0 where it is not known
+    which was, so that kappa is left out."""
+    shown: Float[Array, "R ..."]
+    """How many verdicts the row stands for; 0 for padding."""
+    wins: Float[Array, "R ..."]
+    """How many of them the first won; a tie is half a win. 0 <= wins <= shown."""
+
+    @classmethod
+    def build(
+        cls,
+        first: Any,
+        second: Any,
+        difference: Any,
+        share: Any,
+        *,
+        weight: Any = 1.0,
+        ordered: Any = True,
+    ) -> Rows:
+        """Rows from arrays or lists, checked.
+
+        Args:
+          first, second: [R] contents, integers from 0.
+          difference: [R, D] covariates of the first less those of the second.
+          share: [R] of the verdicts won by the first, 0..1.
+          weight: [R] or one number, how many verdicts a row stands for.
+          ordered: [R] or one boolean, whether `first` was shown first.
+
+        Raises:
+          ValueError: shapes that do not fit, contents below 0, share outside 0..1, negative
+            weights, numbers that are not finite.
+        """
+        f, s, d, p = (np.asarray(v) for v in (first, second, difference, share))
+        rows = f.shape
+        if len(rows) != 1 or s.shape != rows or p.shape != rows or d.shape[:-1] != rows:
+            shapes = f"{f.shape}, {s.shape}, {d.shape} and {p.shape}"
+            raise ValueError(
+                f"first, second, difference, share must be [R], [R], [R, D], [R]: {shapes}"
+            )
+        for name, v in (("first", f), ("second", s)):
+            if not np.issubdtype(v.dtype, np.integer) or v.min(initial=0) < 0:
+                raise ValueError(f"{name} must be integers from 0")
+        w, o = (np.broadcast_to(np.asarray(v, float), rows) for v in (weight, ordered))
+        if not all(np.isfinite(v).all() for v in (d, p, w)):
+            raise ValueError("difference, share and weight must be finite")
+        if (p < 0).any() or (p > 1).any():
+            raise ValueError("share must lie between 0 and 1")
+        if (w < 0).any() or not np.isin(o, (0, 1)).all():
+            raise ValueError("weight must not be negative, ordered must be true or false")
+        number = jnp.result_type(float)
+        each = [jnp.asarray(v, number) for v in (d, o, w, w * p)]
+        return cls(jnp.asarray(f, jnp.int32), jnp.asarray(s, jnp.int32), *each)
+
+
+Verdicts = Comparisons | Rows
+"""The two forms of the data."""
 
 
 @container

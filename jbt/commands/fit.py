@@ -5,43 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import tyro
 
-from jbt import __version__, files, own
-from jbt.own import Batch, PoolFit, Transform
-from jbt.types import Prior
+from jbt import files, own
+from jbt.commands.options import TableOptions
+from jbt.own import Batch, PoolFit
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions:
+class FitOptions(TableOptions):
     """Fit every pool and judge of a verdict table, naive and bias-aware (MAP, float64)."""
 
-    verdicts: Path
-    """Table of verdicts: pool, first, second, winner (first | second | tie | error), optional
-    judge, optional count. CSV, or Parquet with the extra jbt[parquet]."""
-    items: Path | None = None
-    """Table of items: pool, item, optional content, any numeric covariate columns."""
-    covariates: tuple[str, ...] = ()
-    """Columns of the items table that may bias the judge (space-separated)."""
-    transform: Transform = "none"
-    """Applied to every covariate before standardising."""
-    standardise: bool = True
-    """Centre and scale covariates over the whole items table, so that c is in logits per
-    standard deviation; else use them as they are, c in logits per unit."""
-    judge: str | None = None
-    """This judge only; default all, separately."""
     k: int = 1
     """Size of the top set on which naive and bias-aware are compared (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
-    json: Path | None = None
-    """Write every fit to this file."""
     per_pool: bool = False
     """Print the ranking of each pool."""
 
@@ -50,42 +29,20 @@ def main(argv: Sequence[str]) -> int:
     """Run `jbt fit` with these options; returns the exit code.
 
     Raises:
-      ValueError: a wrong option or table, in one line.
+      ValueError: a wrong option or table, one line a problem.
     """
     options = tyro.cli(FitOptions, args=argv, prog="jbt fit")
-    _check_json(options)
-    prior = Prior(options.lam, options.lam_b)
-    batch = own.load(
-        options.verdicts,
-        options.items,
-        options.covariates,
-        transform=options.transform,
-        standardise=options.standardise,
-        judge=options.judge,
-    )
+    options.check_outputs()
+    prior = options.prior()
+    tables = options.read()
+    batch = options.batch(tables)
     fits = own.fit(batch, k=options.k, prior=prior)
     if options.json is not None:
-        _write_json(options.json, options, fits)
+        content = {"settings": options.settings(), "pools": [f.record() for f in fits]}
+        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    print("; ".join(tables.summary))
     _print_summary(batch, options, fits)
     return 0
-
-
-def _check_json(options: FitOptions) -> None:
-    out = options.json
-    files.check_writable(out)
-    for table in (options.verdicts, options.items):
-        if out and table and out.exists() and table.exists() and out.samefile(table):
-            raise ValueError(f"--json would overwrite {table}")
-
-
-def _write_json(path: Path, options: FitOptions, fits: list[PoolFit]) -> None:
-    settings = asdict(options)
-    settings = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
-    content = {
-        "settings": {**settings, "dtype": "float64", "jbt": __version__},
-        "pools": [f.record() for f in fits],
-    }
-    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def _print_summary(batch: Batch, options: FitOptions, fits: list[PoolFit]) -> None:
@@ -105,6 +62,8 @@ def _print_summary(batch: Batch, options: FitOptions, fits: list[PoolFit]) -> No
         print(f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value.")
     else:
         print("No covariate was asked for: bias-aware here means position only.")
+    if any(f.usable and np.isnan(f.kappa) for f in fits) and options.position == "auto":
+        print("kappa is fixed at 0 where no pair was shown in both orders; see --position.")
     if any(f.prior_selected for f in fits):
         print(
             "prior-selected: the comparisons made are silent about this number, and the prior "
@@ -124,7 +83,9 @@ def _print_judge(batch: Batch, k: int, judge: str | None, fits: list[PoolFit]) -
     for d, name in enumerate(batch.covariates):
         varying = [f for f in usable if not f.constant_covariates[d]]
         parts.append(f"c[{name}] {_spread([f.c[d] for f in varying])}{_note('c', varying)}")
-    parts.append(f"kappa {_spread([f.kappa for f in usable])}{_note('kappa', usable)}")
+    free = [f for f in usable if not np.isnan(f.kappa)]
+    fixed = f" (fixed at 0 in {len(usable) - len(free)}/{len(usable)})" if free != usable else ""
+    parts.append(f"kappa {_spread([f.kappa for f in free])}{_note('kappa', free)}{fixed}")
     ranked = [f.top_k_differs for f in usable if f.top_k_differs is not None]
     parts.append(f"top-{k} differs from naive in {sum(ranked)}/{len(ranked)}")
     statuses = [f.status.name.lower() for f in fits]
@@ -167,7 +128,8 @@ def _print_ranking(batch: Batch, fit: PoolFit) -> None:
     parts = [f"theta{_note('theta', [fit])} {ranking}"]
     for covariate, c in zip(batch.covariates, fit.c, strict=True):
         parts.append(f"c[{covariate}] {_signed(c)}{_note('c', [fit])}")
-    parts.append(f"kappa {_signed(fit.kappa)}{_note('kappa', [fit])}")
+    kappa = "fixed at 0" if np.isnan(fit.kappa) else _signed(fit.kappa)
+    parts.append(f"kappa {kappa}{_note('kappa', [fit])}")
     if "phi" in fit.prior_selected:
         parts.append("phi (prior-selected)")
     print(f"{name}: " + ", ".join([*parts, status]))

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jbt.fit import information_at_even_odds
-from jbt.types import Design
+from jbt.model import information_at_even_odds
+from jbt.types import Comparisons, Design, Rows
 
 NULL = 1e-6
 """Singular values of the design matrix (covariates in standard deviations) below this share of the
@@ -36,9 +36,9 @@ def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
     Raises:
       ValueError: not [N, N].
     """
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
     _check_shape(design, shown)
-    items = np.asarray(design.item_mask)
+    items, x = np.asarray(design.item_mask), np.asarray(design.covariates)
+    owner = _owner(design).astype(float)
     i, j = np.nonzero(np.asarray(shown) * items[:, None] * items)
     return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
 
@@ -50,7 +50,7 @@ class NullSpace:
     rank: int
     """Of the design matrix."""
     n_columns: int
-    """Contents of the pool, covariates and position."""
+    """Contents of the pool, covariates and, unless it is known, position."""
     directions: np.ndarray
     """[nullity, P] a basis, in the order (theta, c, kappa)."""
     names: tuple[str, ...]
@@ -62,7 +62,12 @@ class NullSpace:
 
 
 def null_space(
-    design: Design, shown: np.ndarray, covariates: Sequence[str] | None = None
+    design: Design,
+    shown: np.ndarray | Rows,
+    covariates: Sequence[str] | None = None,
+    *,
+    contents: Sequence[str] | None = None,
+    position: bool = True,
 ) -> NullSpace:
     """A basis of the null space of the comparisons made, whose directions have names.
 
@@ -71,11 +76,13 @@ def null_space(
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
+      shown: [N, N] how often each ordered pair was shown, or rows of verdicts.
       covariates: their names, default x1 ... xD.
+      contents: their names, default 0 ... M-1.
+      position: whether kappa is a parameter; where it is known, it is no column.
 
     Raises:
-      ValueError: not one name for each covariate.
+      ValueError: not one name for each covariate, or for each content.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -84,21 +91,32 @@ def null_space(
         covariates = [f"x{d + 1}" for d in range(n_covariates)]
     if len(covariates) != n_covariates:
         raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
-    real = np.flatnonzero(np.asarray(design.content_mask()))
-    z = comparison_matrix(design, shown)
-    linked = (z[:, real].T @ z[:, real]) != 0
-    n_islands, island = connected_components(linked, directed=False)
+    owners = [str(m) for m in range(n_contents)] if contents is None else list(contents)
+    if len(owners) != n_contents:
+        raise ValueError(f"{n_contents} contents, got {len(owners)} names")
+    real = np.flatnonzero(_shown_contents(design))
+    if isinstance(shown, Rows):
+        gram = _gram_of_rows(shown, n_contents)
+        z = _with_gram(gram)
+    else:
+        z = comparison_matrix(design, shown)
+        gram = z.T @ z
+    n_islands, island = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
 
     directions, names = [], []
     for k in range(n_islands):
         direction = np.zeros(z.shape[1])
         direction[real[island == k]] = 1
         directions.append(direction)
-        where = "every quality" if n_islands == 1 else _qualities(real[island == k])
+        where = (
+            "every quality"
+            if n_islands == 1
+            else _qualities([owners[m] for m in real[island == k]])
+        )
         names.append(f"adding 1 to {where}")
 
     before = real.tolist()
-    coefficients = [*covariates, "position"]
+    coefficients = [*covariates, *["position"] * position]
     for q, name in enumerate(coefficients, start=n_contents):
         column = z[:, q]
         # Of least norm: the constants, which change nothing, are left out.
@@ -120,17 +138,38 @@ def null_space(
             names.append(f"trading quality against {name}: theta + delta x, c - delta")
         else:
             names.append(f"trading {' and '.join(against)} against {name}")
-    rank = len(real) + n_covariates + 1 - len(names)
-    return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
+    n_columns = len(real) + len(coefficients)
+    return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
 
 
-def _qualities(contents: np.ndarray) -> str:
-    some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
+def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
+    """[P, P], Z'Z of the design matrix Z of the rows that stand for a verdict, each once."""
+    made = np.asarray(rows.shown) > 0
+    first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
+    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
+    pairs = np.bincount(first.astype(np.int64) * m + second, minlength=m * m).reshape(m, m)
+    laplacian = np.diag(pairs.sum(1) + pairs.sum(0)) - pairs - pairs.T
+    border = [np.bincount(first, v, minlength=m) - np.bincount(second, v, minlength=m) for v in x.T]
+    return np.block([[laplacian, np.stack(border, 1)], [np.stack(border), x.T @ x]])
+
+
+def _with_gram(gram: np.ndarray) -> np.ndarray:
+    """A [P, P] matrix Z with this Z'Z, which has the null space of every such matrix. What is
+    null by `NULL` is null to rounding in it."""
+    scale = np.sqrt(np.diagonal(gram))
+    scale = np.where(scale > 0, scale, 1)
+    values, vectors = np.linalg.eigh(gram / scale / scale[:, None])
+    values = np.where(values > NULL**2 * values.max(), values, 0)
+    return np.sqrt(values)[:, None] * vectors.T * scale
+
+
+def _qualities(contents: Sequence[str]) -> str:
+    some = ", ".join(contents[:6]) + ", ..." * (len(contents) > 6)
     what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
     return f"{what} {some}, which nothing compares with the others"
 
 
-def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
+def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
     """Which of theta, c, kappa and phi the comparisons made are silent about [Prop. 2].
 
     Those that some null direction of the design matrix of the pairs shown moves: the likelihood
@@ -138,7 +177,8 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown.
+      shown: [N, N] how often each ordered pair was shown, or rows of verdicts, which do not say
+        what phi is: it is left out.
 
     Returns:
       Their names, in this order.
@@ -146,8 +186,22 @@ def prior_selected(design: Design, shown: np.ndarray) -> tuple[str, ...]:
     Raises:
       ValueError: not [N, N].
     """
+    if isinstance(shown, Rows):
+        return _silent_in_rows(design, shown)
     _check_shape(design, shown)
     return tuple(name for name, is_silent in silent_parts(design, shown).items() if is_silent)
+
+
+def _silent_in_rows(design: Design, rows: Rows) -> tuple[str, ...]:
+    m, directions = design.n_contents, null_space(design, rows).directions
+    theta = directions[:, :m][:, _shown_contents(design)]
+    moved = {
+        "theta": theta - theta.mean(1, keepdims=True),
+        "c": directions[:, m:-1],
+        "kappa": directions[:, -1:],
+    }
+    largest = np.abs(directions).max(1, initial=1e-300)[:, None]
+    return tuple(name for name, v in moved.items() if (np.abs(v) > 1e-6 * largest).any())
 
 
 def silent_parts(design: Design, shown: np.ndarray) -> dict[str, np.ndarray]:
@@ -195,9 +249,19 @@ def _quality_basis(design: Design) -> np.ndarray:
     n_items = items.sum(-2, keepdims=True)
     x = np.where(items, x - x.sum(-2, keepdims=True) / n_items, 0)
     spread = np.sqrt((x**2).sum(-2, keepdims=True) / n_items)
-    content = np.arange(x.shape[-2]) if design.content is None else np.asarray(design.content)
-    owner = (content[..., None] == np.arange(design.n_contents)) & items
-    return np.concatenate([owner, x / np.where(spread > 0, spread, 1)], axis=-1)
+    return np.concatenate([_owner(design), x / np.where(spread > 0, spread, 1)], axis=-1)
+
+
+def _owner(design: Design) -> np.ndarray:
+    """[..., N, M] which content each item shows: `Design.ownership` in NumPy, for any axes."""
+    items = np.asarray(design.item_mask)
+    content = np.arange(items.shape[-1]) if design.content is None else np.asarray(design.content)
+    return (content[..., None] == np.arange(design.n_contents)) & items[..., None]
+
+
+def _shown_contents(design: Design) -> np.ndarray:
+    """[M] `Design.content_mask` in NumPy."""
+    return np.asarray(_owner(design).any(0))
 
 
 def _made(items: np.ndarray, shown: np.ndarray) -> np.ndarray:
@@ -227,7 +291,7 @@ def rank(design: Design, shown: Float[Array, "N N"]) -> Int[Array, ""]:
     scaled = design.covariates / jnp.where(spread > 0, spread, 1)
     design = Design(scaled, design.content, design.item_mask, design.n_contents).centred()
     once = ((shown > 0) & items[:, None] & items).astype(design.dtype)
-    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(once, design))
+    values = jnp.linalg.eigvalsh(4 * information_at_even_odds(Comparisons(once, once), design))
     return (values > NULL**2 * jnp.maximum(values.max(), 1)).sum()
 
 

@@ -7,7 +7,9 @@ prior, in float64, and on (theta, c, kappa) as they stand, so that flatness is f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +18,18 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt import model
-from jbt.fit import FLAT, RIDGE, fit_supremum, information_at_even_odds, information_scale
+from jbt.fit import FLAT, fit_supremum
+from jbt.newton import RIDGE, information_scale
 from jbt.types import (
     Comparisons,
     Design,
     Fit,
     Parameters,
+    Rows,
     ScalarLike,
     Status,
     Variant,
+    Verdicts,
     container,
 )
 
@@ -64,7 +69,7 @@ def grid_around(
 
 
 def profile(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     grid: Float[Array, " G"],
     *,
@@ -97,7 +102,7 @@ def profile(
 
 @jax.jit
 def _profile(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     grid: Float[Array, " G"],
     covariate: Int[Array, ""],
@@ -116,9 +121,8 @@ def _profile(
         fit = _at(comparisons, design, others, covariate, value, start)
         return -fit.objective, fit.status
 
-    log_likelihood, status = jax.vmap(point)(grid)
-    varies = design.spread()[covariate] > 0
-    constant = ~varies & (status != Status.NOT_FINITE)
+    log_likelihood, status = _each(comparisons)(point)(grid)
+    constant = ~_varies(comparisons, design, covariate) & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
 
@@ -147,7 +151,7 @@ class BiasEstimate:
 
 
 def estimate_bias(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     *,
     covariate: int | Int[Array, ""] = 0,
@@ -178,7 +182,7 @@ def estimate_bias(
 
 @jax.jit
 def _estimate_bias(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     covariate: Int[Array, ""],
     variant: Variant | None,
@@ -225,7 +229,7 @@ def _estimate_bias(
         c, excess, _, _ = jax.lax.while_loop(going, step, first)
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
-    low, high = jax.vmap(end)(jnp.stack([c - half, c + half]))
+    low, high = _each(comparisons)(end)(jnp.stack([c - half, c + half]))
     lost = exists & ~(jnp.isfinite(low) & jnp.isfinite(high))
     status = jnp.where(lost, Status.NOT_CONVERGED, status)
     exists = exists & ~lost
@@ -247,7 +251,7 @@ def _estimate_bias(
 
 def efficient_information(
     parameters: Parameters,
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     *,
     covariate: int | Int[Array, ""] = 0,
@@ -276,28 +280,31 @@ def efficient_information(
 def _existence(
     fit_status: Int[Array, ""],
     curvature: Float[Array, ""],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
 ) -> Int[Array, ""]:
     """Whether the profile of c has a single finite top, and if not, why."""
     index = design.n_contents + covariate
-    items = design.item_mask
 
-    def least(made: Comparisons) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        even = information_at_even_odds(made.shown, design.centred())
+    def least(made: Verdicts) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        even = model.information_at_even_odds(made, design.centred())
         return _efficient(even, made, design, others, covariate), FLAT * even[index, index]
 
-    every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
     made, threshold = least(comparisons)
-    possible, its_threshold = least(Comparisons(every, every / 2))
     flat = made <= threshold
-    mendable = (possible > its_threshold) & ~_connected(comparisons.shown, items)
+    if isinstance(comparisons, Rows):  # they do not tell what else could be compared
+        mendable = jnp.array(False)
+    else:
+        items = design.item_mask
+        every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
+        possible, its_threshold = least(Comparisons(every, every / 2))
+        mendable = (possible > its_threshold) & ~_connected(comparisons.shown, items)
     status = jnp.where(curvature <= threshold, Status.SEPARATED, fit_status)
     silent = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
     status = jnp.where(flat, silent, status)
-    constant = ~(design.spread()[covariate] > 0)
+    constant = ~_varies(comparisons, design, covariate)
     status = jnp.where(constant, Status.COVARIATE_CONSTANT, status)
     status = jnp.where(comparisons.shown.sum() == 0, Status.NO_VERDICTS, status)
     return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
@@ -305,7 +312,7 @@ def _existence(
 
 def _efficient(
     information: Float[Array, "P P"],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
@@ -319,20 +326,29 @@ def _efficient(
 
 def _compensation(
     information: Float[Array, "P P"],
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
 ) -> Float[Array, " P"]:
     """How the maximising parameters change as c goes up by 1, to first order."""
     index, m = design.n_contents + covariate, design.n_contents
-    scale = information_scale(comparisons.shown, design.centred(), others)
+    scale = information_scale(comparisons, design.centred(), others)
     contents = design.content_mask()
     gauge = scale[:m].max() / contents.sum() * (contents[:, None] & contents)
     rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
     rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
     border = jnp.where(others, information[:, index], 0)
     return (-jnp.linalg.solve(rest, border)).at[index].set(1)
+
+
+def _varies(
+    comparisons: Verdicts, design: Design, covariate: int | Int[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether a covariate takes more than one value; in rows, whether it ever differs."""
+    if isinstance(comparisons, Rows):
+        return (comparisons.difference[:, covariate] != 0).any()
+    return design.spread()[covariate] > 0
 
 
 def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Array, ""]:
@@ -345,7 +361,7 @@ def _connected(shown: Float[Array, "N N"], items: Bool[Array, " N"]) -> Bool[Arr
 
 
 def _at(
-    comparisons: Comparisons,
+    comparisons: Verdicts,
     design: Design,
     others: Bool[Array, " P"],
     covariate: int | Int[Array, ""],
@@ -357,6 +373,14 @@ def _at(
     variant = Variant(others[m:-1], others[-1])
     start = Parameters(start.theta, start.c.at[covariate].set(value), start.kappa)
     return fit_supremum(comparisons, design, variant, start=start)
+
+
+def _each(comparisons: Verdicts) -> Callable[..., Any]:
+    """How a function of one value of c becomes one of several. Rows are long enough to fill a
+    processor, and many enough to fill its memory, one value at a time."""
+    if isinstance(comparisons, Rows):
+        return lambda f: lambda values: jax.lax.map(f, values)
+    return jax.vmap
 
 
 def _others(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, files, metrics, model, runtime
-from jbt.own.batch import Batch, PoolTable
-from jbt.types import Comparisons, Design, Fit, Prior, Status
+from jbt import files, metrics, model, runtime
+from jbt.fit import fit_map
+from jbt.own.batch import Batch, Group, PoolTable
+from jbt.types import Design, Fit, Prior, Status, Variant, Verdicts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class PoolFit:
     c: np.ndarray
     """[D] bias coefficient of each covariate, logits per unit (`Batch.units`)."""
     kappa: float
-    """Position term, logits in favour of the first shown."""
+    """Position term, logits in favour of the first shown; NaN where it is fixed at 0."""
     status: Status
     """The worse of both fits; where both converged, NO_VERDICTS or COVARIATE_CONSTANT if so."""
     grad_norm: float
@@ -74,59 +77,71 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
     Raises:
       ValueError: a pool of several contents has no more than k, or all have only one.
     """
+    prior = Prior() if prior is None else prior
+    found: dict[int, PoolFit] = {}
     with runtime.precision("float64"):
         _check_k(batch, k)
-        fits = _both(batch.comparisons, batch.design, Prior() if prior is None else prior, k)
-        naive, aware, theta, theta_naive, phi, differ = jax.device_get(fits)
+        for group in batch.groups:
+            found.update(_fit_group(batch.pools, group, prior, k))
+    return [found[i] for i in range(len(batch.pools))]
+
+
+def _fit_group(
+    pools: list[PoolTable], group: Group, prior: Prior, k: int
+) -> Iterator[tuple[int, PoolFit]]:
+    fits = _both(group.comparisons, group.design, group.items, group.variant, prior, k)
+    naive, aware, theta, theta_naive, phi, differ = jax.device_get(fits)
     finite = np.isfinite(theta).all(1) & np.isfinite(theta_naive).all(1)
-    found = []
-    for i, pool in enumerate(batch.pools):
+    for i, at in enumerate(group.index.tolist()):
+        pool = pools[at]
         n = len(pool.items)
-        found.append(
-            PoolFit(
-                pool=pool.pool,
-                judge=pool.judge,
-                items=pool.items,
-                theta=theta[i, :n],
-                theta_naive=theta_naive[i, :n],
-                phi=phi[i, :n],
-                c=aware.parameters.c[i],
-                kappa=float(aware.parameters.kappa[i]),
-                status=_status(pool, int(naive.status[i]), int(aware.status[i])),
-                grad_norm=float(aware.grad_norm[i]),
-                prior_selected=pool.prior_selected,
-                constant_covariates=pool.constant_covariates,
-                n_verdicts=pool.n_verdicts,
-                n_errors=pool.n_errors,
-                top_k_differs=bool(differ[i]) if finite[i] and pool.n_verdicts else None,
-            )
+        fit = PoolFit(
+            pool=pool.pool,
+            judge=pool.judge,
+            items=pool.items,
+            theta=theta[i, :n],
+            theta_naive=theta_naive[i, :n],
+            phi=phi[i, :n],
+            c=aware.parameters.c[i],
+            kappa=float(aware.parameters.kappa[i]) if pool.position else np.nan,
+            status=_status(pool, int(naive.status[i]), int(aware.status[i])),
+            grad_norm=float(aware.grad_norm[i]),
+            prior_selected=pool.prior_selected,
+            constant_covariates=pool.constant_covariates,
+            n_verdicts=pool.n_verdicts,
+            n_errors=pool.n_errors,
+            top_k_differs=bool(differ[i]) if finite[i] and pool.n_verdicts else None,
         )
-    return found
+        yield at, fit
 
 
 @partial(jax.jit, static_argnames="k")
 def _both(
-    comparisons: Comparisons, design: Design, prior: Prior, k: int
+    comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
 ) -> tuple[Fit, Fit, Array, Array, Array, Array]:
     """Both models on every pool: naive, bias-aware; theta of both, phi; do their top k differ?"""
 
     def one(
-        comparisons: Comparisons, design: Design
+        comparisons: Verdicts, design: Design, items: Design, variant: Variant
     ) -> tuple[
         Fit, Fit, Float[Array, " N"], Float[Array, " N"], Float[Array, " N"], Bool[Array, ""]
     ]:
-        naive = estimators.naive(comparisons, design, prior)
-        aware = estimators.bias_aware(comparisons, design, prior)
+        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
-        phi = model.apparent_quality(aware.parameters, design)
+        phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
-        return naive, aware, design.of_items(theta), design.of_items(theta_naive), phi, differ
+        return naive, aware, items.of_items(theta), items.of_items(theta_naive), phi, differ
 
-    return jax.vmap(one)(comparisons, design)
+    return jax.vmap(one)(comparisons, design, items, variant)
 
 
 def _check_k(batch: Batch, k: int) -> None:
-    sizes = np.asarray(jax.vmap(lambda d: d.content_mask())(batch.design)).sum(1)
+    sizes = np.zeros(len(batch.pools), int)
+    for group in batch.groups:
+        shown = jax.vmap(Design.content_mask)(group.design)
+        sizes[group.index] = np.asarray(shown).sum(1)
     several = np.flatnonzero(sizes > 1)  # a pool of one content has nothing to rank
     if not len(several):
         raise ValueError("every pool has only one content: there is nothing to rank")

@@ -1,12 +1,9 @@
-"""A user's tables as one padded batch: every pool with every judge, in float64.
-
-Errors of the judge are counted and dropped, never taken for ties.
-"""
+"""A user's tables as padded batches: every pool with every judge, in float64."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,12 +13,23 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import silent_parts
-from jbt.own import tables
-from jbt.own.tables import TableError
-from jbt.types import Comparisons, Design
+from jbt.identifiability import null_space, prior_selected, silent_parts
+from jbt.own import tables as own_tables
+from jbt.own.tables import Tables, Ties, Transform
+from jbt.own.verdicts import USUAL, Columns
+from jbt.types import Comparisons, Design, Rows, Variant, Verdicts
 
-Transform = Literal["none", "log", "log1p"]
+Position = Literal["yes", "no", "auto"]
+
+COMPILING = 10**8
+"""What compiling for one more shape costs, in the units of a pool's N^3."""
+
+
+LARGEST_COUNTS = 512
+"""Items of a pool beyond which its verdicts are kept as rows instead of counts."""
+
+LARGEST_TABLE = 2**22
+"""Cells of the tables that are looked through for null directions together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,28 +44,68 @@ class PoolTable:
     """Valid verdicts, counting repeats."""
     n_errors: int
     repeated: bool
-    """Some ordered pair was judged more than once."""
+    """Some pair was judged more than once, in one order where that is known."""
     constant_covariates: tuple[bool, ...]
     """Which covariates take one value over the whole pool."""
+    position: bool
+    """Whether kappa is estimated; else it is fixed at 0."""
     prior_selected: tuple[str, ...]
     """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons made are
-    silent about, so that the prior chooses them."""
+    silent about, so that the prior chooses them. kappa is none of them where it is fixed."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Pools of similar size, padded to one shape; every leaf has a leading axis over them."""
+
+    index: np.ndarray
+    """Which of `Batch.pools`."""
+    items: Design
+    """Which content each item shows, and its covariates."""
+    design: Design
+    """That of the comparisons: of the items, or of the contents alone where they are rows."""
+    comparisons: Verdicts
+    """Counts; or rows, where known and unknown orders mix or counts would be too large."""
+    variant: Variant
+    """c is free; kappa is free or fixed in each pool."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
-    """Every pool and judge, padded to one shape, in float64."""
+    """Every pool and judge, in groups of similar size, in float64."""
 
     pools: list[PoolTable]
     """In the order of the items table, each pool with every judge in the order of the verdicts."""
-    design: Design
-    """Leaves with a leading axis over `pools`."""
-    comparisons: Comparisons
-    """Likewise."""
+    groups: tuple[Group, ...]
     covariates: list[str]
     """Name of each covariate, with its transformation: "words", "log(words)"."""
     units: str
     """What one unit of a covariate is, in words."""
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        covariates: Sequence[str] = (),
+        *,
+        transform: Transform = "none",
+        standardise: bool = True,
+        position: Position = "auto",
+    ) -> Batch:
+        """Tables that were read, see `load`."""
+        x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
+        layout = _Layout.of(tables, x)
+        free = kappa_free(tables, position)
+        listed = _listed(tables, layout, free)
+        groups = [
+            _group(tables, layout, which[members], free, rows)
+            for rows in (False, True)
+            for which in (np.flatnonzero(listed == rows),)
+            for members in _by_size(layout.sizes[which])
+        ]
+        repeated = _repeated(tables)
+        pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
+        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units)
 
 
 def load(
@@ -65,141 +113,69 @@ def load(
     items: Path | str | None = None,
     covariates: Sequence[str] = (),
     *,
+    columns: Columns = USUAL,
     transform: Transform = "none",
     standardise: bool = True,
     judge: str | None = None,
+    ties: Ties = "half",
+    content: str | None = "content",
+    merge_pools: bool = False,
+    position: Position = "auto",
 ) -> Batch:
-    """Both tables as one padded batch: every pool with every judge, or with the one named.
+    """A user's tables as a batch: every pool with every judge, or with the one named.
 
     Args:
-      verdicts, items: files (see `tables`); items may be left out when no covariate is asked for.
-      covariates: columns of the items table.
-      transform: applied to every covariate: none, log or log1p.
-      standardise: subtract the mean and divide by the standard deviation (divisor n) over
-        all rows of the items table, after the transformation; else use them as they are.
-      judge: one judge's verdicts only.
+      verdicts, items, covariates, columns, judge, ties, content, merge_pools: see `tables.read`.
+      transform, standardise: see `tables.covariate_values`.
+      position: whether kappa is estimated, or fixed at 0. auto: in each pool where some pair was
+        shown in both orders; without one, kappa rests on the additivity of the model and on the
+        prior of quality, and takes in that better items were listed first, say.
 
     Raises:
-      TableError: see `tables`; also for a covariate that is constant over the table, the
-        log of a number that has none, an unknown judge or item.
+      TableError: see `tables`.
     """
-    verdicts = Path(verdicts)
-    verdict_table = tables.read_verdicts(verdicts)
-    if covariates and items is None:
-        raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
-    repeated_names = [c for i, c in enumerate(covariates) if c in covariates[:i]]
-    if repeated_names:
-        raise TableError(f"covariate {repeated_names[0]!r} is asked for twice")
-    if items is None:
-        item_table = _items_of(verdict_table)
-    else:
-        items = Path(items)
-        item_table = tables.read_items(items, covariates)
-    rows = _rows_of_items(verdict_table, item_table)
-    for side, row in rows.items():
-        if (row < 0).any():
-            unknown = verdict_table[row < 0].iloc[0]
-            what = f"item {unknown[side]!r} of pool {unknown['pool']!r} is not in {items}"
-            raise tables.at_line(verdicts, unknown.name, what)
-    x = _covariates(items, item_table, covariates, transform, standardise)
-    judges = verdict_table["judge"].unique().tolist()
-    if judge is not None:
-        if judge not in judges or judges == [""]:
-            known = "the table has no judge column" if judges == [""] else ", ".join(judges)
-            raise TableError(f"{verdicts}: no judge {judge!r}: {known}")
-        judges = [judge]
-    names = [c if transform == "none" else f"{transform}({c})" for c in covariates]
-    units = "standard deviation of" if standardise else "unit of"
-    layout = _Layout.of(item_table)
-    pools, design, comparisons = _batch(layout, x, verdict_table, rows, judges)
-    return Batch(pools, design, comparisons, names, units)
+    read = own_tables.read(
+        verdicts,
+        items,
+        covariates=covariates,
+        columns=columns,
+        judge=judge,
+        ties=ties,
+        content=content,
+        merge_pools=merge_pools,
+    )
+    return Batch.of(
+        read, covariates, transform=transform, standardise=standardise, position=position
+    )
 
 
-def _items_of(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The items table of verdicts that come without: every item that was shown."""
-    sides = [verdicts[["pool", s]].rename(columns={s: "item"}) for s in ("first", "second")]
-    return pd.concat(sides).drop_duplicates(ignore_index=True)
-
-
-def _rows_of_items(verdicts: pd.DataFrame, items: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Row of the items table of each verdict's "first" and "second"; -1 for an unknown item."""
-    pools, names = pd.Index(items["pool"].unique()), pd.Index(items["item"].unique())
-
-    def number(pool: pd.Series, item: pd.Series) -> np.ndarray:
-        p, i = pools.get_indexer(pd.Index(pool)), names.get_indexer(pd.Index(item))
-        return np.where((p < 0) | (i < 0), -1, p * len(names) + i)
-
-    known = pd.Index(number(items["pool"], items["item"]))
-    return {
-        side: known.get_indexer(pd.Index(number(verdicts["pool"], verdicts[side])))
-        for side in ("first", "second")
-    }
-
-
-def _covariates(
-    path: Path | str | None,
-    items: pd.DataFrame,
-    names: Sequence[str],
-    transform: Transform,
-    standardise: bool,
-) -> np.ndarray:
-    """[rows of the items table, D]"""
-    x = items[list(names)].to_numpy(float)
-    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
-    bad = np.argwhere(x <= floor)
-    if len(bad):
-        row, column = bad[0]
-        what = f"{transform} of {names[column]} = {x[row, column]:g} is undefined"
-        raise TableError(f"{path}, line {items.index[row]}: {what}, needs values above {floor:g}")
-    x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
-    spread = x.std(axis=0)
-    # A constant's standard deviation is rounding, not exactly zero.
-    constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
-    if constant.any():
-        raise TableError(f"{path}: {names[int(constant.argmax())]} is the same for all items")
-    return (x - x.mean(axis=0)) / spread if standardise else x
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where each row of the items table goes in arrays [pools, N]."""
+    """Where each row of the items table goes."""
 
-    pools: list[str]
-    items: list[tuple[str, ...]]
-    """Of each pool, in the order of the table."""
+    x: np.ndarray
+    """[rows, D]"""
     pool: np.ndarray
     """[rows]"""
     place: np.ndarray
     """[rows], within its pool."""
-    content: np.ndarray | None
-    """[rows], numbered within its pool; None if every item is its own."""
-    n_contents: int
-    mask: np.ndarray
-    """[pools, N], False for padding."""
+    content: np.ndarray
+    """[rows], numbered within its pool."""
+    sizes: np.ndarray
+    """[pools]"""
+    names: list[tuple[str, ...]]
+    """Of each pool's items."""
 
     @classmethod
-    def of(cls, items: pd.DataFrame) -> _Layout:
-        pool, names = pd.factorize(items["pool"])
-        place = _count_within(pool)
-        sizes = np.bincount(pool)
-        mask = np.arange(sizes.max()) < sizes[:, None]
-        by_pool = items["item"].to_numpy(object)[np.argsort(pool, kind="stable")]
-        ends = np.cumsum(sizes)
-        each = [tuple(by_pool[e - n : e]) for e, n in zip(ends, sizes, strict=True)]
-        content, n_contents = None, len(mask[0])
-        if "content" in items:
-            label, labels = pd.factorize(items["content"])
-            owner, owners = pd.factorize(pool * len(labels) + label)
-            if len(owners) < len(items):
-                number = _count_within(owners // len(labels))
-                content, n_contents = number[owner], int(number.max()) + 1
-        return cls(list(names), each, pool, place, content, n_contents, mask)
-
-    def padded(self, values: np.ndarray) -> np.ndarray:
-        """[rows, ...] values as [pools, N, ...], zero at padding."""
-        out = np.zeros((*self.mask.shape, *values.shape[1:]), values.dtype)
-        out[self.pool, self.place] = values
-        return out
+    def of(cls, tables: Tables, x: np.ndarray) -> _Layout:
+        pool = tables.items["pool"].to_numpy()
+        sizes = np.bincount(pool, minlength=len(tables.pools))
+        label = tables.items["content"].to_numpy()
+        owner, owners = pd.factorize(pool * len(tables.contents) + label)
+        content = _count_within(owners // len(tables.contents))[owner]
+        by_pool = tables.items["item"].to_numpy(object)[np.argsort(pool, kind="stable")]
+        names = [tuple(some) for some in np.split(by_pool, np.cumsum(sizes)[:-1])]
+        return cls(x, pool, _count_within(pool), content, sizes, names)
 
 
 def _count_within(group: np.ndarray) -> np.ndarray:
@@ -207,63 +183,217 @@ def _count_within(group: np.ndarray) -> np.ndarray:
     return pd.Series(group).groupby(group).cumcount().to_numpy()
 
 
-def _batch(
-    layout: _Layout,
-    x: np.ndarray,
-    verdicts: pd.DataFrame,
-    rows: dict[str, np.ndarray],
-    judges: list[str],
-) -> tuple[list[PoolTable], Design, Comparisons]:
-    n_pools, n = layout.mask.shape
-    judge = pd.Index(judges).get_indexer(pd.Index(verdicts["judge"]))
-    asked = judge >= 0
-    judge, count = judge[asked], verdicts["count"].to_numpy()[asked]
-    winner = verdicts["winner"].to_numpy(object)[asked]
-    first, second = rows["first"][asked], rows["second"][asked]
-    fit = layout.pool[first] * len(judges) + judge
-    pair = fit, layout.place[first], layout.place[second]
+def kappa_free(tables: Tables, position: Position) -> np.ndarray:
+    """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
+    or two contents; never where no verdict's order is known."""
+    fit = _fit(tables, tables.verdicts)
+    shown = tables.verdicts["shown"].to_numpy()
+    free = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    if position == "yes":
+        free[:] = True
+        free[fit] = False
+        free[fit[shown]] = True
+    if position == "auto":
+        content = tables.items["content"].to_numpy()
+        for number in (np.arange(len(content)), content):
+            first, second = (number[tables.verdicts[s].to_numpy()] for s in ("first", "second"))
+            pairs = pd.DataFrame({"fit": fit, "first": first, "second": second})
+            pairs = pairs[shown & (first != second)].drop_duplicates()
+            turned = pairs.rename(columns={"first": "second", "second": "first"})
+            free[pairs.merge(turned)["fit"]] = True
+    return free
 
-    error = winner == "error"
-    valid = np.where(error, 0, count)
-    credit = np.select([winner == "first", winner == "tie"], [1.0, 0.5], 0.0)
-    n_fits = n_pools * len(judges)
-    shown, wins = np.zeros((n_fits, n, n)), np.zeros((n_fits, n, n))
-    np.add.at(shown, pair, valid)
-    np.add.at(wins, pair, valid * credit)
-    n_verdicts, n_errors = np.zeros(n_fits, np.int64), np.zeros(n_fits, np.int64)
-    np.add.at(n_verdicts, fit, valid)
-    np.add.at(n_errors, fit, count - valid)
 
-    covariates = layout.padded(x)
-    items = layout.mask[:, :, None]
-    highest = np.where(items, covariates, -np.inf).max(1)
-    constant = highest == np.where(items, covariates, np.inf).min(1)
-    content = None if layout.content is None else layout.padded(layout.content)
+def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
+    """[pools] whether verdicts are kept as rows: counts would be too large, or kappa is free for
+    some verdicts and, their order being unknown, not for others."""
+    unknown = tables.verdicts[~tables.verdicts["shown"]]
+    mixed = np.zeros(len(free), bool)
+    mixed[_fit(tables, unknown)] = True
+    return (layout.sizes > LARGEST_COUNTS) | (mixed & free).reshape(len(tables.pools), -1).any(1)
 
-    def each_judge(values: np.ndarray) -> jax.Array:
-        return jnp.asarray(np.repeat(values, len(judges), axis=0))
 
+def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
+    """[verdicts] which pool and judge, in the order of `Batch.pools`."""
+    return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
+
+
+def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Pools to be padded to one shape: those more than half as large as the largest that is left,
+    and all smaller ones too once padding these costs less than compiling for another shape."""
+    order = np.argsort(-sizes, kind="stable")
+    while len(order):
+        largest = int(sizes[order[0]])
+        n = int((sizes[order] > largest / 2).sum())
+        if (len(order) - n) * largest**3 < COMPILING:
+            n = len(order)
+        yield np.sort(order[:n])
+        order = order[n:]
+
+
+def _group(
+    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray, listed: bool
+) -> Group:
+    """These pools with every judge, as counts or as rows."""
+    n_judges, n = len(tables.judges), int(layout.sizes[members].max())
+    index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
+    at = np.full(len(tables.pools), -1)
+    at[members] = np.arange(len(members))
+
+    rows = np.flatnonzero(at[layout.pool] >= 0)
+    where = at[layout.pool[rows]], layout.place[rows]
+
+    def padded(values: np.ndarray) -> jax.Array:
+        """[fits, N, ...] of [rows, ...], zero at padding."""
+        out = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
+        out[where] = values[rows]
+        return jnp.asarray(np.repeat(out, n_judges, axis=0))
+
+    own = np.array_equal(layout.content[rows], layout.place[rows])
+    n_contents = n if own else int(layout.content[rows].max()) + 1
+    verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
+    fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
     with runtime.precision("float64"):
         # vmap, as a container's own shapes are those of one pool.
-        design = jax.vmap(lambda *leaves: Design(*leaves, n_contents=layout.n_contents))(
-            each_judge(covariates),
-            None if content is None else each_judge(content),
-            each_judge(layout.mask),
+        items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
+            padded(layout.x),
+            None if own else padded(layout.content),
+            padded(np.ones(len(layout.pool), bool)),
         )
-        comparisons = jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
-    silent = silent_parts(design, shown)
-    repeated = np.any(shown > 1, axis=(1, 2))
-    pools = [
-        PoolTable(
-            layout.pools[p],
-            judges[g] or None,
-            layout.items[p],
-            int(n_verdicts[i]),
-            int(n_errors[i]),
-            bool(repeated[i]),
-            tuple(constant[p].tolist()),
-            tuple(name for name, of in silent.items() if of[i]),
+        n_covariates = layout.x.shape[1]
+        variant = jax.vmap(Variant)(
+            jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
         )
-        for i, (p, g) in enumerate(np.ndindex(n_pools, len(judges)))
-    ]
-    return pools, design, comparisons
+        if not listed:
+            return Group(
+                index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
+            )
+        real = np.zeros((len(members), n_contents), bool)
+        real[where[0], layout.content[rows]] = True
+        design = jax.vmap(
+            lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
+        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
+        return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
+
+
+def _counts(
+    layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
+) -> Comparisons:
+    first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
+    cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
+    count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
+    shown, wins = (
+        # of no verdict at all, bincount makes integers
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
+        for weight in (count, count * share)
+    )
+    return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
+
+
+def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+    """Like verdicts together in one row; as many rows for each fit, padding without verdicts."""
+    keys = {
+        "fit": fit,
+        **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
+    }
+    weight = {
+        "count": verdicts["count"].to_numpy(),
+        "wins": (verdicts["count"] * verdicts["p_first"]).to_numpy(),
+    }
+    same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
+    fit = same["fit"].to_numpy()
+    place = fit, _count_within(fit)
+    most = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+
+    def padded(values: np.ndarray) -> jax.Array:
+        out = np.zeros((n_fits, most, *values.shape[1:]), values.dtype)
+        out[place] = values
+        return jnp.asarray(out)
+
+    first, second = same["first"].to_numpy(), same["second"].to_numpy()
+    return jax.vmap(Rows)(
+        padded(layout.content[first].astype(np.int32)),
+        padded(layout.content[second].astype(np.int32)),
+        padded(layout.x[first] - layout.x[second]),
+        padded(same["shown"].to_numpy(float)),
+        padded(same["count"].to_numpy(float)),
+        padded(same["wins"].to_numpy(float)),
+    )
+
+
+def _silent(group: Group) -> Iterator[tuple[str, ...]]:
+    """What the comparisons of each pool of a group are silent about."""
+    free = np.asarray(group.variant.kappa)
+    if isinstance(group.comparisons, Rows):
+        with runtime.precision("float64"):
+            for i in range(len(free)):
+                whole = group.items, group.design, group.comparisons
+                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                yield _silent_in_rows(items, design, rows, bool(free[i]))
+        return
+    told = jax.device_get((group.items, group.comparisons))
+    step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
+    for start in range(0, len(free), step):
+        part = slice(start, start + step)
+        items, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
+        # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
+        shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
+        silent = silent_parts(items, shown)
+        yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
+
+
+def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
+    if not free:
+        rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
+    names = prior_selected(design, rows)
+    directions = null_space(design, rows).directions
+    theta, c = directions[:, : design.n_contents], directions[:, design.n_contents : -1]
+    content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
+    phi = (theta[:, content] + c @ np.asarray(items.covariates).T)[:, np.asarray(items.item_mask)]
+    moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
+    silent = np.any(moved > 1e-6 * np.abs(directions).max(1, initial=1e-300))
+    return names + ("phi",) * bool(silent)
+
+
+def _repeated(tables: Tables) -> np.ndarray:
+    """[fits] whether some pair was judged more than once, in one order where that is known."""
+    verdicts = tables.verdicts
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    turn = ~verdicts["shown"].to_numpy() & (first > second)
+    pair = {
+        "fit": _fit(tables, verdicts),
+        "first": np.where(turn, second, first),
+        "second": np.where(turn, first, second),
+        "shown": verdicts["shown"].to_numpy(),
+    }
+    count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
+    count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    again = count["count"].to_numpy() > 1
+    repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    repeated[count["fit"].to_numpy()[again]] = True
+    return repeated
+
+
+def _facts(
+    tables: Tables, layout: _Layout, group: Group, repeated: np.ndarray
+) -> Iterator[tuple[int, PoolTable]]:
+    """What is known of each pool of a group."""
+    x = np.asarray(group.items.covariates)
+    items = np.asarray(group.items.item_mask)[:, :, None]
+    constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
+    counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
+    free = np.asarray(group.variant.kappa)
+    for i, (fit, silent) in enumerate(zip(group.index.tolist(), _silent(group), strict=True)):
+        pool, judge = divmod(fit, len(tables.judges))
+        facts = PoolTable(
+            pool=tables.pools[pool],
+            judge=tables.judges[judge],
+            items=layout.names[pool],
+            n_verdicts=int(counts[i, 0]),
+            n_errors=int(counts[i, 1]),
+            repeated=bool(repeated[fit]),
+            constant_covariates=tuple(constant[i].tolist()),
+            position=bool(free[i]),
+            prior_selected=tuple(n for n in silent if free[i] or n != "kappa"),
+        )
+        yield fit, facts

@@ -1,200 +1,242 @@
-"""Reading a user's tables: CSV, or Parquet with the extra `parquet`.
+"""A user's tables: read, checked and matched with each other.
 
-    verdicts   pool, first, second, winner = first | second | tie | error,
-               optional judge, optional count
-    items      pool, item, optional content, optional quality (not read yet), any numeric
-               covariate columns
+    verdicts   pool, first, second, and winner = first | second | tie | error or the name of one of
+               the two, or else p_first, the share that the first won (0 to 1, empty for an error);
+               optional judge, count, order = shown | unknown
+    items      pool, item, optional content, optional quality, any numeric covariate columns
+    anchors    pool, better, worse: pairs of items whose order is known
 
-A wrong table raises `TableError`, whose one line names file, line and what is allowed.
+A table without the column pool has one pool, `all`. Wrong tables raise `TableError`, whose message
+has one line a problem, with file and line, what was found and what is allowed.
 """
 
 from __future__ import annotations
 
-import csv
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-MOST = 10**9
-"""Largest count, and LARGEST the largest covariate: beyond them float64 loses what they say."""
+from jbt.own.items import Items, read_anchors, read_items
+from jbt.own.reading import Problems, TableError
+from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 
-LARGEST = 1e100
+Ties = Literal["half", "drop"]
 
-WINNERS = ("first", "second", "tie", "error")
+_NO_ANCHORS = pd.DataFrame({name: np.zeros(0, np.int64) for name in ("pool", "better", "worse")})
 
-
-class TableError(ValueError):
-    """A table that cannot be used; the message is one line for the person who made it."""
+Transform = Literal["none", "log", "log1p"]
 
 
-def read_verdicts(path: Path) -> pd.DataFrame:
-    """The verdicts table, validated: string columns pool, first, second, winner, judge
-    (empty where the table has none) and the integer column count.
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A user's tables: read, checked and matched with each other. Rows of `items` are known by
+    their number, from 0."""
+
+    verdicts: pd.DataFrame
+    """A row for each valid verdict (errors are only counted): pool and judge (into `pools` and
+    `judges`), first and second (rows of `items`), p_first (share the first won, 0.5 for a tie),
+    count, shown (bool: the judge saw first before second; else the order is unknown), line (of the
+    file) and source (its pool in the file, which differs from pool where pools are merged)."""
+    items: pd.DataFrame
+    """A row for each item: pool, item (its name), content (into `contents`), quality (NaN unless
+    given), then each covariate asked for, as it stands."""
+    anchors: pd.DataFrame
+    """Pairs whose order is known: pool, better and worse (rows of `items`)."""
+    pools: list[str]
+    """In the order of the items table."""
+    judges: list[str | None]
+    """In the order of the verdicts; [None] where the table names none."""
+    contents: list[str]
+    """Two items of one pool with one content share a quality."""
+    counts: pd.DataFrame
+    """A row for each pool and judge, in this order: pool, judge, n_verdicts, n_errors, n_ties,
+    repeats counted. Ties are verdicts, unless dropped."""
+    summary: list[str]
+    """What was kept, dropped and tied, in sentences."""
+    items_path: Path
+    """Where `item_lines` are: the items table, or the verdicts where there is none."""
+    item_lines: np.ndarray
+    """[rows of items] line of the file."""
+
+    def without_ties(self) -> Tables:
+        """The same tables with ties left out instead of counted as half a win each."""
+        kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
+        counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
+        return dataclasses.replace(self, verdicts=kept, counts=counts)
+
+
+def read(
+    verdicts: Path | str,
+    items: Path | str | None = None,
+    anchors: Path | str | None = None,
+    *,
+    covariates: Sequence[str] = (),
+    columns: Columns = USUAL,
+    judge: str | None = None,
+    ties: Ties = "half",
+    content: str | None = "content",
+    merge_pools: bool = False,
+) -> Tables:
+    """Read a user's tables.
+
+    Args:
+      verdicts, items, anchors: files; items may be left out when no covariate is asked for.
+      covariates: columns of the items table.
+      columns: names of the verdict table's columns.
+      judge: one judge's verdicts only.
+      ties: half a win for each side, or dropped.
+      content: column of the items table that says which items share a quality; None, or no such
+        column if it is the default: none do.
+      merge_pools: make all pools one, called `all`; contents of one name are then one content.
 
     Raises:
-      TableError: see the module.
+      TableError: see the module; also for an unknown judge or item.
     """
-    table = _read(path, ("pool", "first", "second", "winner"))
-    _check_names(path, table, ("pool", "first", "second"))
-    same = table["first"] == table["second"]
-    if same.any():
-        row = table[same].iloc[0]
-        raise at_line(path, row.name, f"first and second are the same item, {row['first']!r}")
-    wrong = ~table["winner"].isin(WINNERS)
-    if wrong.any():
-        row = table[wrong].iloc[0]
-        raise at_line(path, row.name, f"winner is {row.winner!r}, allowed: {', '.join(WINNERS)}")
-    if "judge" not in table:
-        table["judge"] = ""
+    if covariates and items is None:
+        raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
+    twice = [c for i, c in enumerate(covariates) if c in covariates[:i]]
+    if twice:
+        raise TableError(f"covariate {twice[0]!r} is asked for twice")
+    problems = Problems()
+    told = read_verdicts(Path(verdicts), columns, problems)
+    wrong = problems.count
+    if items is None:
+        problems.check()
+        known = Items.of(told, content)
     else:
-        _check_names(path, table, ("judge",))
-    if "count" in table:
-        count = pd.to_numeric(table["count"], errors="coerce")
-        bad = ~((count >= 0) & (count <= MOST) & (count == np.floor(count)))
-        if bad.any():
-            row = table[bad].iloc[0]
-            raise at_line(
-                path, row.name, f"count is {row['count']!r}, allowed: integers from 0 to {MOST}"
-            )
-        table["count"] = count.astype(np.int64)
-    else:
-        table["count"] = 1
-    return table
+        known = read_items(Path(items), told, columns, covariates, content, merge_pools, problems)
+    if problems.count > wrong:  # whose rows are not known then
+        problems.check()
+    first, second = known.find(told.sheet, told.pool, (columns.first, columns.second), problems)
+    pairs = _NO_ANCHORS
+    if anchors is not None:
+        pairs = read_anchors(Path(anchors), told, columns, known, problems)
+    problems.check()
+
+    rows = pd.DataFrame(
+        {
+            "pool": known.pool.codes[first],
+            "judge": 0 if told.judge is None else told.judge.codes,
+            "first": first,
+            "second": second,
+            "p_first": told.p_first,
+            "count": told.count,
+            "shown": told.shown,
+            "line": told.sheet.lines,
+            "source": known.pool.codes[first],
+        }
+    )
+    judges: list[str | None] = [None] if told.judge is None else [*told.judge.values]
+    if judge is not None:
+        if told.judge is None or judge not in judges:
+            there = "the table has no judge column"
+            there = there if told.judge is None else ", ".join(told.judge.values)
+            raise TableError(f"{verdicts}: no judge {judge!r}: {there}")
+        rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
+        judges = [judge]
+    pools, item_rows, contents = known.frame(merge_pools)
+    if merge_pools:
+        rows, pairs = rows.assign(pool=0), pairs.assign(pool=0)
+    error, never = rows["p_first"].isna(), rows["count"] == 0
+    valid = rows[~error & ~never].reset_index(drop=True)
+    shape = len(pools), len(judges)
+    pool, of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
+    counts = {
+        "pool": pool,
+        "judge": of,
+        "n_verdicts": _totals(valid, *shape),
+        "n_errors": _totals(rows[error], *shape),
+        "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
+    }
+    tables = Tables(
+        verdicts=valid,
+        items=item_rows,
+        anchors=pairs,
+        pools=pools,
+        judges=judges,
+        contents=contents,
+        counts=pd.DataFrame(counts),
+        summary=[],
+        items_path=known.path,
+        item_lines=known.lines,
+    )
+    tables = tables.without_ties() if ties == "drop" else tables
+    return dataclasses.replace(tables, summary=_summary(told, rows, tables, ties))
 
 
-def read_items(path: Path, covariates: Sequence[str]) -> pd.DataFrame:
-    """The items table, validated: string columns pool, item and (if there) content, and the
-    covariates asked for as floats.
+def covariate_values(
+    tables: Tables, names: Sequence[str], transform: Transform, standardise: bool
+) -> tuple[np.ndarray, list[str], str]:
+    """Covariates as the model is to have them.
+
+    Args:
+      names: columns of `tables.items`.
+      transform: applied to every covariate: none, log or log1p.
+      standardise: subtract the mean and divide by the standard deviation (divisor n) over all
+        items, after the transformation; else use them as they are.
+
+    Returns:
+      The values [rows of items, D]; what each is called, with its transformation; what one unit
+      of a covariate is, in words.
 
     Raises:
-      TableError: see the module.
+      TableError: a covariate that is constant over the table, the log of a number without one.
     """
-    table = _read(path, ("pool", "item", *covariates))
-    _check_names(path, table, ("pool", "item", *(["content"] if "content" in table else [])))
-    twice = table.duplicated(["pool", "item"])
-    if twice.any():
-        row = table[twice].iloc[0]
-        raise at_line(path, row.name, f"item {row['item']!r} of pool {row['pool']!r} again")
-    for name in covariates:
-        value = pd.to_numeric(table[name], errors="coerce")
-        bad = ~(value.abs() <= LARGEST)
-        if bad.any():
-            row = table[bad].iloc[0]
-            raise at_line(
-                path, row.name, f"{name} is {row[name]!r}, allowed: numbers within +-{LARGEST:g}"
-            )
-        table[name] = value.astype(float)
-    sizes = table.groupby("pool", sort=False).size()
-    if (sizes < 2).any():
-        raise TableError(f"{path}: pool {sizes.index[sizes < 2][0]!r} has 1 item, needs 2 or more")
-    return table
+    path, problems = tables.items_path, Problems()
+    x = tables.items[list(names)].to_numpy(float)
+    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
+    for name, of in zip(names, x.T, strict=True):
+        problems.add_lines(
+            path,
+            tables.item_lines,
+            of <= floor,
+            lambda r, n=name, v=of: (
+                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
+            ),
+        )
+    problems.check()
+    x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
+    spread = x.std(axis=0)
+    # A constant's standard deviation is rounding, not exactly zero.
+    constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
+    for name, is_constant in zip(names, constant, strict=True):
+        if is_constant:
+            problems.add(path, f"{name} is the same for all items")
+    problems.check()
+    labels = [c if transform == "none" else f"{transform}({c})" for c in names]
+    units = "standard deviation of" if standardise else "unit of"
+    return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
 
 
-def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A table of stripped strings, indexed by the line of the file each row ends on."""
-    try:
-        table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
-    except FileNotFoundError:
-        raise TableError(f"{path}: no such file") from None
-    except ImportError:
-        raise TableError(f"{path}: reading Parquet needs the extra: jbt[parquet]") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).splitlines()[0]
-        raise TableError(f"{path}: cannot be read: {reason}") from None
-    except UnicodeDecodeError:
-        raise TableError(f"{path}: not a table: needs CSV in UTF-8") from None
-    twice = table.columns[table.columns.duplicated()]
-    if len(twice):
-        raise TableError(f"{path}: two columns are called {twice[0]!r}")
-    missing = [c for c in columns if c not in table]
-    if missing:
-        there = ", ".join(map(repr, table.columns[:12]))
-        hint = "; is it separated by commas?" if len(table.columns) == 1 else ""
-        raise TableError(f"{path}: no column {missing[0]!r}; columns are {there}{hint}")
-    if table.empty:
-        raise TableError(f"{path}: no rows below the header")
-    return table
+def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
+    """[pools x judges] how many verdicts each has, repeats counted."""
+    fit = verdicts["pool"] * n_judges + verdicts["judge"]
+    totals = np.zeros(n_pools * n_judges, np.int64)
+    np.add.at(totals, fit.to_numpy(), verdicts["count"].to_numpy())
+    return totals
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    # Strings as they stand (an item may be called "NA" or "007"), and rows that do not fit
-    # the header refused: pandas would shift their columns.
-    table = _read_plain(path)
-    return _read_rows(path) if table is None else table
-
-
-def _read_plain(path: Path) -> pd.DataFrame | None:
-    """What `_read_rows` returns, ten times as fast, if nothing is quoted and every line is a row
-    of as many fields as the header: then commas and line ends alone separate fields. None for any
-    other file."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
-    except UnicodeDecodeError:
-        return None
-    if any(c in text for c in '"\r\0'):
-        return None
-    lines = text.split("\n")
-    width = lines[0].count(",") + 1
-    if {line.count(",") for line in lines} != {width - 1}:
-        return None
-    if max(map(len, lines)) > csv.field_size_limit():
-        return None
-    fields = [f.strip() for f in text.replace("\n", ",").split(",")]
-    if not all(fields[::width]):  # the row may be blank, to be left out
-        return None
-    columns = {c: fields[width + c :: width] for c in range(width)}
-    table = pd.DataFrame(columns, index=pd.RangeIndex(2, len(lines) + 1), dtype=str)
-    return table.set_axis(pd.Index(fields[:width]), axis=1)
-
-
-def _read_rows(path: Path) -> pd.DataFrame:
-    """Row by row, so that the line of whatever does not fit is known."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
-        header, rows, lines = [], [], []
-        try:
-            for fields in reader:
-                fields = [f.strip() for f in fields]
-                if not any(fields):
-                    continue
-                if any("\0" in f for f in fields):
-                    raise TableError(f"{path}, line {reader.line_num}: not text")
-                if not header:
-                    header = fields
-                    continue
-                if len(fields) != len(header):
-                    found = f"{len(fields)} fields, the header has {len(header)}"
-                    raise TableError(f"{path}, line {reader.line_num}: {found}")
-                rows.append(fields)
-                lines.append(reader.line_num)
-        except csv.Error as error:
-            raise TableError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
-    if not header:
-        raise TableError(f"{path}: the file is empty")
-    return pd.DataFrame(rows, columns=pd.Index(header), index=pd.Index(lines), dtype=str)
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
-        table = pd.read_parquet(path)
-    except (ValueError, KeyError, TypeError) as error:  # the last two where it is damaged
-        reason = str(error).splitlines()[0]
-        raise TableError(f"{path}: not a readable table ({reason})") from None
-    # 1.0, which is what a nullable integer becomes on the way, is "1" again.
-    table = table.convert_dtypes().astype("string").fillna("")
-    table = table.apply(lambda column: column.str.strip()).astype(object)
-    return table.set_axis(np.arange(1, len(table) + 1), axis=0)
-
-
-def at_line(path: Path, line: object, what: str) -> TableError:
-    """The error of one line of a file."""
-    return TableError(f"{path}, line {line}: {what}")
-
-
-def _check_names(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> None:
-    for name in columns:
-        empty = table[name] == ""
-        if empty.any():
-            raise at_line(path, table.index[empty][0], f"{name} is empty")
+def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+    kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
+    never = int((rows["count"] == 0).sum())
+    unknown = tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum()
+    how = "each half a win for both" if ties == "half" else "dropped"
+    said = [f"{told.sheet.path}: {len(rows)} rows, {kept} verdicts kept"]
+    if not told.has_pools:
+        said.append("no column of pools: all rows are one pool")
+    if errors:
+        said.append(f"{errors} errors dropped")
+    if never:
+        said.append(f"{never} rows with count 0 left out")
+    if tied:
+        said.append(f"{tied} ties, {how}")
+    if unknown:
+        said.append(f"{unknown} verdicts of unknown order, which tell nothing of kappa")
+    if len(tables.anchors):
+        said.append(f"{len(tables.anchors)} anchors")
+    return said

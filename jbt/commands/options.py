@@ -1,0 +1,118 @@
+"""Options that the commands on a user's own verdicts share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from jbt import __version__, files, own
+from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
+from jbt.own.report import NAMES as REPORT
+from jbt.types import Prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """A user's tables and how they are to be read; a command's options inherit these."""
+
+    verdicts: Path
+    """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
+    of one of the two) or p_first (0 to 1); optional judge, count, order (shown | unknown). CSV, or
+    Parquet with the extra jbt[parquet]."""
+    items: Path | None = None
+    """Table of items: pool, item, optional content, optional quality, any numeric covariate
+    columns."""
+    anchors: Path | None = None
+    """Table of pairs whose order is known: pool, better, worse."""
+    first: str = Columns.first
+    """Column of the verdicts with the item shown first."""
+    second: str = Columns.second
+    """Column of the verdicts with the item shown second."""
+    winner: str = Columns.winner
+    """Column of the verdicts with the winner."""
+    pool: str = Columns.pool
+    """Column with the pool, in every table; tables without it have one pool, `all`."""
+    judge_column: str = Columns.judge
+    """Column of the verdicts with the judge."""
+    judge: str | None = None
+    """This judge only; default all, separately."""
+    covariates: tuple[str, ...] = ()
+    """Columns of the items table that may bias the judge (space-separated)."""
+    transform: Transform = "none"
+    """Applied to every covariate before standardising."""
+    standardise: bool = True
+    """Centre and scale covariates over the whole items table, so that c is in logits per
+    standard deviation; else use them as they are, c in logits per unit."""
+    content: str = "content"
+    """Column of the items table that says which items share a quality; `none` unties them."""
+    merge_pools: bool = False
+    """Make all pools one, in which contents of one name share a quality."""
+    ties: Ties = "half"
+    """A tie is half a win for each, or dropped."""
+    position: Position = "auto"
+    """Whether kappa is estimated; auto fixes it at 0 in pools where no pair was shown in both
+    orders."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+    json: Path | None = None
+    """Write every number to this file."""
+    out: Path | None = None
+    """Write report.md, table.csv and figure.png to this folder."""
+
+    def check_outputs(self) -> None:
+        """Raise `ValueError` where `json` or `out` cannot be written or holds one of the tables."""
+        files.check_writable(self.json)
+        files.check_folder(self.out)
+        written = [("--json", self.json)] if self.json else []
+        written += [("--out", self.out / name) for name in REPORT if self.out]
+        for option, path in written:
+            for table in (self.verdicts, self.items, self.anchors):
+                if table and path.exists() and table.exists() and path.samefile(table):
+                    raise ValueError(f"{option} would overwrite {table}")
+
+    def read(self) -> Tables:
+        """The tables.
+
+        Raises:
+          ValueError: see `own.read`.
+        """
+        columns = Columns(self.first, self.second, self.winner, self.pool, self.judge_column)
+        return own.read(
+            self.verdicts,
+            self.items,
+            self.anchors,
+            covariates=self.covariates,
+            columns=columns,
+            judge=self.judge,
+            ties=self.ties,
+            content=None if self.content.lower() == "none" else self.content,
+            merge_pools=self.merge_pools,
+        )
+
+    def batch(self, tables: Tables) -> Batch:
+        """The tables as a batch, with the covariates asked for."""
+        return Batch.of(
+            tables,
+            self.covariates,
+            transform=self.transform,
+            standardise=self.standardise,
+            position=self.position,
+        )
+
+    def prior(self) -> Prior:
+        return Prior(self.lam, self.lam_b)
+
+    def typed(self) -> dict[str, Any]:
+        """The options that say which tables and how to read them, but for those at their default;
+        what `own.doctor` puts into the commands it proposes."""
+        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
+        given = {f.name: getattr(self, f.name) for f in shared}
+        return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
+
+    def settings(self) -> dict[str, Any]:
+        """Every option as JSON has it, with precision and version."""
+        settings = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
+        return {**settings, "dtype": "float64", "jbt": __version__}

@@ -1,0 +1,66 @@
+"""One pool's verdicts as rows, for pools that counts over all pairs of items cannot hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from jbt import runtime
+from jbt.own.tables import Tables
+from jbt.types import Design, Rows
+
+Difference = Literal["plain", "relative"]
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """The verdicts of one judge on one pool, a row for each row of the table, in float64."""
+
+    rows: Rows
+    design: Design
+    contents: np.ndarray
+    """[M] into `Tables.contents`, of the contents that the pool's items have."""
+    source: np.ndarray
+    """[R] the pool in the file that a row comes from, into `Tables.pools` as they were read."""
+
+
+def listed(
+    tables: Tables, x: np.ndarray, pool: int, judge: int, *, difference: Difference = "plain"
+) -> Listing:
+    """One judge's verdicts on one pool, as rows.
+
+    Args:
+      x: [rows of items, D] covariates.
+      pool, judge: into `tables.pools` and `tables.judges`.
+      difference: how a row's covariates a and b differ: a - b, or relative, (a - b) / (a + b), 0
+        where both are 0, as in the Arena's style control; for covariates that are not negative.
+
+    Raises:
+      ValueError: a relative difference of negative covariates.
+    """
+    of = tables.verdicts
+    of = of[(of["pool"] == pool) & (of["judge"] == judge)]
+    mine = tables.items["pool"].to_numpy() == pool
+    label = tables.items["content"].to_numpy()
+    contents = np.unique(label[mine])
+    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    a, b = x[first], x[second]
+    apart = a - b
+    if difference == "relative":
+        if (x < 0).any():
+            raise ValueError("a relative difference needs covariates that are not negative")
+        total = a + b
+        apart = apart / np.where(total > 0, total, 1)
+    with runtime.precision("float64"):
+        rows = Rows.build(
+            np.searchsorted(contents, label[first]),
+            np.searchsorted(contents, label[second]),
+            apart,
+            of["p_first"].to_numpy(),
+            weight=of["count"].to_numpy(),
+            ordered=of["shown"].to_numpy(),
+        )
+        design = Design.of_contents(len(contents), x.shape[1])
+    return Listing(rows, design, contents, of["source"].to_numpy())

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import files, options, parts, provenance, results, runtime, store
+from jbt import files, parsing, parts, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.parts import Part
@@ -82,7 +82,7 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     folder = given.out / sweep.name
     if given.redraw and not given.preset and (folder / store.RESULTS).exists():
         defaults = results.saved_settings(folder, defaults)
-    return options.parse(
+    return parsing.parse(
         type(defaults),
         argv,
         default=defaults,

@@ -10,13 +10,26 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
+       jbt doctor --verdicts FILE [options]  what your tables support; --help
+       jbt identify --verdicts FILE [options]  what they say of bias, and what the prior; --help
        jbt import FILE... --out DIR          tables of verdicts in other tools' files; --help
+       jbt example DIR                       small tables to start from
+       jbt replay --verdicts FILE [options]   how few of them would have done; --help
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = {"fit": "fit", "import": "importing", "plan": "plan", "sweep": "sweep"}
+COMMANDS = {
+    "doctor": "doctor",
+    "example": "example",
+    "fit": "fit",
+    "identify": "identify",
+    "import": "importing",
+    "plan": "plan",
+    "replay": "replay",
+    "sweep": "sweep",
+}
 """Module of `jbt.commands` for each command."""
 
 

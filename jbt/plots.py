@@ -34,16 +34,26 @@ def new_figure(
 
 
 def band(
-    ax: Axes, x: Any, mean: Any, low: Any, high: Any, *, colour: str, label: str, **style: Any
+    ax: Axes,
+    x: Any,
+    mean: Any,
+    low: Any,
+    high: Any,
+    *,
+    colour: str,
+    label: str,
+    shade: float = 0.25,
+    **style: Any,
 ) -> Axes:
     """A line [points] with its 95 % interval as a band.
 
     Args:
       colour: a name in `COLOURS`, or any colour of Matplotlib.
+      shade: opacity of the band; less where many overlap.
       style: of the line.
     """
     colour = COLOURS.get(colour, colour)
-    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.fill_between(x, low, high, color=colour, alpha=shade, linewidth=0)
     ax.plot(x, mean, color=colour, label=label, **style)
     return ax
 

@@ -13,6 +13,7 @@ setting. Needs pandas, so `import jbt` leaves it out.
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.reading import TableError
+from jbt.own.replay import Replay, replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
 
@@ -23,6 +24,7 @@ __all__ = [
     "PoolFit",
     "PoolTable",
     "Position",
+    "Replay",
     "TableError",
     "Tables",
     "Ties",
@@ -31,4 +33,5 @@ __all__ = [
     "fit",
     "load",
     "read",
+    "replay",
 ]

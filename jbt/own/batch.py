@@ -283,7 +283,8 @@ def _counts(
     cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
-        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n)
+        # of no verdict at all, bincount makes integers
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
         for weight in (count, count * share)
     )
     return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))

@@ -139,6 +139,31 @@ def check_writable(path: Path | None) -> None:
         raise ValueError(f"cannot write {path}: no permission")
 
 
+def check_folder(path: Path | None) -> None:
+    """Raise `ValueError` for a folder that could not be made or written to, likewise."""
+    if path is None:
+        return
+    there = path.absolute()
+    while not (there.exists() or there.is_symlink()):
+        there = there.parent
+    if not there.is_dir():
+        raise ValueError(f"cannot write to {path}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: no permission")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, if need be.
+
+    Raises:
+      ValueError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror}") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write text to a file of the user's choice, whole or not at all; through links, and straight
     into what is no regular file (a terminal, a pipe).

@@ -95,6 +95,29 @@ def points(
     return ax
 
 
+def forest(ax: Axes, names: Any, series: Any) -> Axes:
+    """Estimates of several things with their intervals, one below the other.
+
+    Args:
+      names: [rows], from the top.
+      series: of each, its label, colour (as in `band`), and [rows] estimates, low and high ends; an
+        estimate without an interval is hollow.
+    """
+    at, n = np.arange(len(names)), len(series)
+    for i, (label, colour, estimate, low, high) in enumerate(series):
+        y = at + 0.3 * (i - (n - 1) / 2)
+        colour = COLOURS.get(colour, colour)
+        known = np.isfinite(low) & np.isfinite(high)
+        ax.hlines(y[known], low[known], high[known], color=colour, lw=1.5)
+        ax.plot(estimate[known], y[known], "o", ms=4, color=colour, label=label)
+        hollow = f"{label}, no interval" if not known.all() else None
+        ax.plot(estimate[~known], y[~known], "o", ms=4, mfc="none", color=colour, label=hollow)
+    ax.set_yticks(at, names, fontsize=8)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
 def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
     """The crossing of a table on the zero line; nothing if there is none."""
     rows = table[(table.quantity == "crossing") & np.isfinite(table.estimate)][:1]

@@ -172,6 +172,23 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
 
+@pytest.mark.documents
+def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
+    """Number for number but their last digits."""
+    page = (ROOT / "docs" / "identify.md").read_text()
+    shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
+    assert len(shown) == page.count("```sh") == 4
+    monkeypatch.chdir(tmp_path)
+    number = re.compile(r"[+-]?\d+(?:\.\d+)?")
+    for command, text in shown:
+        assert cli.main(command.split()) == 0
+        printed = capsys.readouterr().out
+        assert number.sub("#", printed) == number.sub("#", text)
+        approx = pytest.approx([float(v) for v in number.findall(text)], rel=0.02, abs=0.02)
+        assert [float(v) for v in number.findall(printed)] == approx
+    assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
+
+
 def test_every_example_is_run_above():
     run = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
     run += ["docs/extending.md"]  # its first is a file of its own

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from jbt import __version__, files, own
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
+from jbt.own.report import NAMES as REPORT
 from jbt.types import Prior
 
 
@@ -58,14 +59,19 @@ class TableOptions:
     """Prior precision of c and kappa (1/logit^2)."""
     json: Path | None = None
     """Write every number to this file."""
+    out: Path | None = None
+    """Write report.md, table.csv and figure.png to this folder."""
 
     def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` cannot be written or is one of the tables."""
-        out = self.json
-        files.check_writable(out)
-        for table in (self.verdicts, self.items, self.anchors):
-            if out and table and out.exists() and table.exists() and out.samefile(table):
-                raise ValueError(f"--json would overwrite {table}")
+        """Raise `ValueError` where `json` or `out` cannot be written or holds one of the tables."""
+        files.check_writable(self.json)
+        files.check_folder(self.out)
+        written = [("--json", self.json)] if self.json else []
+        written += [("--out", self.out / name) for name in REPORT if self.out]
+        for option, path in written:
+            for table in (self.verdicts, self.items, self.anchors):
+                if table and path.exists() and table.exists() and path.samefile(table):
+                    raise ValueError(f"{option} would overwrite {table}")
 
     def read(self) -> Tables:
         """The tables.
@@ -98,6 +104,13 @@ class TableOptions:
 
     def prior(self) -> Prior:
         return Prior(self.lam, self.lam_b)
+
+    def typed(self) -> dict[str, Any]:
+        """The options that say which tables and how to read them, but for those at their default;
+        what `own.doctor` puts into the commands it proposes."""
+        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
+        given = {f.name: getattr(self, f.name) for f in shared}
+        return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
 
     def settings(self) -> dict[str, Any]:
         """Every option as JSON has it, with precision and version."""

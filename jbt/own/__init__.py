@@ -12,6 +12,7 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
 from jbt.own.replay import Replay, replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
@@ -21,6 +22,7 @@ __all__ = [
     "Batch",
     "Columns",
     "Group",
+    "Leaderboard",
     "PoolFit",
     "PoolTable",
     "Position",
@@ -31,6 +33,7 @@ __all__ = [
     "Transform",
     "covariate_values",
     "fit",
+    "leaderboard",
     "load",
     "read",
     "replay",

@@ -95,7 +95,7 @@ class Batch:
         """Tables that were read, see `load`."""
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = _Layout.of(tables, x)
-        free = _position(tables, position)
+        free = kappa_free(tables, position)
         listed = _listed(tables, layout, free)
         groups = [
             _group(tables, layout, which[members], free, rows)
@@ -183,7 +183,7 @@ def _count_within(group: np.ndarray) -> np.ndarray:
     return pd.Series(group).groupby(group).cumcount().to_numpy()
 
 
-def _position(tables: Tables, position: Position) -> np.ndarray:
+def kappa_free(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
     or two contents; never where no verdict's order is known."""
     fit = _fit(tables, tables.verdicts)
@@ -268,9 +268,11 @@ def _group(
             return Group(
                 index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
             )
+        real = np.zeros((len(members), n_contents), bool)
+        real[where[0], layout.content[rows]] = True
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
-        )(jax.vmap(Design.content_mask)(items))
+        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
         return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
 
 

@@ -185,6 +185,21 @@ def read_sheet(
     return sheet
 
 
+def column_names(path: Path, needed: Sequence[str]) -> list[str]:
+    """All columns of a table.
+
+    Args:
+      needed: some that it has.
+
+    Raises:
+      TableError: nothing can be made of the file.
+    """
+    if path.suffix == ".parquet":
+        return list(map(str, pd.read_parquet(path).columns))
+    problems = Problems()
+    return _header(path, _decode(path, problems), set(needed), problems)[0]
+
+
 def _check_header(
     path: Path,
     header: list[str],

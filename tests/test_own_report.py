@@ -1,0 +1,58 @@
+"""What a command says: on screen, as Markdown, and in a folder."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jbt import plots
+from jbt.own.report import NAMES, Report, Section, signed, with_interval
+
+TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})
+REPORT = Report("Fit of *v*", ["read 2 rows"], [Section("Models", ["two of them"], TABLE)])
+
+
+def test_on_screen_columns_are_aligned_and_nothing_moves_the_cursor():
+    lines = REPORT.text().splitlines()
+    assert lines[:4] == ["read 2 rows", "", "Models", "two of them"]
+    assert lines[4:] == ["model       theta", "a|b        0.1235", "long name"]
+    evil = Report("t", ["\x1b[2J\rred"], [])
+    assert evil.text() == " [2J red"
+
+
+def test_in_markdown_names_stand_as_they_are():
+    text = REPORT.markdown("figure.png").splitlines()
+    assert text[0] == r"# Fit of \*v\*"
+    assert r"| a\|b | 0.1235 |" in text
+    assert "| long name |  |" in text
+    assert text[-1] == r"![Fit of \*v\*](figure.png)"
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path):
+    out = tmp_path / "new" / "folder"
+    REPORT.write(out, TABLE, plots.new_figure()[0])
+    assert sorted(p.name for p in out.iterdir()) == sorted(NAMES)
+    with (out / "table.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["model", "theta"], ["a|b", "0.123456"], ["long\nname", ""]]
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    (out / "report.md").unlink()
+    (out / "report.md").mkdir()  # cannot be replaced by a file
+    (out / "report.md" / "mine").touch()
+    with pytest.raises(ValueError, match="cannot write"):
+        REPORT.write(out, TABLE[:1], plots.new_figure()[0])
+    assert (out / "table.csv").read_bytes() == before["table.csv"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="cannot write to"):
+        REPORT.write(tmp_path / "file" / "below", TABLE, plots.new_figure()[0])
+
+
+def test_numbers_with_intervals():
+    assert signed(1e-12) == "+0"
+    assert signed(np.nan) == "-"
+    assert with_interval(0.5, 0.25, 1.0) == "+0.5 [+0.25, +1]"
+    assert with_interval(0.5, np.nan, np.nan) == "+0.5"

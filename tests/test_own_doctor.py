@@ -177,6 +177,11 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
         found.islands[tables.counts["n_verdicts"] == 0]
         == np.array(apart)[tables.counts["n_verdicts"] == 0]
     ).all()
+    judged = tables.counts["n_verdicts"].to_numpy() > 0
+    free = np.array([p.position for p in own.Batch.of(tables).pools])
+    share = {c.check: c.share for c in doctor.examine(tables, {})}["both_orders"]
+    assert share == pytest.approx(free[judged].mean())
+    assert 0 < share < 1
     merged = chains(tables, x, merged=True)
     assert merged.islands.tolist() == [1, 1]
     assert merged.tells.all()

@@ -30,10 +30,8 @@ def verdicts(pairs=BOTH, *, pools="pq", winners=("first", "second", "second"), m
 def examined(tables):
     def examine(table, items=ITEMS, anchors=None, **options):
         paths = tables(table, items)
-        if options.get("content") == "none":
-            options["content"] = None
-        read = own.read(*paths, anchors, **{k: v for k, v in options.items() if k != "position"})
-        typed = {"verdicts": paths[0], "items": paths[1], **options}
+        typed = {"verdicts": paths[0], "items": paths[1], "anchors": anchors, **options}
+        read = own.read(**{name: value for name, value in typed.items() if name != "position"})
         return {c.check: c for c in doctor.examine(read, typed)}
 
     return examine
@@ -121,6 +119,14 @@ def test_signs_that_first_is_not_the_item_shown_first(pairs, winners, sign, exam
     assert order.ok == (sign is None)
     assert sign is None or sign in order.found
     assert sign is None or order.command.endswith("--position no")
+
+
+def test_items_shown_first_as_the_items_table_has_them(examined):
+    pairs = [(a, b) for a, b in BOTH if a > b]
+    table = "\n".join([ITEMS.split("\n")[0], *ITEMS.split("\n")[:0:-1]])
+    assert "before second in the items table" in examined(verdicts(pairs), table)["order"].found
+    # Without an items table its order is that of the verdicts, and no sign.
+    assert examined(verdicts(pairs), table, items=None)["order"].ok
 
 
 def test_a_baseline_named_first_in_every_verdict(examined):

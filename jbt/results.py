@@ -149,8 +149,8 @@ def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
 
 def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     """Raise `ValueError` unless there are groups, with names of their own that files may have,
-    conditions and pools, as many labels as conditions, and the same labels and coordinates of axes;
-    before anything is simulated.
+    conditions and pools, as many labels as conditions and pools, and the same labels and
+    coordinates of axes and pools; before anything is simulated.
 
     Args:
       index: the label that names the conditions one to one, if any.
@@ -184,6 +184,10 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
                     f"group {group.name}: {name} has {len(values)} values for "
                     f"{group.n_conditions} conditions"
                 )
+        if any(len(values) != group.pools for values in group.pool_labels.values()):
+            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
+        if group.pool_labels != first.pool_labels:
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():
                 if axes.setdefault(name, list(values)) != list(values):
@@ -295,6 +299,7 @@ def _coordinates(
     dataset = xr.Dataset(
         coords={name: ("condition", values) for name, values in labels.items()}
         | {"pool": np.arange(max(g.pools for g in groups))}
+        | {name: ("pool", list(values)) for name, values in groups[0].pool_labels.items()}
         | axes,
         attrs={
             "sweep": sweep.name,

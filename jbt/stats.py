@@ -147,6 +147,23 @@ def share_interval(
     return share, low, high
 
 
+def jackknife_interval(
+    without_one: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """Mean of an estimate that was made without each pool in turn, with the jackknife's interval of
+    it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+
+    Args:
+      without_one: [P] the estimate from all pools but one.
+    """
+    from scipy.stats import t
+
+    n = len(without_one)
+    mean = float(without_one.mean())
+    half = float(t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) * without_one.var()))
+    return mean, mean - half, mean + half
+
+
 def paired_permutation(
     differences: np.ndarray, *, seed: int, resamples: int = PERMUTATIONS
 ) -> np.ndarray:

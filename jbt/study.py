@@ -159,7 +159,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
 def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
     """Raise `ValueError` unless results were simulated with the settings asked for, whatever the
     versions."""
-    there, now = (provenance.configuration_of(settings) for settings in (saved, asked))
+    there, now = (provenance.fields_of(settings) for settings in (saved, asked))
     if differ := store.differences(there, now):
         raise ValueError(
             f"{folder / store.RESULTS} has other settings: {differ}; --redraw takes those there "
@@ -256,6 +256,7 @@ def _simulate_missing(
                 group.experiment,
                 group.conditions,
                 ids,
+                data=group.data,
                 seed=settings.seed,
                 dtype=settings.dtype,
                 chunk=settings.chunk or _default_chunk(group),

@@ -4,10 +4,12 @@ of the results. `jbt.study` runs it."""
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -71,12 +73,56 @@ class Settings:
         run stores it."""
         return self
 
+    def digests(self) -> dict[str, str]:
+        """Of what else decides the numbers, beside the fields: what it is -> its digest."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedSettings(Settings):
+    """Options of a sweep over verdicts that were recorded, not simulated."""
+
+    name: ClassVar[str]
+    """Of the data: their folder below that of the variable JBT_DATA."""
+    files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "anchors.csv")
+    """The tables that the sweep reads."""
+
+    pools: int = 4096
+    """Pools to take, evenly spaced over the table (count); all, where there are no more."""
+    dtype: Literal["float32", "float64"] = "float64"
+    """Precision of the fits."""
+    data: Path | None = None
+    """Folder of the tables; default the one named after the data below the folder that the
+    environment variable JBT_DATA names. Their digests, not the path, belong to the
+    configuration."""
+
+    def file(self, name: str) -> Path:
+        """One of the tables.
+
+        Raises:
+          ValueError: it is not there.
+        """
+        folder, below = self.data, os.environ.get("JBT_DATA")
+        if folder is None:
+            if not below:
+                raise ValueError(
+                    f"no data: give --data DIR, or set JBT_DATA to have DIR/{self.name}"
+                )
+            folder = Path(below) / self.name
+        if not (folder / name).is_file():
+            raise ValueError(f"no data: {folder / name} does not exist")
+        return folder / name
+
+    def digests(self) -> dict[str, str]:
+        found = {name: self.file(name).read_bytes() for name in self.files}
+        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
+
 
 N_IDS = 2**32
 """Pools that there are."""
 
 NOT_CONFIGURATION = (
-    *("preset", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("preset", "data", "out", "overwrite", "redraw", "json", "chunk", "devices"),
     *("part", "distributed", "coordinator"),
 )
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
@@ -103,6 +149,11 @@ class Group:
     same in all groups."""
     fits: int = 1
     """Fits that a pool and condition take, from which the default chunk is chosen."""
+    data: Any = None
+    """Recorded pools: arrays [pools, ...] in any structure, of which the experiment takes its
+    pool's row as a third argument. None where pools are drawn."""
+    pool_labels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    """Coordinates of each pool in results.nc, name -> [pools], the same in all groups."""
 
     @property
     def n_conditions(self) -> int:

@@ -89,6 +89,7 @@ class Table:
         self.settings = settings
         self.seed: int = settings.seed
         self._paper = list(paper)
+        self._beside: list[PaperNumber] = []
         self._rows: list[dict[str, Any]] = []
         self._beside: list[PaperNumber] = []
 
@@ -148,6 +149,14 @@ class Table:
     def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
         mine = [n for n in self._paper if n.quantity == quantity]
         return [n for n in mine if n.stands_beside(leading, self.settings)]
+
+    def paper_alone(self) -> None:
+        """A row without an estimate for each number of the paper that stands beside none so far:
+        those of a judge, say, whose verdicts are not at hand. Nothing is said of its agreement."""
+        for number in [n for n in self._paper if n not in self._beside]:
+            setting: dict[str, Any] = {k: v for k, v in number.setting.items() if k in self.columns}
+            nothing = np.full(1, np.nan)
+            self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
     def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which

@@ -74,6 +74,26 @@ def test_the_example_on_own_verdicts(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.documents
+def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "replay.md").read_text()
+    verdicts, items, printed, *_ = re.findall(
+        r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "verdicts.csv").write_text(verdicts)
+    (tmp_path / "items.csv").write_text(items)
+    monkeypatch.chdir(tmp_path)
+    command = re.findall(r"bin/jbt (replay .*)", page)[0]
+    assert cli.main(command.split()) == 0
+    found = capsys.readouterr().out
+    # Which pair is asked first may hang on rounding, and a run with it.
+    words = re.compile(r"[a-z]{2,}")
+    assert set(words.findall(found)) == set(words.findall(printed))
+    assert len(found.splitlines()) == len(printed.splitlines())
+    names = run_example("docs/replay.md")
+    assert names["found"].needed.rule.tolist() == ["lucb", "random"]
+
+
+@pytest.mark.documents
 def test_the_example_on_importing(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "importing.md").read_text()
     section = page[page.index("## A table of your own") :]

@@ -48,8 +48,10 @@ def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
     assert line in shown
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(capsys):
-    assert exit_code(failing(BrokenPipeError(32, "Broken pipe"))) == 0
+def test_a_reader_that_has_seen_enough_is_no_failure(monkeypatch, capsys):
+    with unwritable("pipe that nobody reads") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -153,6 +155,15 @@ def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch
         assert said == []
     if name == "sweep":  # what it wrote to files is there
         assert (tmp_path / "axes" / "table.csv").exists()
+
+
+def test_output_that_fails_halfway_is_a_line(monkeypatch, capsys):
+    """More than is kept until the end: the command itself ends with the error."""
+    with unwritable("full device") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 2
+    said = capsys.readouterr().err
+    assert said == "error: cannot write to standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -34,11 +34,13 @@ def main(argv: Sequence[str]) -> int:
     options = tyro.cli(FitOptions, args=argv, prog="jbt fit")
     options.check_outputs()
     prior = options.prior()
-    batch = options.batch(options.read())
+    tables = options.read()
+    batch = options.batch(tables)
     fits = own.fit(batch, k=options.k, prior=prior)
     if options.json is not None:
         content = {"settings": options.settings(), "pools": [f.record() for f in fits]}
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    print("; ".join(tables.summary))
     _print_summary(batch, options, fits)
     return 0
 

@@ -12,7 +12,9 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
+from jbt.own.replay import Replay, replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
 
@@ -20,15 +22,19 @@ __all__ = [
     "Batch",
     "Columns",
     "Group",
+    "Leaderboard",
     "PoolFit",
     "PoolTable",
     "Position",
+    "Replay",
     "TableError",
     "Tables",
     "Ties",
     "Transform",
     "covariate_values",
     "fit",
+    "leaderboard",
     "load",
     "read",
+    "replay",
 ]

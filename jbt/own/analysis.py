@@ -140,7 +140,7 @@ def _both(
 def _check_k(batch: Batch, k: int) -> None:
     sizes = np.zeros(len(batch.pools), int)
     for group in batch.groups:
-        shown = jax.vmap(lambda d: d.content_mask())(group.design)
+        shown = jax.vmap(Design.content_mask)(group.design)
         sizes[group.index] = np.asarray(shown).sum(1)
     several = np.flatnonzero(sizes > 1)  # a pool of one content has nothing to rank
     if not len(several):

@@ -1,4 +1,9 @@
-"""A user's tables as padded batches: every pool with every judge, in float64."""
+"""A user's tables as padded batches: every pool with every judge, in float64.
+
+A pool's verdicts are counted over its pairs of items, as everywhere in jbt. They are kept as rows
+where counts would be mostly zeros, in a large pool whose items share a few contents, and where the
+order is known for only some of those that tell kappa.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +18,22 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import silent_parts
+from jbt.identifiability import null_space, silent_parts
 from jbt.own import tables as own_tables
+from jbt.own.layout import Layout, count_within
 from jbt.own.tables import Columns, Tables, Ties, Transform
-from jbt.types import Comparisons, Design, Variant
+from jbt.types import Comparisons, Design, Rows, Variant
 
 Position = Literal["yes", "no", "auto"]
 
 COMPILING = 10**8
-"""What compiling for one more shape costs, in the units of a pool's N^3."""
+"""What compiling for one more shape costs, in the units of a pool's N^3; and ROW, what a verdict
+that is kept as a row does."""
+
+ROW = 10**3
+
+COUNTED = 64
+"""Items up to which a pool's verdicts are counted even if its items share a few contents."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +65,8 @@ class Group:
     index: np.ndarray
     """Which of `Batch.pools`."""
     design: Design
-    comparisons: Comparisons
+    """With rows, of contents: see `Design.of_contents`."""
+    comparisons: Comparisons | Rows
     variant: Variant
     """c is free; kappa is free or fixed in each pool."""
 
@@ -69,6 +82,10 @@ class Batch:
     """Name of each covariate, with its transformation: "words", "log(words)"."""
     units: str
     """What one unit of a covariate is, in words."""
+    tables: Tables
+    """What it was made of."""
+    layout: Layout
+    """Where each row of the items table went."""
 
     @classmethod
     def of(
@@ -82,15 +99,22 @@ class Batch:
     ) -> Batch:
         """Tables that were read, see `load`."""
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
-        layout = _Layout.of(tables, x)
+        layout = Layout.of(tables, x)
         free = _position(tables, position)
-        pools: dict[int, PoolTable] = {}
-        groups = []
-        for members in _by_size(layout.sizes):
-            group, silent = _group(tables, layout, members, free)
-            groups.append(group)
-            pools.update(_facts(tables, layout, group, silent))
-        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units)
+        facts = _Facts.of(tables, layout, free)
+        as_rows = _as_rows(tables, layout, free)
+        n_rows = np.bincount(tables.verdicts["pool"], minlength=len(tables.pools))
+        groups, pools = [], {}
+        for group_of, kept, cost in (
+            (_counted, ~as_rows, layout.sizes.astype(float) ** 3),
+            (_listed, as_rows, ROW * n_rows.astype(float)),
+        ):
+            for members in _by_cost(np.flatnonzero(kept), cost):
+                group, silent = group_of(tables, layout, members, free)
+                groups.append(group)
+                pools.update(facts.of_group(tables, layout, group, silent))
+        pools = [pools[i] for i in range(len(free))]
+        return cls(pools, tuple(groups), names, units, tables, layout)
 
 
 def load(
@@ -134,40 +158,6 @@ def load(
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Layout:
-    """Where each row of the items table goes."""
-
-    x: np.ndarray
-    """[rows, D]"""
-    pool: np.ndarray
-    """[rows]"""
-    place: np.ndarray
-    """[rows], within its pool."""
-    content: np.ndarray
-    """[rows], numbered within its pool."""
-    sizes: np.ndarray
-    """[pools]"""
-    names: list[tuple[str, ...]]
-    """Of each pool's items."""
-
-    @classmethod
-    def of(cls, tables: Tables, x: np.ndarray) -> _Layout:
-        pool = tables.items["pool"].to_numpy()
-        sizes = np.bincount(pool, minlength=len(tables.pools))
-        label = tables.items["content"].to_numpy()
-        owner, owners = pd.factorize(pool * len(tables.contents) + label)
-        content = _count_within(owners // len(tables.contents))[owner]
-        by_pool = tables.items["item"].to_numpy(object)[np.argsort(pool, kind="stable")]
-        names = [tuple(some) for some in np.split(by_pool, np.cumsum(sizes)[:-1])]
-        return cls(x, pool, _count_within(pool), content, sizes, names)
-
-
-def _count_within(group: np.ndarray) -> np.ndarray:
-    """How many of the same group came before."""
-    return pd.Series(group).groupby(group).cumcount().to_numpy()
-
-
 def _position(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
     or two contents; never where no verdict's order is known."""
@@ -194,49 +184,77 @@ def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
     return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
 
 
-def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Pools to be padded to one shape: those more than half as large as the largest that is left,
-    and smaller ones too while padding these costs less than compiling for another shape."""
-    order = np.argsort(-sizes, kind="stable")
-    while len(order):
-        largest = int(sizes[order[0]])
-        padding = np.cumsum(np.where(sizes[order] > largest / 2, 0, largest**3))
+def _as_rows(tables: Tables, layout: Layout, free: np.ndarray) -> np.ndarray:
+    """[pools] whose verdicts are kept as rows, see the module."""
+    large = (layout.sizes > COUNTED) & (layout.sizes >= 2 * layout.n_contents)
+    unknown = ~tables.verdicts["shown"].to_numpy() & free[_fit(tables, tables.verdicts)]
+    large[tables.verdicts["pool"].to_numpy()[unknown]] = True
+    return large
+
+
+def _by_cost(pools: np.ndarray, cost: np.ndarray) -> Iterator[np.ndarray]:
+    """Pools to be padded to one shape: those not much smaller than the largest that is left, and
+    smaller ones too while padding these costs less than compiling for another shape.
+
+    Args:
+      cost: [all pools] of each.
+    """
+    pools = pools[np.argsort(-cost[pools], kind="stable")]
+    while len(pools):
+        largest = cost[pools[0]]
+        padding = np.cumsum(np.where(8 * cost[pools] > largest, 0, largest))
         n = int(np.searchsorted(padding, COMPILING, side="right"))
-        yield np.sort(order[:n])
-        order = order[n:]
+        yield np.sort(pools[:n])
+        pools = pools[n:]
 
 
-def _group(
-    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Frame:
+    """The fits of a group: some pools with every judge."""
+
+    index: np.ndarray
+    """[fits] which of `Batch.pools`."""
+    verdicts: pd.DataFrame
+    """Of these pools."""
+    fit: np.ndarray
+    """[verdicts] which of the fits."""
+
+    @classmethod
+    def of(cls, tables: Tables, members: np.ndarray) -> _Frame:
+        n_judges = len(tables.judges)
+        at = np.full(len(tables.pools), -1)
+        at[members] = np.arange(len(members))
+        verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
+        fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+        index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
+        return cls(index, verdicts, fit)
+
+
+def _counted(
+    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray
 ) -> tuple[Group, dict[str, np.ndarray]]:
-    """These pools with every judge, and what their comparisons are silent about."""
-    n_judges, n = len(tables.judges), int(layout.sizes[members].max())
-    index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
-    at = np.full(len(tables.pools), -1)
-    at[members] = np.arange(len(members))
-
-    rows = np.flatnonzero(at[layout.pool] >= 0)
-    where = at[layout.pool[rows]], layout.place[rows]
+    """These pools with every judge, as counts, and what their comparisons are silent about."""
+    frame, n = _Frame.of(tables, members), int(layout.sizes[members].max())
+    rows = np.concatenate([layout.rows[p] for p in members])
+    where = np.repeat(np.arange(len(members)), layout.sizes[members]), layout.place[rows]
 
     def padded(values: np.ndarray) -> np.ndarray:
         """[fits, N, ...] of [rows, ...], zero at padding."""
         out = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
         out[where] = values[rows]
-        return np.repeat(out, n_judges, axis=0)
+        return np.repeat(out, len(tables.judges), axis=0)
 
     mask = padded(np.ones(len(layout.pool), bool))
     content = padded(layout.content)
     own = np.array_equal(layout.content[rows], layout.place[rows])
     n_contents = n if own else int(content.max()) + 1
 
-    inside = at[tables.verdicts["pool"].to_numpy()] >= 0
-    verdicts = tables.verdicts[inside]
-    fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    n_fits, verdicts = len(frame.index), frame.verdicts
     first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
-    cell = np.ravel_multi_index((fit, first, second), (len(index), n, n))
+    cell = np.ravel_multi_index((frame.fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
-        np.bincount(cell, weight, len(index) * n * n).reshape(len(index), n, n)
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n)
         for weight in (count, count * share)
     )
     with runtime.precision("float64"):
@@ -247,35 +265,117 @@ def _group(
             jnp.asarray(mask),
         )
         comparisons = jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
-        variant = jax.vmap(Variant)(
-            jnp.ones((len(index), layout.x.shape[1]), bool), jnp.asarray(free[index])
-        )
+        variant = _variant(layout, free[frame.index])
     # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
-    known = np.where(free[index][:, None, None], shown, shown + shown.mT)
-    return Group(index, design, comparisons, variant), silent_parts(design, known)
+    known = np.where(free[frame.index][:, None, None], shown, shown + shown.mT)
+    return Group(frame.index, design, comparisons, variant), silent_parts(design, known)
 
 
-def _facts(
-    tables: Tables, layout: _Layout, group: Group, silent: dict[str, np.ndarray]
-) -> Iterator[tuple[int, PoolTable]]:
-    """What is known of each pool of a group."""
-    x = np.asarray(group.design.covariates)
-    items = np.asarray(group.design.item_mask)[:, :, None]
-    constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
-    repeated = np.any(np.asarray(group.comparisons.shown) > 1, axis=(1, 2))
-    counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
-    free = np.asarray(group.variant.kappa)
-    for i, fit in enumerate(group.index.tolist()):
-        pool, judge = divmod(fit, len(tables.judges))
-        facts = PoolTable(
-            pool=tables.pools[pool],
-            judge=tables.judges[judge],
-            items=layout.names[pool],
-            n_verdicts=int(counts[i, 0]),
-            n_errors=int(counts[i, 1]),
-            repeated=bool(repeated[i]),
-            constant_covariates=tuple(constant[i].tolist()),
-            position=bool(free[i]),
-            prior_selected=tuple(name for name, of in silent.items() if of[i]),
+def _listed(
+    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray
+) -> tuple[Group, dict[str, np.ndarray]]:
+    """The same as rows."""
+    frame, m = _Frame.of(tables, members), int(layout.n_contents[members].max())
+    verdicts, n_fits = frame.verdicts, len(frame.index)
+    place = count_within(frame.fit)
+    n_rows = max(int(place.max(initial=-1)) + 1, 1)
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        """[fits, R, ...] of [verdicts, ...], zero at padding."""
+        out = np.zeros((n_fits, n_rows, *values.shape[1:]), values.dtype)
+        out[frame.fit, place] = values
+        return out
+
+    first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
+    count = verdicts["count"].to_numpy(float)
+    mask = np.arange(m) < layout.n_contents[frame.index // len(tables.judges)][:, None]
+    with runtime.precision("float64"):
+        comparisons = jax.vmap(Rows)(
+            jnp.asarray(padded(layout.content[first]), jnp.int32),
+            jnp.asarray(padded(layout.content[second]), jnp.int32),
+            jnp.asarray(padded(layout.x[first] - layout.x[second])),
+            jnp.asarray(padded(verdicts["shown"].to_numpy(float))),
+            jnp.asarray(padded(count)),
+            jnp.asarray(padded(count * verdicts["p_first"].to_numpy())),
         )
-        yield fit, facts
+        nothing = jnp.zeros((n_fits, m, layout.x.shape[1]))
+        design = jax.vmap(lambda *leaves: Design(*leaves, n_contents=m))(
+            nothing, None, jnp.asarray(mask)
+        )
+        variant = _variant(layout, free[frame.index])
+    group = Group(frame.index, design, comparisons, variant)
+    return group, _silent_in_rows(tables, layout, group)
+
+
+def _variant(layout: Layout, free: np.ndarray) -> Variant:
+    c = jnp.ones((len(free), layout.x.shape[1]), bool)
+    return jax.vmap(Variant)(c, jnp.asarray(free))
+
+
+def _silent_in_rows(tables: Tables, layout: Layout, group: Group) -> dict[str, np.ndarray]:
+    """`silent_parts` of rows, pool by pool."""
+    silent = {name: np.zeros(len(group.index), bool) for name in ("theta", "c", "kappa", "phi")}
+    each = jax.device_get((group.design, group.comparisons, group.variant.kappa))
+    for i, fit in enumerate(group.index.tolist()):
+        design, rows, free = jax.tree.map(lambda leaf, i=i: leaf[i], each)
+        if not free:  # kappa known is as good as every order unknown
+            rows = dataclasses.replace(rows, ordered=np.zeros_like(rows.ordered))
+        directions = null_space(design, rows).directions
+        items = layout.rows[fit // len(tables.judges)]
+        x = layout.x[items] - layout.x[items].mean(0)
+        theta, c, kappa = np.split(directions, [design.n_contents, -1], axis=1)
+        theta = theta[:, design.item_mask]
+        largest = np.abs(directions).max(1, initial=1e-300)
+        moved = {
+            "theta": np.ptp(theta, axis=1),
+            "c": np.abs(c).max(1, initial=0),
+            "kappa": np.abs(kappa[:, 0]) * free,
+            "phi": np.ptp(theta[:, layout.content[items]] + c @ x.T, axis=1),
+        }
+        for name, by in moved.items():
+            silent[name][i] = (by > 1e-6 * largest).any()
+    return silent
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Facts:
+    """What the tables alone say of each pool and judge."""
+
+    constant: np.ndarray
+    """[pools, D]"""
+    repeated: np.ndarray
+    """[fits]"""
+    free: np.ndarray
+    """[fits]"""
+
+    @classmethod
+    def of(cls, tables: Tables, layout: Layout, free: np.ndarray) -> _Facts:
+        x = pd.DataFrame(layout.x).groupby(layout.pool)
+        fit, verdicts = _fit(tables, tables.verdicts), tables.verdicts
+        first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
+        turned = np.where(verdicts["shown"], 1 + (first > second), 0)
+        pair = np.minimum(first, second) * len(layout.pool) + np.maximum(first, second)
+        one = pd.DataFrame({"fit": fit, "pair": pair, "turned": turned})
+        repeated = np.zeros(len(free), bool)
+        repeated[fit[one.duplicated().to_numpy() | (verdicts["count"].to_numpy() > 1)]] = True
+        return cls(x.min().to_numpy() == x.max().to_numpy(), repeated, free)
+
+    def of_group(
+        self, tables: Tables, layout: Layout, group: Group, silent: dict[str, np.ndarray]
+    ) -> Iterator[tuple[int, PoolTable]]:
+        """What is known of each pool of a group."""
+        counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()
+        for i, fit in enumerate(group.index.tolist()):
+            pool, judge = divmod(fit, len(tables.judges))
+            facts = PoolTable(
+                pool=tables.pools[pool],
+                judge=tables.judges[judge],
+                items=layout.items[pool],
+                n_verdicts=int(counts[fit, 0]),
+                n_errors=int(counts[fit, 1]),
+                repeated=bool(self.repeated[fit]),
+                constant_covariates=tuple(self.constant[pool].tolist()),
+                position=bool(self.free[fit]),
+                prior_selected=tuple(name for name, of in silent.items() if of[i]),
+            )
+            yield fit, facts

@@ -10,12 +10,13 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
+       jbt doctor --verdicts FILE [options]   what your tables support; jbt doctor --help
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = ("fit", "plan", "sweep")
+COMMANDS = ("doctor", "fit", "plan", "sweep")
 """Modules of `jbt.commands`."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,13 @@ class TableOptions:
 
     def prior(self) -> Prior:
         return Prior(self.lam, self.lam_b)
+
+    def typed(self) -> dict[str, Any]:
+        """The options that say which tables and how to read them, but for those at their default;
+        what `own.doctor` puts into the commands it proposes."""
+        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
+        given = {f.name: getattr(self, f.name) for f in shared}
+        return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
 
     def settings(self) -> dict[str, Any]:
         """Every option as JSON has it, with precision and version."""

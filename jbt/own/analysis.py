@@ -260,7 +260,7 @@ def _posterior(
     draws = DRAWS["conditional"]
     normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
     each = (mode, group.comparisons, group.design, group.variant)
-    return _in_chunks(
+    return in_chunks(
         lambda some: _posterior_of(*some, prior, normals, k), each, AT_ONCE // (draws * m)
     )
 
@@ -280,12 +280,13 @@ def _posterior_of(
     ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
         posterior = laplace(mode, comparisons, design, prior, variant)
         m, contents = design.n_contents, design.content_mask()
+        among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
         variance = (posterior.root**2).sum(0)
         # No verdict sees the constant of theta, so that in the posterior it is independent of the
         # rest, with the prior's variance.
         about_mean = variance[:m] - 1 / (prior.lam * contents.sum())
         sd = jnp.sqrt(jnp.where(contents, about_mean, 0))
-        return sd, jnp.sqrt(variance[-1]), membership(posterior, k, contents, normals)
+        return sd, jnp.sqrt(variance[-1]), among
 
     return jax.vmap(one)(mode, comparisons, design, variant)
 
@@ -295,14 +296,11 @@ def _bias(batch: Batch, group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarra
     whose quality is its own absorbs any covariate."""
     n_fits, d = group.variant.c.shape
     found = np.full((3, n_fits, d), np.nan)
-    pool = group.index // len(batch.tables.judges)
-    shared = batch.layout.n_contents[pool] < batch.layout.sizes[pool]
-    shared &= np.array([batch.pools[at].n_verdicts > 0 for at in group.index])
-    which = np.flatnonzero(shared)
+    which = batch.sharing(group)
     if d and len(which):
         each = (group.comparisons, group.design, group.variant)
         each = jax.tree.map(lambda leaf: leaf[which], each)
-        found[:, which] = _in_chunks(lambda some: _bias_of(*some), each, 1024)
+        found[:, which] = in_chunks(lambda some: _bias_of(*some), each, 1024)
     return found[0], found[1], found[2]
 
 
@@ -324,7 +322,7 @@ def _bias_of(
     return jax.vmap(one)(comparisons, design, variant)
 
 
-def _in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
+def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
     """A function of pools with a leading axis, given at most `size` of them at once; the last chunk
     is filled up with the last pool, so that one program serves all."""
     n = len(jax.tree.leaves(each)[0])

@@ -116,6 +116,13 @@ class Batch:
         pools = [pools[i] for i in range(len(free))]
         return cls(pools, tuple(groups), names, units, tables, layout)
 
+    def sharing(self, group: Group) -> np.ndarray:
+        """Which fits of a group, from 0, have verdicts on items that share contents. In the others
+        every item's own quality absorbs any covariate, so that c is not identified."""
+        pool = group.index // len(self.tables.judges)
+        judged = self.tables.counts["n_verdicts"].to_numpy()[group.index] > 0
+        return np.flatnonzero(judged & (self.layout.n_contents[pool] < self.layout.sizes[pool]))
+
 
 def load(
     verdicts: Path | str,

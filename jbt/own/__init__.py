@@ -13,7 +13,8 @@ setting. Needs pandas, so `import jbt` leaves it out.
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.reading import TableError
-from jbt.own.tables import Columns, Tables, Ties, Transform, covariate_values, read
+from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
+from jbt.own.verdicts import Columns
 
 __all__ = [
     "Batch",

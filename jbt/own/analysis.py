@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import estimators, files, metrics, runtime
+from jbt import files, metrics, model, runtime
 from jbt.fit import fit_map
 from jbt.identifiability import BiasEstimate, estimate_bias
 from jbt.laplace import laplace
 from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own.batch import Batch, Group, PoolTable
-from jbt.types import Comparisons, Design, Fit, Parameters, Prior, Rows, Status, Variant
+from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
 
 LEVEL = 0.95
 """Coverage of every interval."""
@@ -100,7 +100,7 @@ class PoolFit:
     @property
     def usable(self) -> bool:
         """Whether both fits converged, on at least one verdict."""
-        return self.status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
+        return usable(self.status)
 
     def record(self) -> dict[str, Any]:
         """The fields as JSON has them: the status by its name, null for what is undefined."""
@@ -140,81 +140,53 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
     return [found[i] for i in range(len(batch.pools))]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Arrays:
-    """What was computed of the pools of a group, each with a leading axis over them."""
-
-    naive: Fit
-    aware: Fit
-    differ: np.ndarray
-    sd_theta: np.ndarray
-    """[fits, M] of its distance from the mean over the pool's contents."""
-    sd_kappa: np.ndarray
-    membership: np.ndarray
-    c_mle: np.ndarray
-    """[fits, D], as the next two."""
-    c_low: np.ndarray
-    c_high: np.ndarray
-
-
-def _fit_group(
-    batch: Batch, group: Group, prior: Prior, k: int
-) -> Iterator[tuple[int, PoolFit]]:
-    naive, aware, differ = fit_both(group, prior, k)
-    posterior = _posterior(group, aware.parameters, prior, k)
-    found = _Arrays(naive, aware, differ, *posterior, *_bias(batch, group))
+def _fit_group(batch: Batch, group: Group, prior: Prior, k: int) -> Iterator[tuple[int, PoolFit]]:
+    naive, aware, phi, differ = fit_both(group, prior, k)
+    sd_theta, sd_kappa, among = _posterior(group, aware.parameters, prior, k)
+    bias = _bias(batch, group)
+    owner = None if group.items.content is None else np.asarray(group.items.content)
     for i, at in enumerate(group.index.tolist()):
-        yield at, _pool_fit(batch, at, i, found)
-
-
-def _pool_fit(batch: Batch, at: int, i: int, found: _Arrays) -> PoolFit:
-    """One pool and judge, `at` of the batch, `i` of what was computed."""
-    pool, layout = batch.pools[at], batch.layout
-    of = at // len(batch.tables.judges)
-    rows, contents = layout.rows[of], layout.contents[of]
-    content = layout.content[rows]
-    parameters = found.aware.parameters
-    theta, theta_naive = (
-        f.parameters.theta[i, : len(contents)] for f in (found.aware, found.naive)
-    )
-    finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
-    status = _status(pool, int(found.naive.status[i]), int(found.aware.status[i]))
-    usable = status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
-
-    def half(name: str, sd: np.ndarray | float) -> np.ndarray | float:
-        """Half-widths of intervals."""
-        told = usable and name not in pool.prior_selected
-        return Z * sd if told else np.nan * sd
-
-    wide = half("theta", found.sd_theta[i, : len(contents)])
-    low, high = theta - wide, theta + wide
-    kappa = float(parameters.kappa[i]) if pool.position else np.nan
-    kappa_wide = half("kappa", float(found.sd_kappa[i]))
-    return PoolFit(
-        pool=pool.pool,
-        judge=pool.judge,
-        items=pool.items,
-        theta=theta[content],
-        theta_low=low[content],
-        theta_high=high[content],
-        theta_naive=theta_naive[content],
-        phi=theta[content] + layout.x[rows] @ parameters.c[i],
-        ranking=_ranking(contents, theta, low, high, theta_naive, found.membership[i]),
-        c=parameters.c[i],
-        c_mle=found.c_mle[i],
-        c_low=found.c_low[i],
-        c_high=found.c_high[i],
-        kappa=kappa,
-        kappa_low=kappa - kappa_wide,
-        kappa_high=kappa + kappa_wide,
-        status=status,
-        grad_norm=float(found.aware.grad_norm[i]),
-        prior_selected=pool.prior_selected,
-        constant_covariates=pool.constant_covariates,
-        n_verdicts=pool.n_verdicts,
-        n_errors=pool.n_errors,
-        top_k_differs=bool(found.differ[i]) if finite and pool.n_verdicts else None,
-    )
+        pool = batch.pools[at]
+        n, m = len(pool.items), len(pool.contents)
+        of_items = np.arange(n) if owner is None else owner[i, :n]
+        theta, theta_naive = (f.parameters.theta[i, :m] for f in (aware, naive))
+        kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
+        status = _status(pool, int(naive.status[i]), int(aware.status[i]))
+        told = {
+            name: usable(status) and name not in pool.prior_selected for name in ("theta", "kappa")
+        }
+        wide = Z * sd_theta[i, :m] if told["theta"] else np.full(m, np.nan)
+        kappa_wide = Z * float(sd_kappa[i]) if told["kappa"] else np.nan
+        finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
+        ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
+        yield (
+            at,
+            PoolFit(
+                pool=pool.pool,
+                judge=pool.judge,
+                items=pool.items,
+                theta=theta[of_items],
+                theta_low=(theta - wide)[of_items],
+                theta_high=(theta + wide)[of_items],
+                theta_naive=theta_naive[of_items],
+                phi=phi[i, :n],
+                ranking=_ranking(pool.contents, *ranked),
+                c=aware.parameters.c[i],
+                c_mle=bias[0, i],
+                c_low=bias[1, i],
+                c_high=bias[2, i],
+                kappa=kappa,
+                kappa_low=kappa - kappa_wide,
+                kappa_high=kappa + kappa_wide,
+                status=status,
+                grad_norm=float(aware.grad_norm[i]),
+                prior_selected=pool.prior_selected,
+                constant_covariates=pool.constant_covariates,
+                n_verdicts=pool.n_verdicts,
+                n_errors=pool.n_errors,
+                top_k_differs=bool(differ[i]) if finite and pool.n_verdicts else None,
+            ),
+        )
 
 
 def _ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> tuple[Ranked, ...]:
@@ -230,25 +202,30 @@ def _ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) ->
     )
 
 
-def fit_both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray]:
-    """Naive and bias-aware, with a leading axis over the group's pools; do their top k differ?"""
-    return jax.device_get(_fit_both(group.comparisons, group.design, group.variant, prior, k))
+def fit_both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray, np.ndarray]:
+    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
+    with runtime.precision("float64"):
+        return jax.device_get(
+            _fit_both(group.comparisons, group.design, group.items, group.variant, prior, k)
+        )
 
 
 @partial(jax.jit, static_argnames="k")
 def _fit_both(
-    comparisons: Comparisons | Rows, design: Design, variant: Variant, prior: Prior, k: int
-) -> tuple[Fit, Fit, Array]:
+    comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
+) -> tuple[Fit, Fit, Array, Array]:
     def one(
-        comparisons: Comparisons | Rows, design: Design, variant: Variant
-    ) -> tuple[Fit, Fit, Bool[Array, ""]]:
-        naive = estimators.naive(comparisons, design, prior)
-        aware = fit_map(comparisons, design, prior, variant)
+        comparisons: Verdicts, design: Design, items: Design, variant: Variant
+    ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
+        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
+        phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
-        return naive, aware, differ
+        return naive, aware, phi, differ
 
-    return jax.vmap(one)(comparisons, design, variant)
+    return jax.vmap(one)(comparisons, design, items, variant)
 
 
 def _posterior(
@@ -268,7 +245,7 @@ def _posterior(
 @partial(jax.jit, static_argnames="k")
 def _posterior_of(
     mode: Parameters,
-    comparisons: Comparisons | Rows,
+    comparisons: Verdicts,
     design: Design,
     variant: Variant,
     prior: Prior,
@@ -276,7 +253,7 @@ def _posterior_of(
     k: int,
 ) -> tuple[Array, Array, Array]:
     def one(
-        mode: Parameters, comparisons: Comparisons | Rows, design: Design, variant: Variant
+        mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant
     ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
         posterior = laplace(mode, comparisons, design, prior, variant)
         m, contents = design.n_contents, design.content_mask()
@@ -291,9 +268,8 @@ def _posterior_of(
     return jax.vmap(one)(mode, comparisons, design, variant)
 
 
-def _bias(batch: Batch, group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The prior-free estimate of c and its interval, each [fits, D], where there is one: an item
-    whose quality is its own absorbs any covariate."""
+def _bias(batch: Batch, group: Group) -> np.ndarray:
+    """The prior-free estimate of c and its interval, [3, fits, D], where there is one."""
     n_fits, d = group.variant.c.shape
     found = np.full((3, n_fits, d), np.nan)
     which = batch.sharing(group)
@@ -301,15 +277,13 @@ def _bias(batch: Batch, group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarra
         each = (group.comparisons, group.design, group.variant)
         each = jax.tree.map(lambda leaf: leaf[which], each)
         found[:, which] = in_chunks(lambda some: _bias_of(*some), each, 1024)
-    return found[0], found[1], found[2]
+    return found
 
 
 @jax.jit
-def _bias_of(
-    comparisons: Comparisons | Rows, design: Design, variant: Variant
-) -> tuple[Array, Array, Array]:
+def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array, Array]:
     def one(
-        comparisons: Comparisons | Rows, design: Design, variant: Variant
+        comparisons: Verdicts, design: Design, variant: Variant
     ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
         def of(covariate: Int[Array, ""]) -> BiasEstimate:
             return estimate_bias(
@@ -337,14 +311,19 @@ def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
 
 def check_k(batch: Batch, k: int) -> None:
     """Raise `ValueError` unless every pool of several contents has more than k."""
-    sizes = batch.layout.n_contents
-    several = np.flatnonzero(sizes > 1)  # a pool of one content has nothing to rank
-    if not len(several):
+    several = [p for p in batch.pools if len(p.contents) > 1]  # one alone is no ranking
+    if not several:
         raise ValueError("every pool has only one content: there is nothing to rank")
-    smallest = several[sizes[several].argmin()]
-    if not 1 <= k < sizes[smallest]:
-        what = f"pool {batch.tables.pools[smallest]!r} has {sizes[smallest]} contents"
-        raise ValueError(f"k must lie in 1..{sizes[smallest] - 1} ({what}), got {k}")
+    pool = min(several, key=lambda p: len(p.contents))
+    smallest = len(pool.contents)
+    if not 1 <= k < smallest:
+        what = f"pool {pool.pool!r} has {smallest} contents"
+        raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k}")
+
+
+def usable(status: Status) -> bool:
+    """Whether the fits of a pool converged, on at least one verdict."""
+    return status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
 
 
 def _status(pool: PoolTable, naive: int, aware: int) -> Status:

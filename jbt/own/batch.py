@@ -1,9 +1,4 @@
-"""A user's tables as padded batches: every pool with every judge, in float64.
-
-A pool's verdicts are counted over its pairs of items, as everywhere in jbt. They are kept as rows
-where counts would be mostly zeros, in a large pool whose items share a few contents, and where the
-order is known for only some of those that tell kappa.
-"""
+"""A user's tables as padded batches: every pool with every judge, in float64."""
 
 from __future__ import annotations
 
@@ -18,22 +13,26 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import null_space, silent_parts
+from jbt.identifiability import null_space, prior_selected, silent_parts
 from jbt.own import tables as own_tables
-from jbt.own.layout import Layout, count_within
-from jbt.own.tables import Columns, Tables, Ties, Transform
-from jbt.types import Comparisons, Design, Rows, Variant
+from jbt.own.tables import Tables, Ties, Transform
+from jbt.own.verdicts import USUAL, Columns
+from jbt.types import Comparisons, Design, Rows, Variant, Verdicts
 
 Position = Literal["yes", "no", "auto"]
 
 COMPILING = 10**8
-"""What compiling for one more shape costs, in the units of a pool's N^3; and ROW, what a verdict
-that is kept as a row does."""
+"""What compiling for one more shape costs, in the units of a pool's N^3."""
 
-ROW = 10**3
 
-COUNTED = 64
-"""Items up to which a pool's verdicts are counted even if its items share a few contents."""
+LARGEST_COUNTS = 512
+"""Items of a pool beyond which its verdicts are kept as rows instead of counts; and SHARED where at
+most half as many contents own their qualities, so that counts are larger than all else."""
+
+SHARED = 64
+
+LARGEST_TABLE = 2**22
+"""Cells of the tables that are looked through for null directions together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +52,8 @@ class PoolTable:
     """Which covariates take one value over the whole pool."""
     position: bool
     """Whether kappa is estimated; else it is fixed at 0."""
+    contents: tuple[str, ...]
+    """What owns the qualities of the items."""
     prior_selected: tuple[str, ...]
     """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons made are
     silent about, so that the prior chooses them. kappa is none of them where it is fixed."""
@@ -64,9 +65,12 @@ class Group:
 
     index: np.ndarray
     """Which of `Batch.pools`."""
+    items: Design
+    """Which content each item shows, and its covariates."""
     design: Design
-    """With rows, of contents: see `Design.of_contents`."""
-    comparisons: Comparisons | Rows
+    """That of the comparisons: of the items, or of the contents alone where they are rows."""
+    comparisons: Verdicts
+    """Counts; or rows, where known and unknown orders mix or counts would be too large."""
     variant: Variant
     """c is free; kappa is free or fixed in each pool."""
 
@@ -84,8 +88,6 @@ class Batch:
     """What one unit of a covariate is, in words."""
     tables: Tables
     """What it was made of."""
-    layout: Layout
-    """Where each row of the items table went."""
 
     @classmethod
     def of(
@@ -99,29 +101,24 @@ class Batch:
     ) -> Batch:
         """Tables that were read, see `load`."""
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
-        layout = Layout.of(tables, x)
+        layout = _Layout.of(tables, x)
         free = _position(tables, position)
-        facts = _Facts.of(tables, layout, free)
-        as_rows = _as_rows(tables, layout, free)
-        n_rows = np.bincount(tables.verdicts["pool"], minlength=len(tables.pools))
-        groups, pools = [], {}
-        for group_of, kept, cost in (
-            (_counted, ~as_rows, layout.sizes.astype(float) ** 3),
-            (_listed, as_rows, ROW * n_rows.astype(float)),
-        ):
-            for members in _by_cost(np.flatnonzero(kept), cost):
-                group, silent = group_of(tables, layout, members, free)
-                groups.append(group)
-                pools.update(facts.of_group(tables, layout, group, silent))
-        pools = [pools[i] for i in range(len(free))]
-        return cls(pools, tuple(groups), names, units, tables, layout)
+        listed = _listed(tables, layout, free)
+        groups = [
+            _group(tables, layout, which[members], free, rows)
+            for rows in (False, True)
+            for which in (np.flatnonzero(listed == rows),)
+            for members in _by_size(layout.sizes[which])
+        ]
+        repeated = _repeated(tables)
+        pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
+        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units, tables)
 
     def sharing(self, group: Group) -> np.ndarray:
         """Which fits of a group, from 0, have verdicts on items that share contents. In the others
         every item's own quality absorbs any covariate, so that c is not identified."""
-        pool = group.index // len(self.tables.judges)
-        judged = self.tables.counts["n_verdicts"].to_numpy()[group.index] > 0
-        return np.flatnonzero(judged & (self.layout.n_contents[pool] < self.layout.sizes[pool]))
+        pools = [self.pools[at] for at in group.index]
+        return np.flatnonzero([p.n_verdicts > 0 and len(p.contents) < len(p.items) for p in pools])
 
 
 def load(
@@ -129,7 +126,7 @@ def load(
     items: Path | str | None = None,
     covariates: Sequence[str] = (),
     *,
-    columns: Columns = Columns(),
+    columns: Columns = USUAL,
     transform: Transform = "none",
     standardise: bool = True,
     judge: str | None = None,
@@ -165,6 +162,51 @@ def load(
     )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Layout:
+    """Where each row of the items table goes."""
+
+    x: np.ndarray
+    """[rows, D]"""
+    pool: np.ndarray
+    """[rows]"""
+    place: np.ndarray
+    """[rows], within its pool."""
+    content: np.ndarray
+    """[rows], numbered within its pool."""
+    sizes: np.ndarray
+    """[pools]"""
+    names: list[tuple[str, ...]]
+    """Of each pool's items."""
+    contents: list[tuple[str, ...]]
+    """Likewise."""
+
+    @classmethod
+    def of(cls, tables: Tables, x: np.ndarray) -> _Layout:
+        pool = tables.items["pool"].to_numpy()
+        sizes = np.bincount(pool, minlength=len(tables.pools))
+        label = tables.items["content"].to_numpy()
+        owner, owners = pd.factorize(pool * len(tables.contents) + label)
+        pool_of, label_of = np.divmod(owners, len(tables.contents))
+        names = _by_pool(pool, tables.items["item"].to_numpy(object), len(tables.pools))
+        known = np.asarray(tables.contents, object)[label_of]
+        contents = _by_pool(pool_of, known, len(tables.pools))
+        content = _count_within(pool_of)[owner]
+        return cls(x, pool, _count_within(pool), content, sizes, names, contents)
+
+
+def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[str, ...]]:
+    """The names of each pool, in their order."""
+    ends = np.cumsum(np.bincount(pool, minlength=n_pools))
+    each = np.split(names[np.argsort(pool, kind="stable")], ends[:-1])
+    return [tuple(some) for some in each]
+
+
+def _count_within(group: np.ndarray) -> np.ndarray:
+    """How many of the same group came before."""
+    return pd.Series(group).groupby(group).cumcount().to_numpy()
+
+
 def _position(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
     or two contents; never where no verdict's order is known."""
@@ -186,203 +228,192 @@ def _position(tables: Tables, position: Position) -> np.ndarray:
     return free
 
 
+def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
+    """[pools] whether verdicts are kept as rows: counts would be too large, or larger than all
+    else; or kappa is free for some verdicts and, their order being unknown, not for others."""
+    unknown = tables.verdicts[~tables.verdicts["shown"]]
+    mixed = np.zeros(len(free), bool)
+    mixed[_fit(tables, unknown)] = True
+    sizes, n_contents = layout.sizes, np.array([len(some) for some in layout.contents])
+    large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= 2 * n_contents))
+    return large | (mixed & free).reshape(len(tables.pools), -1).any(1)
+
+
 def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
     """[verdicts] which pool and judge, in the order of `Batch.pools`."""
     return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
 
 
-def _as_rows(tables: Tables, layout: Layout, free: np.ndarray) -> np.ndarray:
-    """[pools] whose verdicts are kept as rows, see the module."""
-    large = (layout.sizes > COUNTED) & (layout.sizes >= 2 * layout.n_contents)
-    unknown = ~tables.verdicts["shown"].to_numpy() & free[_fit(tables, tables.verdicts)]
-    large[tables.verdicts["pool"].to_numpy()[unknown]] = True
-    return large
+def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Pools to be padded to one shape: those more than half as large as the largest that is left,
+    and all smaller ones too once padding these costs less than compiling for another shape."""
+    order = np.argsort(-sizes, kind="stable")
+    while len(order):
+        largest = int(sizes[order[0]])
+        n = int((sizes[order] > largest / 2).sum())
+        if (len(order) - n) * largest**3 < COMPILING:
+            n = len(order)
+        yield np.sort(order[:n])
+        order = order[n:]
 
 
-def _by_cost(pools: np.ndarray, cost: np.ndarray) -> Iterator[np.ndarray]:
-    """Pools to be padded to one shape: those not much smaller than the largest that is left, and
-    smaller ones too while padding these costs less than compiling for another shape.
+def _group(
+    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray, listed: bool
+) -> Group:
+    """These pools with every judge, as counts or as rows."""
+    n_judges, n = len(tables.judges), int(layout.sizes[members].max())
+    index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
+    at = np.full(len(tables.pools), -1)
+    at[members] = np.arange(len(members))
 
-    Args:
-      cost: [all pools] of each.
-    """
-    pools = pools[np.argsort(-cost[pools], kind="stable")]
-    while len(pools):
-        largest = cost[pools[0]]
-        padding = np.cumsum(np.where(8 * cost[pools] > largest, 0, largest))
-        n = int(np.searchsorted(padding, COMPILING, side="right"))
-        yield np.sort(pools[:n])
-        pools = pools[n:]
+    rows = np.flatnonzero(at[layout.pool] >= 0)
+    where = at[layout.pool[rows]], layout.place[rows]
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Frame:
-    """The fits of a group: some pools with every judge."""
-
-    index: np.ndarray
-    """[fits] which of `Batch.pools`."""
-    verdicts: pd.DataFrame
-    """Of these pools."""
-    fit: np.ndarray
-    """[verdicts] which of the fits."""
-
-    @classmethod
-    def of(cls, tables: Tables, members: np.ndarray) -> _Frame:
-        n_judges = len(tables.judges)
-        at = np.full(len(tables.pools), -1)
-        at[members] = np.arange(len(members))
-        verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
-        fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
-        index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
-        return cls(index, verdicts, fit)
-
-
-def _counted(
-    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray
-) -> tuple[Group, dict[str, np.ndarray]]:
-    """These pools with every judge, as counts, and what their comparisons are silent about."""
-    frame, n = _Frame.of(tables, members), int(layout.sizes[members].max())
-    rows = np.concatenate([layout.rows[p] for p in members])
-    where = np.repeat(np.arange(len(members)), layout.sizes[members]), layout.place[rows]
-
-    def padded(values: np.ndarray) -> np.ndarray:
+    def padded(values: np.ndarray) -> jax.Array:
         """[fits, N, ...] of [rows, ...], zero at padding."""
         out = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
         out[where] = values[rows]
-        return np.repeat(out, len(tables.judges), axis=0)
+        return jnp.asarray(np.repeat(out, n_judges, axis=0))
 
-    mask = padded(np.ones(len(layout.pool), bool))
-    content = padded(layout.content)
     own = np.array_equal(layout.content[rows], layout.place[rows])
-    n_contents = n if own else int(content.max()) + 1
+    n_contents = n if own else int(layout.content[rows].max()) + 1
+    verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
+    fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    with runtime.precision("float64"):
+        # vmap, as a container's own shapes are those of one pool.
+        items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
+            padded(layout.x),
+            None if own else padded(layout.content),
+            padded(np.ones(len(layout.pool), bool)),
+        )
+        n_covariates = layout.x.shape[1]
+        variant = jax.vmap(Variant)(
+            jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
+        )
+        if not listed:
+            return Group(
+                index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
+            )
+        design = jax.vmap(
+            lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
+        )(jax.vmap(Design.content_mask)(items))
+        return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
 
-    n_fits, verdicts = len(frame.index), frame.verdicts
+
+def _counts(
+    layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
+) -> Comparisons:
     first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
-    cell = np.ravel_multi_index((frame.fit, first, second), (n_fits, n, n))
+    cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
         np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n)
         for weight in (count, count * share)
     )
+    return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
+
+
+def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+    """Like verdicts together in one row, and as many rows for each fit; of no verdict at padding."""
+    keys = {
+        "fit": fit,
+        **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
+    }
+    weight = {
+        "count": verdicts["count"].to_numpy(),
+        "wins": (verdicts["count"] * verdicts["p_first"]).to_numpy(),
+    }
+    same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
+    fit = same["fit"].to_numpy()
+    place = fit, _count_within(fit)
+    most = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+
+    def padded(values: np.ndarray) -> jax.Array:
+        out = np.zeros((n_fits, most, *values.shape[1:]), values.dtype)
+        out[place] = values
+        return jnp.asarray(out)
+
+    first, second = same["first"].to_numpy(), same["second"].to_numpy()
+    return jax.vmap(Rows)(
+        padded(layout.content[first].astype(np.int32)),
+        padded(layout.content[second].astype(np.int32)),
+        padded(layout.x[first] - layout.x[second]),
+        padded(same["shown"].to_numpy(float)),
+        padded(same["count"].to_numpy(float)),
+        padded(same["wins"].to_numpy(float)),
+    )
+
+
+def _silent(group: Group) -> Iterator[tuple[str, ...]]:
+    """What the comparisons of each pool of a group are silent about."""
+    free = np.asarray(group.variant.kappa)
+    told = jax.device_get((group.items, group.design, group.comparisons))
+    if isinstance(group.comparisons, Rows):
+        for i in range(len(free)):
+            yield _silent_in_rows(*jax.tree.map(lambda leaf, i=i: leaf[i], told), bool(free[i]))
+        return
+    step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
+    for start in range(0, len(free), step):
+        part = slice(start, start + step)
+        items, _, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
+        # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
+        shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
+        silent = silent_parts(items, shown)
+        yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
+
+
+def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
+    rows = dataclasses.replace(rows, ordered=rows.ordered * free)
     with runtime.precision("float64"):
-        # vmap, as a container's own shapes are those of one pool.
-        design = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
-            jnp.asarray(padded(layout.x)),
-            None if own else jnp.asarray(content),
-            jnp.asarray(mask),
-        )
-        comparisons = jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
-        variant = _variant(layout, free[frame.index])
-    # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
-    known = np.where(free[frame.index][:, None, None], shown, shown + shown.mT)
-    return Group(frame.index, design, comparisons, variant), silent_parts(design, known)
-
-
-def _listed(
-    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray
-) -> tuple[Group, dict[str, np.ndarray]]:
-    """The same as rows."""
-    frame, m = _Frame.of(tables, members), int(layout.n_contents[members].max())
-    verdicts, n_fits = frame.verdicts, len(frame.index)
-    place = count_within(frame.fit)
-    n_rows = max(int(place.max(initial=-1)) + 1, 1)
-
-    def padded(values: np.ndarray) -> np.ndarray:
-        """[fits, R, ...] of [verdicts, ...], zero at padding."""
-        out = np.zeros((n_fits, n_rows, *values.shape[1:]), values.dtype)
-        out[frame.fit, place] = values
-        return out
-
-    first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
-    count = verdicts["count"].to_numpy(float)
-    mask = np.arange(m) < layout.n_contents[frame.index // len(tables.judges)][:, None]
-    with runtime.precision("float64"):
-        comparisons = jax.vmap(Rows)(
-            jnp.asarray(padded(layout.content[first]), jnp.int32),
-            jnp.asarray(padded(layout.content[second]), jnp.int32),
-            jnp.asarray(padded(layout.x[first] - layout.x[second])),
-            jnp.asarray(padded(verdicts["shown"].to_numpy(float))),
-            jnp.asarray(padded(count)),
-            jnp.asarray(padded(count * verdicts["p_first"].to_numpy())),
-        )
-        nothing = jnp.zeros((n_fits, m, layout.x.shape[1]))
-        design = jax.vmap(lambda *leaves: Design(*leaves, n_contents=m))(
-            nothing, None, jnp.asarray(mask)
-        )
-        variant = _variant(layout, free[frame.index])
-    group = Group(frame.index, design, comparisons, variant)
-    return group, _silent_in_rows(tables, layout, group)
-
-
-def _variant(layout: Layout, free: np.ndarray) -> Variant:
-    c = jnp.ones((len(free), layout.x.shape[1]), bool)
-    return jax.vmap(Variant)(c, jnp.asarray(free))
-
-
-def _silent_in_rows(tables: Tables, layout: Layout, group: Group) -> dict[str, np.ndarray]:
-    """`silent_parts` of rows, pool by pool."""
-    silent = {name: np.zeros(len(group.index), bool) for name in ("theta", "c", "kappa", "phi")}
-    each = jax.device_get((group.design, group.comparisons, group.variant.kappa))
-    for i, fit in enumerate(group.index.tolist()):
-        design, rows, free = jax.tree.map(lambda leaf, i=i: leaf[i], each)
-        if not free:  # kappa known is as good as every order unknown
-            rows = dataclasses.replace(rows, ordered=np.zeros_like(rows.ordered))
+        names = prior_selected(design, rows)
         directions = null_space(design, rows).directions
-        items = layout.rows[fit // len(tables.judges)]
-        x = layout.x[items] - layout.x[items].mean(0)
-        theta, c, kappa = np.split(directions, [design.n_contents, -1], axis=1)
-        theta = theta[:, design.item_mask]
-        largest = np.abs(directions).max(1, initial=1e-300)
-        moved = {
-            "theta": np.ptp(theta, axis=1),
-            "c": np.abs(c).max(1, initial=0),
-            "kappa": np.abs(kappa[:, 0]) * free,
-            "phi": np.ptp(theta[:, layout.content[items]] + c @ x.T, axis=1),
-        }
-        for name, by in moved.items():
-            silent[name][i] = (by > 1e-6 * largest).any()
-    return silent
+    content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
+    phi = directions[:, content] + directions[:, design.n_contents : -1] @ items.covariates.T
+    phi = phi[:, items.item_mask]
+    moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
+    silent = (moved > 1e-6 * np.abs(directions).max(1, initial=1e-300)).any()
+    return tuple(name for name in names if free or name != "kappa") + ("phi",) * bool(silent)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Facts:
-    """What the tables alone say of each pool and judge."""
+def _repeated(tables: Tables) -> np.ndarray:
+    """[fits] whether some pair was judged more than once, in one order where that is known."""
+    verdicts = tables.verdicts
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    turn = ~verdicts["shown"].to_numpy() & (first > second)
+    pair = {
+        "fit": _fit(tables, verdicts),
+        "first": np.where(turn, second, first),
+        "second": np.where(turn, first, second),
+        "shown": verdicts["shown"].to_numpy(),
+    }
+    count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
+    count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    repeated[count.loc[count["count"] > 1, "fit"]] = True
+    return repeated
 
-    constant: np.ndarray
-    """[pools, D]"""
-    repeated: np.ndarray
-    """[fits]"""
-    free: np.ndarray
-    """[fits]"""
 
-    @classmethod
-    def of(cls, tables: Tables, layout: Layout, free: np.ndarray) -> _Facts:
-        x = pd.DataFrame(layout.x).groupby(layout.pool)
-        fit, verdicts = _fit(tables, tables.verdicts), tables.verdicts
-        first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
-        turned = np.where(verdicts["shown"], 1 + (first > second), 0)
-        pair = np.minimum(first, second) * len(layout.pool) + np.maximum(first, second)
-        one = pd.DataFrame({"fit": fit, "pair": pair, "turned": turned})
-        repeated = np.zeros(len(free), bool)
-        repeated[fit[one.duplicated().to_numpy() | (verdicts["count"].to_numpy() > 1)]] = True
-        return cls(x.min().to_numpy() == x.max().to_numpy(), repeated, free)
-
-    def of_group(
-        self, tables: Tables, layout: Layout, group: Group, silent: dict[str, np.ndarray]
-    ) -> Iterator[tuple[int, PoolTable]]:
-        """What is known of each pool of a group."""
-        counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()
-        for i, fit in enumerate(group.index.tolist()):
-            pool, judge = divmod(fit, len(tables.judges))
-            facts = PoolTable(
-                pool=tables.pools[pool],
-                judge=tables.judges[judge],
-                items=layout.items[pool],
-                n_verdicts=int(counts[fit, 0]),
-                n_errors=int(counts[fit, 1]),
-                repeated=bool(self.repeated[fit]),
-                constant_covariates=tuple(self.constant[pool].tolist()),
-                position=bool(self.free[fit]),
-                prior_selected=tuple(name for name, of in silent.items() if of[i]),
-            )
-            yield fit, facts
+def _facts(
+    tables: Tables, layout: _Layout, group: Group, repeated: np.ndarray
+) -> Iterator[tuple[int, PoolTable]]:
+    """What is known of each pool of a group."""
+    x = np.asarray(group.items.covariates)
+    items = np.asarray(group.items.item_mask)[:, :, None]
+    constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
+    counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
+    free = np.asarray(group.variant.kappa)
+    for i, (fit, silent) in enumerate(zip(group.index.tolist(), _silent(group), strict=True)):
+        pool, judge = divmod(fit, len(tables.judges))
+        facts = PoolTable(
+            pool=tables.pools[pool],
+            judge=tables.judges[judge],
+            items=layout.names[pool],
+            n_verdicts=int(counts[i, 0]),
+            n_errors=int(counts[i, 1]),
+            repeated=bool(repeated[fit]),
+            constant_covariates=tuple(constant[i].tolist()),
+            position=bool(free[i]),
+            contents=layout.contents[pool],
+            prior_selected=silent,
+        )
+        yield fit, facts

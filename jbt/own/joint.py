@@ -20,7 +20,7 @@ from jbt import identifiability, model, runtime
 from jbt.fit import FLAT, fit_map
 from jbt.own.analysis import Z, in_chunks
 from jbt.own.batch import Batch, Group
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Status, Variant
+from jbt.types import Design, Parameters, Prior, Status, Variant, Verdicts
 
 MAX_STEPS = 64
 
@@ -129,13 +129,11 @@ def profiles(batch: Batch, judges: list[JudgeFit]) -> tuple[np.ndarray, np.ndarr
 
 
 @jax.jit
-def _profile_of(
-    comparisons: Comparisons | Rows, design: Design, variant: Variant, grids: Array
-) -> Array:
+def _profile_of(comparisons: Verdicts, design: Design, variant: Variant, grids: Array) -> Array:
     """[pools, D, G]"""
 
     def one(
-        comparisons: Comparisons | Rows,
+        comparisons: Verdicts,
         design: Design,
         variant: Variant,
         grids: Float[Array, "D G"],
@@ -220,7 +218,7 @@ def _sums_of(group: Group, prior: Prior, bias: Array, theta: Array) -> tuple[np.
 
 @jax.jit
 def _given(
-    comparisons: Comparisons | Rows,
+    comparisons: Verdicts,
     design: Design,
     variant: Variant,
     bias: Array,
@@ -231,7 +229,7 @@ def _given(
     attain, and minus its Hessian; the status of the fit."""
 
     def one(
-        comparisons: Comparisons | Rows,
+        comparisons: Verdicts,
         design: Design,
         variant: Variant,
         bias: Float[Array, " biases"],
@@ -279,14 +277,12 @@ def _told(batch: Batch) -> np.ndarray:
 
 
 @jax.jit
-def _at_even_odds(
-    comparisons: Comparisons | Rows, design: Design, variant: Variant
-) -> tuple[Array, Array]:
+def _at_even_odds(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array]:
     """Of every pool, the information about (c, kappa) at even odds: left when the qualities are
     unknown, and each coefficient's when all else is known."""
 
     def one(
-        comparisons: Comparisons | Rows, design: Design, variant: Variant
+        comparisons: Verdicts, design: Design, variant: Variant
     ) -> tuple[Float[Array, "biases biases"], Float[Array, " biases"]]:
         m, free = design.n_contents, _free(design, variant)
         information = model.information_at_even_odds(comparisons, design.centred())

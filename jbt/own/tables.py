@@ -21,35 +21,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from jbt.own.reading import Problems, Sheet, TableError, Text, read_sheet
-
-MOST = 10**9
-"""Largest count, and LARGEST the largest covariate: beyond them float64 loses what they say."""
-
-LARGEST = 1e100
-
-ALL = "all"
-"""Name of the pool where there is only one."""
-
-WORDS = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": np.nan}
-"""What a winner may always be, and the share the first then won. In any case of letters."""
-
-ORDERS = ("shown", "unknown")
+from jbt.own.items import Items, read_anchors, read_items
+from jbt.own.reading import Problems, TableError
+from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 
 Ties = Literal["half", "drop"]
 
+_NO_ANCHORS = pd.DataFrame({name: np.zeros(0, np.int64) for name in ("pool", "better", "worse")})
+
 Transform = Literal["none", "log", "log1p"]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """How the columns of the verdict table are called; `pool` in the other tables too."""
-
-    first: str = "first"
-    second: str = "second"
-    winner: str = "winner"
-    pool: str = "pool"
-    judge: str = "judge"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +58,10 @@ class Tables:
     repeats counted. Ties are verdicts, unless dropped."""
     summary: list[str]
     """What was kept, dropped and tied, in sentences."""
+    items_path: Path
+    """Where `item_lines` are: the items table, or the verdicts where there is none."""
     item_lines: np.ndarray
-    """[rows of items] line of the file, of the verdicts where there is no items table."""
-    items_path: Path | None
+    """[rows of items] line of the file."""
 
     def without_ties(self) -> Tables:
         """The same tables with ties left out instead of counted as half a win each."""
@@ -95,7 +76,7 @@ def read(
     anchors: Path | str | None = None,
     *,
     covariates: Sequence[str] = (),
-    columns: Columns = Columns(),
+    columns: Columns = USUAL,
     judge: str | None = None,
     ties: Ties = "half",
     content: str | None = "content",
@@ -122,18 +103,22 @@ def read(
     if twice:
         raise TableError(f"covariate {twice[0]!r} is asked for twice")
     problems = Problems()
-    told = _read_verdicts(Path(verdicts), columns, problems)
+    told = read_verdicts(Path(verdicts), columns, problems)
+    wrong = problems.count
     if items is None:
         problems.check()
-        known = _Items.shown(told)
+        known = Items.of(told, content)
     else:
-        known = _read_items(Path(items), covariates, columns.pool, content, problems)
+        known = read_items(Path(items), told, columns, covariates, content, merge_pools, problems)
+    if problems.count > wrong:  # whose rows are not known then
         problems.check()
-    first, second = known.find(told.sheet, told.pool, ("first", "second"), problems)
-    pairs = _read_anchors(anchors, columns.pool, known, problems)
+    first, second = known.find(told.sheet, told.pool, (columns.first, columns.second), problems)
+    pairs = _NO_ANCHORS
+    if anchors is not None:
+        pairs = read_anchors(Path(anchors), told, columns, known, problems)
     problems.check()
 
-    frame = pd.DataFrame(
+    rows = pd.DataFrame(
         {
             "pool": known.pool.codes[first],
             "judge": 0 if told.judge is None else told.judge.codes,
@@ -146,44 +131,42 @@ def read(
             "source": known.pool.codes[first],
         }
     )
-    judges: list[str | None] = [None] if told.judge is None else list(told.judge.values)
+    judges: list[str | None] = [None] if told.judge is None else [*told.judge.values]
     if judge is not None:
-        if judge not in judges:
-            there = "the table has no judge column" if told.judge is None else told.judge.values
-            there = there if isinstance(there, str) else ", ".join(there)
+        if told.judge is None or judge not in judges:
+            there = "the table has no judge column"
+            there = there if told.judge is None else ", ".join(told.judge.values)
             raise TableError(f"{verdicts}: no judge {judge!r}: {there}")
-        frame = frame[frame["judge"] == judges.index(judge)].assign(judge=0)
+        rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
-    pools, item_frame, contents = known.frame(merge_pools)
+    pools, item_rows, contents = known.frame(merge_pools)
     if merge_pools:
-        frame, pairs = frame.assign(pool=0), pairs.assign(pool=0)
-    valid = frame[frame["p_first"].notna() & (frame["count"] > 0)].reset_index(drop=True)
+        rows, pairs = rows.assign(pool=0), pairs.assign(pool=0)
+    error, never = rows["p_first"].isna(), rows["count"] == 0
+    valid = rows[~error & ~never].reset_index(drop=True)
     shape = len(pools), len(judges)
     pool, of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-    counts = pd.DataFrame(
-        {
-            "pool": pool,
-            "judge": of,
-            "n_verdicts": _totals(valid, *shape),
-            "n_errors": _totals(frame[frame["p_first"].isna()], *shape),
-            "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
-        }
-    )
+    counts = {
+        "pool": pool,
+        "judge": of,
+        "n_verdicts": _totals(valid, *shape),
+        "n_errors": _totals(rows[error], *shape),
+        "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
+    }
     tables = Tables(
         verdicts=valid,
-        items=item_frame,
+        items=item_rows,
         anchors=pairs,
         pools=pools,
         judges=judges,
         contents=contents,
-        counts=counts,
+        counts=pd.DataFrame(counts),
         summary=[],
+        items_path=known.path,
         item_lines=known.lines,
-        items_path=None if items is None else Path(items),
     )
-    summary = _summary(Path(verdicts), frame, tables, ties)
-    tables = dataclasses.replace(tables, summary=summary)
-    return tables.without_ties() if ties == "drop" else tables
+    tables = tables.without_ties() if ties == "drop" else tables
+    return dataclasses.replace(tables, summary=_summary(told, rows, tables, ties))
 
 
 def covariate_values(
@@ -208,7 +191,6 @@ def covariate_values(
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
     for row, column in np.argwhere(x <= floor):
-        assert path is not None
         what = f"{transform} of {names[column]} = {x[row, column]:g} is undefined"
         problems.add(path, f"{what}, needs values above {floor:g}", int(tables.item_lines[row]))
     problems.check()
@@ -217,211 +199,11 @@ def covariate_values(
     # A constant's standard deviation is rounding, not exactly zero.
     constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
     for column in np.flatnonzero(constant):
-        assert path is not None
         problems.add(path, f"{names[column]} is the same for all items")
     problems.check()
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"
     return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
-
-
-@dataclass(frozen=True, eq=False)
-class _Verdicts:
-    """The verdict table, each row on its own."""
-
-    sheet: Sheet
-    """Items in its columns first and second."""
-    pool: Text
-    judge: Text | None
-    p_first: np.ndarray
-    """[rows] NaN for an error."""
-    count: np.ndarray
-    shown: np.ndarray
-
-
-def _read_verdicts(path: Path, columns: Columns, problems: Problems) -> _Verdicts:
-    sheet = read_sheet(path, (columns.first, columns.second))
-    sides = {"first": sheet[columns.first], "second": sheet[columns.second]}
-    sheet = dataclasses.replace(sheet, columns={**sheet.columns, **sides})
-    _check_names(sheet, (columns.pool, columns.judge, "first", "second"), problems)
-    same = _same(sides["first"], sides["second"])
-    problems.add_rows(
-        sheet, same, lambda r: f"first and second are the same item, {sides['first'].at(r)!r}"
-    )
-    count = np.ones(len(sheet), np.int64)
-    if "count" in sheet:
-        number = _numbers(sheet["count"])
-        bad = ~((number >= 0) & (number <= MOST) & (number == np.floor(number)))
-        allowed = f"allowed: integers from 0 to {MOST}"
-        problems.add_rows(sheet, bad, lambda r: f"count is {sheet['count'].at(r)!r}, {allowed}")
-        count = np.where(bad, 0, number).astype(np.int64)
-    shown = np.ones(len(sheet), bool)
-    if "order" in sheet:
-        order = sheet["order"]
-        bad = ~order.each(lambda v: v.lower() in ORDERS)
-        allowed = f"allowed: {', '.join(ORDERS)}"
-        problems.add_rows(sheet, bad, lambda r: f"order is {order.at(r)!r}, {allowed}")
-        shown = order.each(lambda v: v.lower() == "shown")
-    judge = sheet[columns.judge] if columns.judge in sheet else None
-    share = _shares(sheet, columns, problems)
-    return _Verdicts(sheet, _pool(sheet, columns.pool), judge, share, count, shown)
-
-
-def _shares(sheet: Sheet, columns: Columns, problems: Problems) -> np.ndarray:
-    """[rows] the share of each verdict that the first won; NaN for an error."""
-    if "p_first" in sheet and columns.winner in sheet and columns.winner != "p_first":
-        what = f"has both {columns.winner} and p_first, needs exactly one of them"
-        problems.add(sheet.path, what)
-        return np.full(len(sheet), np.nan)
-    if "p_first" in sheet:
-        graded = sheet["p_first"]
-        share = _numbers(graded)
-        bad = ~((share >= 0) & (share <= 1)) & graded.each(lambda v: v != "")
-        allowed = "allowed: numbers from 0 to 1, or nothing for an error"
-        problems.add_rows(sheet, bad, lambda r: f"p_first is {graded.at(r)!r}, {allowed}")
-        return share
-    if columns.winner not in sheet:
-        problems.add(sheet.path, sheet.without(columns.winner))
-        return np.full(len(sheet), np.nan)
-    winner = sheet[columns.winner]
-    share = winner.each(lambda v: WORDS.get(v.lower(), np.nan))
-    bad = ~winner.each(lambda v: v.lower() in WORDS)
-    allowed = f"allowed: {', '.join(WORDS)}"
-    problems.add_rows(sheet, bad, lambda r: f"winner is {winner.at(r)!r}, {allowed}")
-    return share
-
-
-@dataclass(frozen=True, eq=False)
-class _Items:
-    """The items table, or what takes its place."""
-
-    path: Path | None
-    pool: Text
-    item: Text
-    content: Text | None
-    numbers: dict[str, np.ndarray]
-    """Quality and each covariate asked for, [rows]."""
-    lines: np.ndarray
-
-    @classmethod
-    def shown(cls, told: _Verdicts) -> _Items:
-        """Every item that was shown, of verdicts that come without an items table."""
-        sides = [
-            pd.DataFrame(
-                {
-                    "pool": np.asarray(told.pool.values, object)[told.pool.codes],
-                    "item": np.asarray(side.values, object)[side.codes],
-                    "line": told.sheet.lines,
-                }
-            )
-            for side in (told.sheet["first"], told.sheet["second"])
-        ]
-        each = pd.concat(sides).drop_duplicates(["pool", "item"])
-        quality = {"quality": np.full(len(each), np.nan)}
-        lines = each["line"].to_numpy()
-        return cls(None, Text.of(each["pool"]), Text.of(each["item"]), None, quality, lines)
-
-    def _rows(self, pool: Text, item: Text) -> np.ndarray:
-        """[rows of a table] row here of each item; -1 for an unknown one."""
-        names = {name: i for i, name in enumerate(self.item.values)}
-        p = pool.within({name: i for i, name in enumerate(self.pool.values)})
-        i = item.within(names)
-        known = pd.Index(self.pool.codes * len(names) + self.item.codes)
-        found = known.get_indexer(pd.Index(np.where((p < 0) | (i < 0), -1, p * len(names) + i)))
-        return np.asarray(found)
-
-    def find(
-        self, sheet: Sheet, pool: Text, sides: tuple[str, str], problems: Problems
-    ) -> tuple[np.ndarray, ...]:
-        """[rows of a table] rows here of both items it names, with a problem for unknown ones."""
-        new = pool.within({name: i for i, name in enumerate(self.pool.values)}) < 0
-        problems.add_rows(sheet, new, lambda r: f"pool {pool.at(r)!r} is not in {self.path}")
-        found = []
-        for side in sides:
-            rows = self._rows(pool, sheet[side])
-
-            def what(r: int, item: Text = sheet[side]) -> str:
-                return f"item {item.at(r)!r} of pool {pool.at(r)!r} is not in {self.path}"
-
-            problems.add_rows(sheet, (rows < 0) & ~new, what)
-            found.append(rows)
-        return tuple(found)
-
-    def frame(self, merge_pools: bool) -> tuple[list[str], pd.DataFrame, list[str]]:
-        """Pools, items and contents as `Tables` has them."""
-        pool, names = self.pool.codes, np.asarray(self.item.values, object)[self.item.codes]
-        pools = self.pool.values
-        if merge_pools:
-            names = np.asarray(self.pool.values, object)[pool] + "/" + names
-            pool, pools = np.zeros_like(pool), [ALL]
-        content = Text.of(pd.Series(names)) if self.content is None else self.content
-        columns = {"pool": pool, "item": names, "content": content.codes, **self.numbers}
-        return pools, pd.DataFrame(columns), content.values
-
-
-def _read_items(
-    path: Path, covariates: Sequence[str], pool: str, content: str | None, problems: Problems
-) -> _Items:
-    named = [content] if content not in (None, "content") else []
-    sheet = read_sheet(path, ("item", *covariates, *named))
-    owner = sheet[content] if content is not None and content in sheet else None
-    _check_names(sheet, (pool, "item", *([content] if owner else [])), problems)
-    numbers = {"quality": np.full(len(sheet), np.nan)}
-    for name in dict.fromkeys(("quality", *covariates)):
-        if name not in sheet:
-            continue
-        value = _numbers(sheet[name])
-        bad = ~(np.abs(value) <= LARGEST)
-        if name not in covariates:
-            bad &= sheet[name].each(lambda v: v != "")
-        allowed = f"allowed: numbers within +-{LARGEST:g}"
-        problems.add_rows(sheet, bad, lambda r, n=name: f"{n} is {sheet[n].at(r)!r}, {allowed}")
-        numbers[name] = value
-    pools, item = _pool(sheet, pool), sheet["item"]
-    again = pd.DataFrame({"pool": pools.codes, "item": item.codes}).duplicated().to_numpy()
-    problems.add_rows(sheet, again, lambda r: f"item {item.at(r)!r} of pool {pools.at(r)!r} again")
-    for single in np.flatnonzero(np.bincount(pools.codes) < 2):
-        problems.add(path, f"pool {pools.values[single]!r} has 1 item, needs 2 or more")
-    return _Items(path, pools, item, owner, numbers, sheet.lines)
-
-
-def _read_anchors(
-    path: Path | str | None, pool: str, known: _Items, problems: Problems
-) -> pd.DataFrame:
-    if path is None:
-        return pd.DataFrame({name: np.zeros(0, np.int64) for name in ("pool", "better", "worse")})
-    sheet = read_sheet(Path(path), ("better", "worse"))
-    _check_names(sheet, (pool, "better", "worse"), problems)
-    pools, better = _pool(sheet, pool), sheet["better"]
-    same = _same(better, sheet["worse"])
-    problems.add_rows(
-        sheet, same, lambda r: f"better and worse are the same item, {better.at(r)!r}"
-    )
-    found = known.find(sheet, pools, ("better", "worse"), problems)
-    return pd.DataFrame({"pool": known.pool.codes[found[0]], "better": found[0], "worse": found[1]})
-
-
-def _pool(sheet: Sheet, name: str) -> Text:
-    """The column of pools; where there is none, all rows are of one."""
-    return sheet[name] if name in sheet else Text(np.zeros(len(sheet), np.int64), [ALL])
-
-
-def _check_names(sheet: Sheet, names: Sequence[str], problems: Problems) -> None:
-    for name in names:
-        if name in sheet:
-            empty = sheet[name].each(lambda v: v == "")
-            problems.add_rows(sheet, empty, lambda r, n=name: f"{n} is empty")
-
-
-def _numbers(text: Text) -> np.ndarray:
-    """[rows] NaN for what is no number."""
-    values = pd.to_numeric(pd.Series(text.values, dtype=object), errors="coerce")
-    return values.to_numpy(float)[text.codes]
-
-
-def _same(one: Text, other: Text) -> np.ndarray:
-    """[rows] where two columns have the same value."""
-    return one.codes == other.within({v: i for i, v in enumerate(one.values)})
 
 
 def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
@@ -432,14 +214,22 @@ def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
     return totals
 
 
-def _summary(path: Path, read: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
-    total = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
-    kept, tied = total["n_verdicts"], total["n_ties"]
-    how = "counted as half a win each" if ties == "half" else "dropped"
-    said = [f"{path.name}: {len(read)} rows, {kept} verdicts, of which {tied} ties, {how}"]
-    if total["n_errors"]:
-        said.append(f"{total['n_errors']} errors dropped, never taken for ties")
+def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+    kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
+    never = int((rows["count"] == 0).sum())
     unknown = tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum()
+    how = "each half a win for both" if ties == "half" else "dropped"
+    said = [f"{told.sheet.path}: {len(rows)} rows, {kept} verdicts kept"]
+    if not told.has_pools:
+        said.append("no column of pools: all rows are one pool")
+    if errors:
+        said.append(f"{errors} errors dropped")
+    if never:
+        said.append(f"{never} rows with count 0 left out")
+    if tied:
+        said.append(f"{tied} ties, {how}")
     if unknown:
-        said.append(f"{unknown} verdicts of unknown order, which say nothing about position")
+        said.append(f"{unknown} verdicts of unknown order, which tell nothing of kappa")
+    if len(tables.anchors):
+        said.append(f"{len(tables.anchors)} anchors")
     return said

@@ -1,0 +1,291 @@
+"""A malformed table never yields a number: whatever is done to the bytes of a small valid file, it
+is refused with clear lines, or read as an independent reader reads the same bytes."""
+
+import codecs
+import csv
+import gzip
+import io
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jbt import own
+
+HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
+ROWS = [
+    ["p", "a", "x", "y", "first", "1", "shown"],
+    ["p", "a", "y", "x", "Tie", "2", "unknown"],
+    ["p", "b", 'z, the "third"', "x", "second", "1", "shown"],
+    ["p", "b", "x", "Zoë", "zoË", "1", "shown"],
+    ["q", "a", "u", "v", "error", "3", "shown"],
+    ["q", "a", "v", "u", "u", "0", "Unknown"],
+]
+GRADED = [
+    [*row[:4], share, *row[5:]] for row, share in zip(ROWS, "1 0.5 .25 1e-1".split() + ["", "0"])
+]
+CELLS = [
+    "",
+    " ",
+    "nan",
+    "1e19",
+    "-1",
+    "0.5",
+    "1.5",
+    "FIRST",
+    "tie",
+    "x",
+    "X",
+    "Y ",
+    "a\nb",
+    "\0",
+    "\ufeff",
+]
+
+
+@dataclass
+class File:
+    """A table on its way to bytes."""
+
+    rows: list[list[str]]
+    separator: str = ","
+    end: str = "\n"
+    quoting: int = csv.QUOTE_MINIMAL
+    encoding: str = "utf-8"
+
+    def text(self) -> str:
+        out = io.StringIO(newline="")
+        writer = csv.writer(
+            out, delimiter=self.separator, lineterminator=self.end, quoting=self.quoting
+        )
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+
+@st.composite
+def mutated(draw) -> bytes:
+    """A valid table, changed in form in one to three ways."""
+    graded = draw(st.booleans())
+    header = [*HEADER[:4], "p_first", *HEADER[5:]] if graded else HEADER
+    file = File([list(row) for row in (header, *(GRADED if graded else ROWS))])
+    changes = draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3))
+    for change in changes:
+        if change in OF_TABLES:
+            OF_TABLES[change](draw, file)
+    text = file.text()
+    for change in changes:
+        if change in OF_TEXTS:
+            at = draw(st.integers(0, len(text)))
+            text = OF_TEXTS[change](draw, text, at)
+    data = text.encode(file.encoding, "replace")
+    for change in changes:
+        if change in OF_BYTES:
+            at = draw(st.integers(0, len(data)))
+            data = OF_BYTES[change](draw, data, at)
+    return data
+
+
+def any_row(draw, file: File) -> list[str]:
+    return file.rows[draw(st.integers(0, len(file.rows) - 1))]
+
+
+def set_cell(draw, file: File) -> None:
+    row = any_row(draw, file)
+    if row:
+        row[draw(st.integers(0, len(row) - 1))] = draw(st.sampled_from([*CELLS, *HEADER]))
+
+
+def drop_cell(draw, file: File) -> None:
+    del any_row(draw, file)[-1:]
+
+
+def repeat_cell(draw, file: File) -> None:
+    row = any_row(draw, file)
+    row.append(row[-1] if row else "")
+
+
+def repeat_row(draw, file: File) -> None:
+    at = draw(st.integers(0, len(file.rows) - 1))
+    file.rows.insert(draw(st.integers(0, len(file.rows))), list(file.rows[at]))
+
+
+def drop_row(draw, file: File) -> None:
+    if len(file.rows) > 1:
+        del file.rows[draw(st.integers(0, len(file.rows) - 1))]
+
+
+def drop_column(draw, file: File) -> None:
+    at = draw(st.integers(0, len(HEADER) - 1))
+    for row in file.rows:
+        del row[at : at + 1]
+
+
+def repeat_column(draw, file: File) -> None:
+    at = draw(st.integers(0, len(HEADER) - 1))
+    for row in file.rows:
+        row.extend(row[at : at + 1])
+
+
+def permute_columns(draw, file: File) -> None:
+    order = draw(st.permutations(range(len(HEADER))))
+    file.rows[:] = [[row[i] for i in order if i < len(row)] for row in file.rows]
+
+
+def choose(name: str, *values: object):
+    def change(draw, file: File) -> None:
+        setattr(file, name, draw(st.sampled_from(values)))
+
+    return change
+
+
+OF_TABLES = {
+    "cell": set_cell,
+    "short row": drop_cell,
+    "long row": repeat_cell,
+    "row again": repeat_row,
+    "no row": drop_row,
+    "no column": drop_column,
+    "column again": repeat_column,
+    "columns in another order": permute_columns,
+    "separator": choose("separator", "\t", ";", "|", ":"),
+    "line end": choose("end", "\r\n", "\r", "\n\n", " \n"),
+    "quoting": choose("quoting", csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC),
+    "encoding": choose(
+        "encoding", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "utf-32", "cp037"
+    ),
+}
+OF_TEXTS = {
+    "cut": lambda draw, text, at: text[:at],
+    "insertion": lambda draw, text, at: (
+        text[:at]
+        + draw(st.sampled_from(['"', '""', ",", "\n", "\r", "\0", ";", "é", "#", "\\"]))
+        + text[at:]
+    ),
+    "deletion": lambda draw, text, at: text[:at] + text[at + draw(st.integers(1, 9)) :],
+    "line cut": lambda draw, text, at: text[:at] + text[text.find("\n", at) :],
+}
+OF_BYTES = {
+    "packed": lambda draw, data, at: gzip.compress(data, mtime=0),
+    "packed and cut": lambda draw, data, at: gzip.compress(data, mtime=0)[: at + 1],
+    "byte": lambda draw, data, at: data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
+    "cut bytes": lambda draw, data, at: data[:at],
+}
+CHANGES = [*OF_TABLES, *OF_TEXTS, *OF_BYTES]
+
+
+def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
+    """The valid verdicts, errors of each judge and number of rows, read with the csv module and
+    plain loops."""
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = data.decode("utf-16" if wide else "utf-8-sig")
+    for separator in ",\t;":
+        rows = [
+            [field.strip() for field in row]
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        ]
+        rows = [row for row in rows if any(row)]
+        if {"first", "second"} <= set(rows[0]):
+            break
+    valid, errors = [], Counter()
+    for row in rows[1:]:
+        of = dict(zip(rows[0], row, strict=True))
+        key = of.get("pool", "all"), of.get("judge")
+        share, count = naive_share(of), int(float(of.get("count", "1")))
+        if share is None:
+            errors[key] += count
+        elif count:
+            known = of.get("order", "shown").lower() == "shown"
+            valid.append((*key, of["first"], of["second"], share, count, known))
+    return valid, errors, len(rows) - 1
+
+
+def naive_share(of: dict[str, str]) -> float | None:
+    if "p_first" in of:
+        return float(of["p_first"]) if of["p_first"] else None
+    words = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
+    winner = of["winner"].casefold()
+    if winner in words:
+        return words[winner]
+    assert winner in (of["first"].casefold(), of["second"].casefold())
+    if of["winner"] in (of["first"], of["second"]):
+        return float(of["winner"] == of["first"])
+    return float(winner == of["first"].casefold())
+
+
+def check(path: Path, data: bytes) -> bool:
+    """Whether a file is read, after it was compared with its twin or its message looked at."""
+    path.write_bytes(data)
+    try:
+        tables = own.read(path)
+    except own.TableError as error:
+        *lines, last = str(error).splitlines()
+        assert len(lines) <= 20
+        line = re.compile(rf"{re.escape(str(path))}(, line [0-9]+)?: \S")
+        assert all(line.match(text) for text in lines), error
+        assert line.match(last) or re.fullmatch("and [0-9]+ more problems", last), error
+        assert "Error" not in str(error)
+        return False
+    valid, errors, n_rows = twin(data)
+    items, found = tables.items["item"], []
+    for row in tables.verdicts.itertuples():
+        key = tables.pools[row.pool], tables.judges[row.judge]
+        sides = items[row.first], items[row.second]
+        found.append((*key, *sides, row.p_first, row.count, row.shown))
+    assert found == valid
+    assert all(math.isfinite(share) for *_, share, _, _ in found)
+    counts = tables.counts
+    names = zip(counts["pool"], counts["judge"], counts["n_errors"], strict=True)
+    assert {(tables.pools[p], tables.judges[g]): n for p, g, n in names if n} == {
+        key: n for key, n in errors.items() if n
+    }
+    assert f": {n_rows} rows" in tables.summary[0]
+    return True
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated())
+def test_mutations(tmp_path_factory, data):
+    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+
+
+@pytest.mark.heavy
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated())
+def test_many_mutations(tmp_path_factory, data):
+    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+
+
+HARMLESS = [
+    {},
+    {"separator": "\t"},
+    {"separator": ";", "end": "\r\n"},
+    {"end": "\r"},
+    {"end": "\n\n"},
+    {"quoting": csv.QUOTE_ALL},
+    {"encoding": "utf-8-sig"},
+    {"encoding": "utf-16", "separator": "\t"},
+]
+
+
+@pytest.mark.parametrize(
+    "rows", [[HEADER, *ROWS], [[*HEADER[:4], "p_first", *HEADER[5:]], *GRADED]]
+)
+@pytest.mark.parametrize("form", HARMLESS)
+def test_forms_that_are_read(form, rows, tmp_path):
+    file = File(rows, **form)
+    data = file.text().encode(file.encoding)
+    for packed in (data, gzip.compress(data)):
+        assert check(tmp_path / "table.csv", packed)
+        verdicts = own.read(tmp_path / "table.csv").verdicts
+        assert len(verdicts) == 4
+        np.testing.assert_array_equal(
+            verdicts["p_first"], [1, 0.5, 0, 0] if rows[0] == HEADER else [1, 0.5, 0.25, 0.1]
+        )

@@ -10,13 +10,15 @@ from jbt import __version__
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
-       jbt doctor --verdicts FILE [options]   what your tables support; jbt doctor --help
+       jbt doctor --verdicts FILE [options]  what your tables support; jbt doctor --help
+       jbt example DIR                       small tables to start from
+       jbt identify --verdicts FILE [options]  what they say about c, and what the prior does
        jbt plan pairing [options]            how many contents to render twice; --help
        jbt sweep NAME [options]              run an experiment; jbt sweep lists them
        jbt --version
 """
 
-COMMANDS = ("doctor", "fit", "plan", "sweep")
+COMMANDS = ("doctor", "example", "fit", "identify", "plan", "sweep")
 """Modules of `jbt.commands`."""
 
 

@@ -31,10 +31,9 @@ def main(argv: Sequence[str]) -> int:
     if options.json is not None:
         content = [check.record() for check in checks]
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    for line in tables.summary:
-        print(line)
-    for check in checks:
-        print(f"{'ok' if check.ok else '--'}  {check.check}: {check.found}")
-        if check.command is not None:
-            print(f"      {check.command}")
+    title = f"What {options.verdicts.name} supports"
+    report = doctor.report(title, tables.summary, checks)
+    print(report.text())
+    if options.out is not None:
+        report.write(options.out, doctor.table(checks), doctor.figure(checks))
     return 0

@@ -36,9 +36,9 @@ def comparison_matrix(design: Design, shown: np.ndarray) -> np.ndarray:
     Raises:
       ValueError: not [N, N].
     """
-    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
     _check_shape(design, shown)
-    items = np.asarray(design.item_mask)
+    items, x = np.asarray(design.item_mask), np.asarray(design.covariates)
+    owner = _owner(design).astype(float)
     i, j = np.nonzero(np.asarray(shown) * items[:, None] * items)
     return np.concatenate([owner[i] - owner[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
 
@@ -50,7 +50,7 @@ class NullSpace:
     rank: int
     """Of the design matrix."""
     n_columns: int
-    """Contents of the pool, covariates and position."""
+    """Contents of the pool, covariates and, unless it is known, position."""
     directions: np.ndarray
     """[nullity, P] a basis, in the order (theta, c, kappa)."""
     names: tuple[str, ...]
@@ -62,7 +62,12 @@ class NullSpace:
 
 
 def null_space(
-    design: Design, shown: np.ndarray | Rows, covariates: Sequence[str] | None = None
+    design: Design,
+    shown: np.ndarray | Rows,
+    covariates: Sequence[str] | None = None,
+    *,
+    contents: Sequence[str] | None = None,
+    position: bool = True,
 ) -> NullSpace:
     """A basis of the null space of the comparisons made, whose directions have names.
 
@@ -73,9 +78,11 @@ def null_space(
       design: one pool, float64.
       shown: [N, N] how often each ordered pair was shown, or rows of verdicts.
       covariates: their names, default x1 ... xD.
+      contents: their names, default 0 ... M-1.
+      position: whether kappa is a parameter; where it is known, it is no column.
 
     Raises:
-      ValueError: not one name for each covariate.
+      ValueError: not one name for each covariate, or for each content.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -84,7 +91,10 @@ def null_space(
         covariates = [f"x{d + 1}" for d in range(n_covariates)]
     if len(covariates) != n_covariates:
         raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
-    real = np.flatnonzero(np.asarray(design.content_mask()))
+    owners = [str(m) for m in range(n_contents)] if contents is None else list(contents)
+    if len(owners) != n_contents:
+        raise ValueError(f"{n_contents} contents, got {len(owners)} names")
+    real = np.flatnonzero(_shown_contents(design))
     if isinstance(shown, Rows):
         gram = _gram_of_rows(shown, n_contents)
         z = _with_gram(gram)
@@ -98,11 +108,15 @@ def null_space(
         direction = np.zeros(z.shape[1])
         direction[real[island == k]] = 1
         directions.append(direction)
-        where = "every quality" if n_islands == 1 else _qualities(real[island == k])
+        where = (
+            "every quality"
+            if n_islands == 1
+            else _qualities([owners[m] for m in real[island == k]])
+        )
         names.append(f"adding 1 to {where}")
 
     before = real.tolist()
-    coefficients = [*covariates, "position"]
+    coefficients = [*covariates, *["position"] * position]
     for q, name in enumerate(coefficients, start=n_contents):
         column = z[:, q]
         # Of least norm: the constants, which change nothing, are left out.
@@ -124,8 +138,8 @@ def null_space(
             names.append(f"trading quality against {name}: theta + delta x, c - delta")
         else:
             names.append(f"trading {' and '.join(against)} against {name}")
-    rank = len(real) + n_covariates + 1 - len(names)
-    return NullSpace(rank, len(real) + n_covariates + 1, np.array(directions), tuple(names))
+    n_columns = len(real) + len(coefficients)
+    return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
 
 
 def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
@@ -149,8 +163,8 @@ def _with_gram(gram: np.ndarray) -> np.ndarray:
     return np.sqrt(values)[:, None] * vectors.T * scale
 
 
-def _qualities(contents: np.ndarray) -> str:
-    some = ", ".join(map(str, contents[:6])) + ", ..." * (len(contents) > 6)
+def _qualities(contents: Sequence[str]) -> str:
+    some = ", ".join(contents[:6]) + ", ..." * (len(contents) > 6)
     what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
     return f"{what} {some}, which nothing compares with the others"
 
@@ -180,7 +194,7 @@ def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
 
 def _silent_in_rows(design: Design, rows: Rows) -> tuple[str, ...]:
     m, directions = design.n_contents, null_space(design, rows).directions
-    theta = directions[:, :m][:, np.asarray(design.content_mask())]
+    theta = directions[:, :m][:, _shown_contents(design)]
     moved = {
         "theta": theta - theta.mean(1, keepdims=True),
         "c": directions[:, m:-1],
@@ -235,9 +249,19 @@ def _quality_basis(design: Design) -> np.ndarray:
     n_items = items.sum(-2, keepdims=True)
     x = np.where(items, x - x.sum(-2, keepdims=True) / n_items, 0)
     spread = np.sqrt((x**2).sum(-2, keepdims=True) / n_items)
-    content = np.arange(x.shape[-2]) if design.content is None else np.asarray(design.content)
-    owner = (content[..., None] == np.arange(design.n_contents)) & items
-    return np.concatenate([owner, x / np.where(spread > 0, spread, 1)], axis=-1)
+    return np.concatenate([_owner(design), x / np.where(spread > 0, spread, 1)], axis=-1)
+
+
+def _owner(design: Design) -> np.ndarray:
+    """[..., N, M] which content each item shows: `Design.ownership` in NumPy, for any axes."""
+    items = np.asarray(design.item_mask)
+    content = np.arange(items.shape[-1]) if design.content is None else np.asarray(design.content)
+    return (content[..., None] == np.arange(design.n_contents)) & items[..., None]
+
+
+def _shown_contents(design: Design) -> np.ndarray:
+    """[M] `Design.content_mask` in NumPy."""
+    return np.asarray(_owner(design).any(0))
 
 
 def _made(items: np.ndarray, shown: np.ndarray) -> np.ndarray:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.own.chains import Chains, chains
 from jbt.own.reading import read_sheet
+from jbt.own.report import Report, Section
 from jbt.own.tables import Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SURE = 8
 """Pairs that all name the same side first before that is taken for a sign: of an order drawn at
@@ -37,10 +40,12 @@ class Check:
     """In one sentence, with what follows from it."""
     command: str | None
     """What to type next, if any command says more or mends it."""
+    share: float | None = None
+    """Of the pools, each with each judge, for which it holds; None where it is not of pools."""
 
     def record(self) -> dict[str, Any]:
-        """The fields as JSON has them."""
-        return dataclasses.asdict(self)
+        """As JSON has it."""
+        return {name: getattr(self, name) for name in ("check", "ok", "found", "command")}
 
 
 def examine(tables: Tables, options: Mapping[str, Any]) -> list[Check]:
@@ -52,6 +57,40 @@ def examine(tables: Tables, options: Mapping[str, Any]) -> list[Check]:
         options: verdicts, items, covariates, ...
     """
     return list(_Examination.of(tables, options).checks())
+
+
+def report(title: str, lead: Sequence[str], checks: list[Check]) -> Report:
+    """What was found, a line a check, with what to type next below it."""
+    sections = []
+    for ok, heading in ((False, "Not supported, or to be watched"), (True, "Supported")):
+        lines = []
+        for check in (c for c in checks if c.ok == ok):
+            lines.append(f"{check.check}: {check.found}")
+            lines += [f"  > {check.command}"] if check.command else []
+        if lines:
+            sections.append(Section(heading, lines))
+    return Report(title, lead, sections)
+
+
+def table(checks: list[Check]) -> pd.DataFrame:
+    """A row a check."""
+    return pd.DataFrame([c.record() for c in checks])
+
+
+def figure(checks: list[Check]) -> Figure:
+    """For what share of the pools each thing holds that holds for some."""
+    from jbt import plots
+
+    drawn, ax = plots.new_figure(height=2.4)
+    of = [(c.check, c.share, c.ok) for c in reversed(checks) if c.share is not None]
+    for at, (_, share, ok) in enumerate(of):
+        colour = plots.COLOURS["blue" if ok else "orange"]
+        ax.barh(at, 100 * share, color=colour)
+        ax.text(100 * share + 1, at, f"{100 * share:.3g} %", va="center")
+    ax.set_yticks(range(len(of)), [name for name, _, _ in of])
+    ax.set_xlim(0, 115)
+    ax.set_xlabel("share of the fits, a pool with a judge each, where it holds (%)")
+    return drawn
 
 
 def headline(checks: list[Check]) -> list[str]:
@@ -113,29 +152,34 @@ class _Examination:
     def _line(self, command: str, **changes: Any) -> str:
         return command_line(command, {**self.options, **changes})
 
-    def _fits(self, bad: np.ndarray | pd.Series, of: np.ndarray | None = None) -> str:
+    def _fits(self, bad: np.ndarray, of: np.ndarray) -> str:
         """ "in 3 of 12 pools"."""
-        n = len(self.judged) if of is None else int(of.sum())
-        noun = "pool" if len(self.tables.judges) == 1 else "pool and judge"
+        n, k = int(of.sum()), int(bad.sum())
+        noun = "pool" if len(self.tables.judges) == 1 else "fit"
         if n == 1:
             return f"in the one {noun}"
-        k = int(np.asarray(bad).sum())
-        noun = "pools" if len(self.tables.judges) == 1 else "pools by judge"
-        return f"in all {n} {noun}" if k == n else f"in {k} of {n} {noun}"
+        return f"in all {n} {noun}s" if k == n else f"in {k} of {n} {noun}s"
+
+    def _share(self, holds: np.ndarray) -> float:
+        """Of the pools with verdicts, each with each judge."""
+        return float(holds[self.judged].mean())
 
     def _verdicts(self) -> Check:
         t = self.tables
         n = int(t.counts["n_verdicts"].sum())
         found = f"{n} verdicts on {len(t.items)} items of {_many(len(t.pools), 'pool')}"
+        if len(t.judges) > 1:
+            found += f", {len(self.judged)} fits, as each pool is fitted with each judge"
         empty = ~self.judged
         if empty.any():
-            found += f"; {self._fits(empty)} there is none, and the estimate is the prior's mean"
-        return Check("verdicts", not empty.any(), found, None)
+            where = self._fits(empty, np.ones_like(empty))
+            found += f"; {where} there is none, and the estimate is the prior's mean"
+        return Check("verdicts", not empty.any(), found, None, float(self.judged.mean()))
 
     def _errors(self) -> Check:
         errors, kept = (int(self.tables.counts[c].sum()) for c in ("n_errors", "n_verdicts"))
         share = errors / max(errors + kept, 1)
-        found = f"{errors} errors ({share:.1%}), dropped and never taken for ties"
+        found = f"{_many(errors, 'error')} ({share:.1%}), dropped and never taken for ties"
         if share >= MANY:
             found += "; what is left may differ from what was lost"
         return Check("errors", share < MANY, found, None)
@@ -144,7 +188,7 @@ class _Examination:
         of = self.tables.verdicts
         tied = int(of.loc[of["p_first"] == 0.5, "count"].sum())
         share = tied / max(int(of["count"].sum()), 1)
-        found = f"{tied} ties ({share:.1%}), half a win each"
+        found = f"{_many(tied, 'tie')} ({share:.1%}), half a win each"
         graded = int(of.loc[~of["p_first"].isin((0, 0.5, 1)), "count"].sum())
         if graded:
             found += f"; {graded} verdicts are graded, and count as shares of a win"
@@ -218,10 +262,11 @@ class _Examination:
         free[pairs["fit"][shown | models]] = True
         position = self.options.get("position", "auto")
         missing = self.judged & ~free
+        share = self._share(free)
         n = len(pairs.drop_duplicates(["fit", "first", "second"])) - int(shown.sum()) // 2
         found = f"{int(shown.sum()) // 2} of {n} pairs were shown in both orders"
         if not missing.any():
-            return Check("both_orders", True, found, None)
+            return Check("both_orders", True, found, None, share)
         where = self._fits(missing, self.judged)
         rest = {
             "auto": "there kappa is fixed at 0 (--position auto)",
@@ -230,15 +275,17 @@ class _Examination:
         }[position]
         other = self._line("fit", position="yes" if position == "auto" else "auto")
         found += f"; {where} none was: {rest}"
-        return Check("both_orders", False, found, other if position != "no" else None)
+        return Check("both_orders", False, found, None if position == "no" else other, share)
 
     def _connected(self) -> Check:
         apart = self.judged & (self.within.islands > 1)
+        share = self._share(~apart)
         if not apart.any():
-            return Check("connected", True, "chains of comparisons link all items of a pool", None)
+            found = "chains of comparisons link all items of a pool"
+            return Check("connected", True, found, None, share)
         where = self._fits(apart, self.judged)
         found = f"{where} no chain of comparisons links all items: the prior ranks across the gaps"
-        return Check("connected", False, found, self._merging("fit"))
+        return Check("connected", False, found, self._merging("fit"), share)
 
     def _connected_merged(self) -> Check | None:
         if self.merged is None:
@@ -260,19 +307,20 @@ class _Examination:
         name = self.covariates[d]
         check = f"covariate[{name}]"
         told = self.within.tells[:, d]
+        share = self._share(told)
         spread = self.tables.items.groupby("pool")[name].agg(["min", "max"])
         constant = int((spread["min"] == spread["max"]).sum())
         some = f"; in {constant} of {len(spread)} pools it is constant" if constant else ""
         if (told == self.judged).all():
             found = f"{name} varies within contents that comparisons link, which measures c[{name}]"
-            return Check(check, True, found + some, self._line("identify"))
+            return Check(check, True, found + some, self._line("identify"), share)
         where = self._fits(self.judged & ~told, self.judged)
         found = f"{where} {name} does not vary within a content that comparisons link: there the "
         found += f"prior chooses c[{name}], whatever the verdicts{some}"
         if self.merged is not None and self.merged.tells[:, d].any():
             found += "; over all pools merged it varies"
-            return Check(check, False, found, self._merging("identify"))
-        return Check(check, False, found, "jbt plan pairing")
+            return Check(check, False, found, self._merging("identify"), share)
+        return Check(check, False, found, "jbt plan pairing", share)
 
     def _no_covariate(self) -> Check | None:
         if self.covariates:

@@ -1,0 +1,67 @@
+"""The command `jbt example`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from jbt import files
+from jbt.own import doctor
+from jbt.own.example import example
+
+
+@dataclass(frozen=True)
+class ExampleOptions:
+    """Write three small, invented tables to start from: verdicts.csv, items.csv, anchors.csv."""
+
+    dir: Annotated[Path, tyro.conf.Positional]
+    """Folder for the tables, made if need be; no file in it is overwritten."""
+    json: Path | None = None
+    """Write the names of the tables and the commands to try to this file."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt example` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a table is there already, or cannot be written.
+    """
+    options = tyro.cli(ExampleOptions, args=argv, prog="jbt example")
+    files.check_folder(options.dir)
+    files.check_writable(options.json)
+    tables = {options.dir / f"{name}.csv": table for name, table in example().items()}
+    for path in tables:
+        if path.exists() or path.is_symlink():
+            raise ValueError(f"{path} is there already, and is not overwritten")
+    files.make_folder(options.dir)
+    files.write_together(
+        {
+            path: lambda p, table=table: table.to_csv(p, index=False, lineterminator="\n")
+            for path, table in tables.items()
+        }
+    )
+    verdicts, items, anchors = tables
+    known = {"verdicts": verdicts, "items": items, "anchors": anchors, "covariates": ("words",)}
+    known["transform"] = "log"
+    changes: dict[str, dict[str, Any]] = {
+        "doctor": {},
+        "identify": {},
+        "fit": {"judge": "magpie"},
+        "leaderboard": {},
+        "replay": {},
+    }
+    commands = [doctor.command_line(name, {**known, **more}) for name, more in changes.items()]
+    if options.json is not None:
+        content = {"files": list(map(str, tables)), "commands": commands}
+        files.write_text(options.json, json.dumps(content, indent=1) + "\n")
+    for path, table in tables.items():
+        print(f"{path}: {len(table)} rows of {', '.join(table.columns)}")
+    print("\nInvented: four models, twelve questions, two judges. To try on them:")
+    for command in commands:
+        print(f"  {command}")
+    return 0

@@ -1,0 +1,45 @@
+"""The command `jbt identify`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tyro
+
+from jbt import files
+from jbt.commands.options import TableOptions
+from jbt.own import doctor, identify
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifyOptions(TableOptions):
+    """What the verdicts say about the coefficient of each covariate, and what the prior said
+    instead: silent directions, profile likelihood, and the estimate without a prior (float64)."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt identify` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option or table, one line a problem; no covariate.
+    """
+    options = tyro.cli(IdentifyOptions, args=argv, prog="jbt identify")
+    options.check_outputs()
+    if not options.covariates:
+        raise ValueError("jbt identify needs a covariate (--covariates)")
+    tables, prior = options.read(), options.prior()
+    batch = options.batch(tables)
+    lead = doctor.headline(doctor.examine(tables, options.typed()))
+    found = identify.identify(tables, batch, prior)
+    if options.json is not None:
+        content = {"settings": options.settings(), "pools": [one.record() for one in found]}
+        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    title = f"What {options.verdicts.name} says about " + ", ".join(batch.covariates)
+    lead.append(f"prior: lam = {options.lam:g}, lam_b = {options.lam_b:g}; float64")
+    report = identify.report(title, lead, found)
+    print(report.text())
+    if options.out is not None:
+        report.write(options.out, identify.table(found), identify.figure(found))
+    return 0

@@ -19,6 +19,8 @@ from jbt.identifiability import BiasEstimate, estimate_bias
 from jbt.laplace import laplace
 from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own.batch import Batch, Group, PoolTable
+from jbt.own.chains import chains
+from jbt.own.flips import flips
 from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
 
 LEVEL = 0.95
@@ -94,6 +96,13 @@ class PoolFit:
     constant_covariates: tuple[bool, ...]
     n_verdicts: int
     n_errors: int
+    islands: int
+    """Groups of contents that chains of comparisons link, 1 where they link all; a content without
+    a verdict is a group of its own. Between groups the prior ranks."""
+    n_both_orders: int
+    """Pairs of items shown in both orders."""
+    flip_rate: float
+    """Share of them whose verdicts contradict each other, see `Flips`."""
     top_k_differs: bool | None
     """Whether the two models disagree on the top k; None without finite fits or verdicts."""
 
@@ -117,13 +126,16 @@ class PoolFit:
         return {**record, "status": self.status.name.lower()}
 
 
-def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit]:
+def fit(
+    batch: Batch, *, k: int = 1, prior: Prior | None = None, intervals: bool = True
+) -> list[PoolFit]:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
 
     Args:
       batch: from `load`.
       k: size of the top set on which the two models are compared (count of contents).
       prior: default `Prior()`.
+      intervals: False leaves intervals, c_mle and membership undefined, and saves most of the time.
 
     Returns:
       One for each of `batch.pools`, in their order.
@@ -133,17 +145,43 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
     """
     prior = Prior() if prior is None else prior
     found: dict[int, PoolFit] = {}
+    facts = _Facts.of(batch)
     with runtime.precision("float64"):
-        check_k(batch, k)
+        _check_k(batch, k)
         for group in batch.groups:
-            found.update(_fit_group(batch, group, prior, k))
+            found.update(_fit_group(batch, group, facts, prior, k, intervals))
     return [found[i] for i in range(len(batch.pools))]
 
 
-def _fit_group(batch: Batch, group: Group, prior: Prior, k: int) -> Iterator[tuple[int, PoolFit]]:
-    naive, aware, phi, differ = fit_both(group, prior, k)
-    sd_theta, sd_kappa, among = _posterior(group, aware.parameters, prior, k)
-    bias = _bias(batch, group)
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Facts:
+    """What the verdicts say of each pool and judge without a fit."""
+
+    islands: list[int]
+    n_both_orders: list[int]
+    flip_rate: list[float]
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Facts:
+        tables = batch.tables
+        linked = chains(tables, np.zeros((len(tables.items), 0)))
+        found = flips(tables)
+        rate = np.full(len(found.n_pairs), np.nan)
+        np.divide(found.n_flips, found.n_pairs, out=rate, where=found.n_pairs > 0)
+        return cls(linked.islands.tolist(), found.n_pairs.tolist(), rate.tolist())
+
+
+def _fit_group(
+    batch: Batch, group: Group, facts: _Facts, prior: Prior, k: int, intervals: bool
+) -> Iterator[tuple[int, PoolFit]]:
+    naive, aware, phi, differ = _both(group, prior, k)
+    if intervals:
+        sd_theta, sd_kappa, among = _posterior(group, aware.parameters, prior, k)
+        bias = _bias(batch, group)
+    else:
+        sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
+        sd_kappa = np.full_like(aware.parameters.kappa, np.nan)
+        bias = np.full((3, *aware.parameters.c.shape), np.nan)
     owner = None if group.items.content is None else np.asarray(group.items.content)
     for i, at in enumerate(group.index.tolist()):
         pool = batch.pools[at]
@@ -184,6 +222,9 @@ def _fit_group(batch: Batch, group: Group, prior: Prior, k: int) -> Iterator[tup
                 constant_covariates=pool.constant_covariates,
                 n_verdicts=pool.n_verdicts,
                 n_errors=pool.n_errors,
+                islands=facts.islands[at],
+                n_both_orders=facts.n_both_orders[at],
+                flip_rate=facts.flip_rate[at],
                 top_k_differs=bool(differ[i]) if finite and pool.n_verdicts else None,
             ),
         )
@@ -202,12 +243,11 @@ def _ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) ->
     )
 
 
-def fit_both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray, np.ndarray]:
+def _both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray, np.ndarray]:
     """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
-    with runtime.precision("float64"):
-        return jax.device_get(
-            _fit_both(group.comparisons, group.design, group.items, group.variant, prior, k)
-        )
+    return jax.device_get(
+        _fit_both(group.comparisons, group.design, group.items, group.variant, prior, k)
+    )
 
 
 @partial(jax.jit, static_argnames="k")
@@ -309,7 +349,7 @@ def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
     return tuple(np.concatenate(v) for v in zip(*parts, strict=True))
 
 
-def check_k(batch: Batch, k: int) -> None:
+def _check_k(batch: Batch, k: int) -> None:
     """Raise `ValueError` unless every pool of several contents has more than k."""
     several = [p for p in batch.pools if len(p.contents) > 1]  # one alone is no ranking
     if not several:

@@ -12,7 +12,9 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.joint import JudgeFit, fit_judges
 from jbt.own.reading import TableError
+from jbt.own.summary import JudgeSummary, summarise
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
 
@@ -20,6 +22,8 @@ __all__ = [
     "Batch",
     "Columns",
     "Group",
+    "JudgeFit",
+    "JudgeSummary",
     "PoolFit",
     "PoolTable",
     "Position",
@@ -29,6 +33,8 @@ __all__ = [
     "Transform",
     "covariate_values",
     "fit",
+    "fit_judges",
     "load",
     "read",
+    "summarise",
 ]

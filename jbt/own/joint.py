@@ -1,9 +1,18 @@
 """One c and one kappa for each judge, from all pools together, each pool with qualities of its own.
 
-The MAP of the model in which a judge's pools share (c, kappa) and nothing else, under the priors of
-the pools: theta ~ N(0, 1/lam) in each of them, (c, kappa) ~ N(0, 1/lam_b) once. Given (c, kappa)
-the pools are independent: their qualities are maximised over pool by pool, and Newton's method on
-(c, kappa) sums the pools' Schur complements. That is exact, without a matrix of all qualities.
+A judge's pools share (c, kappa) and nothing else: theta ~ N(0, 1/lam) in each of them, (c, kappa) ~
+N(0, 1/lam_b) once. What is maximised is the posterior of (c, kappa) alone, the qualities of every
+pool integrated out by Laplace's approximation,
+
+    sum over pools of [ max over theta of (log-likelihood - lam |theta|^2 / 2) - log det(H) / 2 ]
+    - lam_b |(c, kappa)|^2 / 2,    H: the Hessian in theta there,
+
+as in a generalised linear mixed model (Tierney and Kadane, 1986). The mode over everything at once,
+which lacks the determinant, is not to be trusted with many pools: each brings qualities of its own,
+what their shrinkage takes from c does not average out, and the interval shrinks around it.
+
+Given (c, kappa) the pools are independent, so that the gradient and the information left when the
+qualities are unknown (Schur complements) are sums over pools.
 """
 
 from __future__ import annotations
@@ -35,12 +44,13 @@ AT_ONCE = 2**22
 @dataclass(frozen=True, eq=False)
 class JudgeFit:
     """What a judge's verdicts on all pools say about c and kappa. NaN where undefined; intervals
-    are of 95 %, from the Laplace posterior, and undefined where the prior chose."""
+    are of 95 %, from the information left when the qualities are unknown, and undefined where the
+    prior chose."""
 
     judge: str | None
     """None where the table names no judge."""
     c: np.ndarray
-    """[D] bias coefficient of each covariate (MAP), logits per unit (`Batch.units`)."""
+    """[D] bias coefficient of each covariate, logits per unit (`Batch.units`)."""
     c_low: np.ndarray
     c_high: np.ndarray
     c_told: np.ndarray
@@ -151,20 +161,23 @@ def _profile_of(comparisons: Verdicts, design: Design, variant: Variant, grids: 
 
 
 class _Top(NamedTuple):
-    """The maximum over all qualities, given (c, kappa) of each judge."""
+    """The log-posterior of (c, kappa) of each judge, at some point."""
 
     gradient: np.ndarray
-    """[judges, D + 1] of the log-posterior, as the next."""
+    """[judges, D + 1]"""
     information: np.ndarray
-    """[judges, D + 1, D + 1] minus its Hessian."""
+    """[judges, D + 1, D + 1] minus its Hessian, but for that of the determinant."""
     status: np.ndarray
     """[judges]"""
     theta: list[np.ndarray]
-    """[fits, M] of each group."""
+    """[fits, M] of each group, the qualities there."""
 
 
 def _newton(batch: Batch, prior: Prior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(c, kappa) [judges, D + 1], the precision of its posterior, and a status for each judge."""
+    """(c, kappa) [judges, D + 1], the precision of its posterior, and a status for each judge.
+
+    Steps leave the determinant's curvature out, which is small: each takes most of the way.
+    """
     bias = np.zeros((len(batch.tables.judges), len(batch.covariates) + 1))
     start = [np.zeros((len(g.index), g.design.n_contents)) for g in batch.groups]
     top, length = _maximised(batch, prior, bias, start), np.ones(len(bias))
@@ -176,8 +189,8 @@ def _newton(batch: Batch, prior: Prior) -> tuple[np.ndarray, np.ndarray, np.ndar
             break
         tried = bias + np.where(going, length, 0)[:, None] * step
         then = _maximised(batch, prior, tried, top.theta)
-        # Along a concave function's step the slope falls; where it has turned to as steep a
-        # descent, the step was too long.
+        # The slope falls along the step; where it has turned to as steep a descent, the step was
+        # too long.
         good = np.abs((then.gradient * step).sum(1)) < slope
         bias = np.where(good[:, None], tried, bias)
         length = np.where(good, 1, length / 2)
@@ -225,8 +238,8 @@ def _given(
     theta: Array,
     prior: Prior,
 ) -> tuple[Array, Array, Array, Array]:
-    """Of every pool, given (c, kappa): its qualities, begun at theta; the gradient of what they
-    attain, and minus its Hessian; the status of the fit."""
+    """Of every pool, given (c, kappa): its qualities, begun at theta; its terms of the gradient and
+    of the information; the status of the fit."""
 
     def one(
         comparisons: Verdicts,
@@ -242,14 +255,28 @@ def _given(
         known = Parameters(theta, bias[:-1], bias[-1])
         fixed = model.variant("naive", design)
         fit = fit_map(comparisons, design, prior, fixed, start=known)
-        score, information = model.score_and_information(
-            fit.parameters, design.centred(), comparisons
-        )
-        quality = information[:m, :m] + prior.lam * jnp.eye(m, dtype=theta.dtype)
-        border = information[:m, m:] * free
-        corner = information[m:, m:] * free * free[:, None]
-        left = corner - border.T @ jnp.linalg.solve(quality, border)
-        return fit.parameters.theta, score[m:] * free, left, fit.status
+        middle = design.centred()
+
+        def quality_precision(theta: Float[Array, " M"], bias: Float[Array, " biases"]) -> Array:
+            at = Parameters(theta, bias[:-1], bias[-1])
+            information = model.score_and_information(at, middle, comparisons)[1]
+            return information[:m, :m] + prior.lam * jnp.eye(m, dtype=theta.dtype)
+
+        theta = fit.parameters.theta
+        score, information = model.score_and_information(fit.parameters, middle, comparisons)
+        border, corner = information[:m, m:] * free, information[m:, m:] * free * free[:, None]
+        follows = -jnp.linalg.solve(quality_precision(theta, bias), border)
+
+        def log_det_change(theta_change: Float[Array, " M"], change: Float[Array, " biases"]):
+            changes = theta_change, change
+            found = jax.jvp(
+                lambda *at: jnp.linalg.slogdet(quality_precision(*at))[1], (theta, bias), changes
+            )
+            return found[1]
+
+        ones = jnp.diag(free.astype(theta.dtype))
+        gradient = score[m:] * free - jax.vmap(log_det_change)(follows.T, ones) / 2
+        return theta, gradient, corner + border.T @ follows, fit.status
 
     return jax.vmap(one)(comparisons, design, variant, bias, theta)
 

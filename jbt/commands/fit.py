@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from jbt import files, own
+from jbt import files, own, runtime
 from jbt.commands.options import TableOptions
 from jbt.own import doctor, fit_report
 
@@ -33,6 +33,7 @@ def main(argv: Sequence[str]) -> int:
     options = tyro.cli(FitOptions, args=argv, prog="jbt fit")
     options.check_outputs()
     prior = options.prior()
+    runtime.start()
     _progress(f"reading {options.verdicts}")
     tables = options.read()
     batch = options.batch(tables)

@@ -91,19 +91,22 @@ def _coefficients(ax: Axes, judges: list[JudgeSummary]) -> None:
 
 
 def _profiles(ax: Axes, judges: list[JudgeSummary]) -> None:
-    """How the likelihood falls away from the best c."""
-    styles = ("-", "--", "-.", ":")
-    lowest = -2 * DROP
+    """How the likelihood falls away from the best c; points are what was computed."""
+    from scipy.interpolate import CubicSpline
+
+    styles, lowest = ("-", "--", "-.", ":"), -2 * DROP
     for j, judge in enumerate(judges):
         for d, of in enumerate(judge.c):
-            label = of.name if judge.judge is None else f"{judge.judge}: {of.name}"
+            if not np.isfinite(of.log_likelihood).all():
+                continue
+            lowest = min(lowest, of.log_likelihood.min())
             # So that flat ones do not hide each other.
-            width = 1.5 * (len(judges) - j)
-            ax.plot(
-                of.grid, of.log_likelihood, styles[d % 4], color=_colour(j), label=label, lw=width
-            )
-            if np.isfinite(of.log_likelihood).all():
-                lowest = min(lowest, of.log_likelihood.min())
+            width = 1.5 * (len(judges) - j) if of.prior_selected else 1.5
+            label = of.name if judge.judge is None else f"{judge.judge}: {of.name}"
+            fine = np.linspace(of.grid[0], of.grid[-1], 200)
+            curve = CubicSpline(of.grid, of.log_likelihood)(fine)
+            ax.plot(fine, curve, styles[d % 4], color=_colour(j), label=label, lw=width)
+            ax.plot(of.grid, of.log_likelihood, "o", color=_colour(j), ms=3)
     ax.axhline(-DROP, color="grey", lw=0.8, ls=":", label="95 % of one parameter")
     ax.set_ylim(max(1.05 * lowest, -DEEPEST), DEEPEST / 20)
     ax.set_xlabel(f"c, logits per {judges[0].c[0].unit if len(judges[0].c) == 1 else 'unit'}")

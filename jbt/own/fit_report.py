@@ -11,9 +11,16 @@ import pandas as pd
 
 from jbt.own.analysis import PoolFit
 from jbt.own.batch import Batch
-from jbt.own.identify import nats
+from jbt.own.identify import SILENT, nats
 from jbt.own.report import Report, Section, signed, with_interval
 from jbt.own.summary import Coefficient, JudgeSummary
+
+COLUMNS = (
+    *("judge", "pool", "quantity", "name"),
+    *("estimate", "low", "high"),
+    *("naive", "rank", "membership"),
+    *("prior_selected", "status"),
+)
 
 RANKED = 50
 """Most contents of one pool that a report lists."""
@@ -36,8 +43,11 @@ def report(
       per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
     """
     fits = [f for judge in judges for f in judge.fits]
+    one_pool = len(batch.tables.pools) == 1
     sections = [Section("Pool by pool", [_pools(judge, k) for judge in judges])]
-    if any(judge.coefficients for judge in judges):
+    if one_pool:
+        sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
+    elif any(judge.coefficients for judge in judges):
         sections.append(Section("All pools of a judge together", (), _coefficients(judges)))
     told = [
         line
@@ -46,11 +56,9 @@ def report(
     ]
     told += [line for judge in judges for line in _ties(judge, k)]
     sections.append(Section("What the verdicts tell", told, _verdicts(judges)))
-    if len(batch.tables.pools) == 1:
-        sections += [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
-    elif per_pool:
+    if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
-    sections.append(Section("How to read this", list(_legend(batch, fits))))
+    sections.append(Section("How to read this", list(_legend(batch, fits, k))))
     return Report(title, lead, sections)
 
 
@@ -102,22 +110,22 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
 
 
 def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
-    """What the verdicts say about one covariate's coefficient; judges about which all is the same
-    together."""
-    silent = [(judge, c) for judge, c in found if c.prior_selected]
+    """What the verdicts say about one covariate's coefficient; the judges whose verdicts say
+    nothing together."""
+    silent = []
     for judge, c in found:
+        around = f"between {signed(c.estimate - 1)} and {signed(c.estimate + 1)}"
+        carry = f"the verdicts carry {nats(c.profile_range)} about it {around}"
         if not c.prior_selected:
-            cost = signed(c.estimate - 1), signed(c.estimate + 1)
-            yield (
-                f"{_of(judge)}{c.name} is told by the verdicts, which carry "
-                f"{nats(c.profile_range)} about it between {cost[0]} and {cost[1]}"
-            )
+            yield f"{_of(judge)}{c.name} is measured: {carry}"
+        elif c.profile_range > SILENT:
+            yield f"{_of(judge)}{c.name} is bounded on one side only, and the prior chose: {carry}"
+        else:
+            silent.append(_of(judge) + signed(c.estimate))
     if silent:
-        chose = ", ".join(_of(judge) + signed(c.estimate) for judge, c in silent)
-        most = nats(max(c.profile_range for _, c in silent))
         yield (
-            f"{silent[0][1].name} is chosen by the prior ({chose}): the verdicts carry {most} "
-            "about it, as with other qualities any value fits them equally well"
+            f"{found[0][1].name} is chosen by the prior ({', '.join(silent)}): the verdicts carry "
+            "0.0 nats about it, as with other qualities any value fits them equally well"
         )
 
 
@@ -163,12 +171,13 @@ def _note(name: str, fit: PoolFit) -> str:
     return " (prior-selected)" if name in fit.prior_selected else ""
 
 
-def _coefficients_in_line(batch: Batch, fit: PoolFit) -> list[str]:
+def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
     parts = [
-        f"c[{name}] {signed(fit.c[d])}{_note('c', fit)}" for d, name in enumerate(batch.covariates)
+        f"c[{name}] {with_interval(fit.c[d], fit.c_low[d], fit.c_high[d])}{_note('c', fit)}"
+        for d, name in enumerate(batch.covariates)
     ]
-    kappa = "fixed at 0" if np.isnan(fit.kappa) else signed(fit.kappa)
-    parts.append(f"kappa {kappa}{_note('kappa', fit)}")
+    kappa = with_interval(fit.kappa, fit.kappa_low, fit.kappa_high)
+    parts.append(f"kappa {'fixed at 0' if np.isnan(fit.kappa) else kappa}{_note('kappa', fit)}")
     if "phi" in fit.prior_selected:
         parts.append("phi (prior-selected)")
     return [*parts, fit.status.name.lower()]
@@ -182,32 +191,35 @@ def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
         if before is not None:
             ranking += " = " if of.rank == before.rank else " > "
         ranking += f"{of.content} {signed(of.theta)}"
-    rest = ", ".join(_coefficients_in_line(batch, fit))
+    rest = ", ".join(_coefficients_of(batch, fit))
     return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {rest}"
 
 
 def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
-    """The contents of a pool as a table, and what else was fitted."""
+    """A pool's coefficients, and its contents as a table."""
     if not fit.usable:
         return [fit.status.name.lower()], None
-    lines = [", ".join(_coefficients_in_line(batch, fit)), f"theta{_note('theta', fit)} in logits"]
+    lines = [", ".join(_coefficients_of(batch, fit))]
+    differ = "differs from" if fit.top_k_differs else "is that of"
+    lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
     if len(fit.ranking) > RANKED:
         lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
+    ranks = Counter(of.rank for of in fit.ranking)
     table = pd.DataFrame(
         {
             "rank": str(of.rank) + "=" * (ranks[of.rank] > 1),
             "content": of.content,
-            "theta [95 %]": with_interval(of.theta, of.low, of.high),
+            f"theta{_note('theta', fit)}": with_interval(of.theta, of.low, of.high),
             "naive": signed(of.theta_naive),
             f"P(top {k})": f"{of.membership:.2f}",
         }
-        for ranks in (Counter(of.rank for of in fit.ranking),)
         for of in fit.ranking[:RANKED]
     )
     return lines, table
 
 
-def _legend(batch: Batch, fits: list[PoolFit]) -> Iterator[str]:
+def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
+    yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
@@ -220,12 +232,16 @@ def _legend(batch: Batch, fits: list[PoolFit]) -> Iterator[str]:
             "prior-selected: the comparisons made are silent about this number, and the prior "
             "chose it. phi = theta + c x and kappa are measured where they are not marked too."
         )
+    if len(batch.tables.pools) > 1:
+        yield (
+            "All pools of a judge together: one c and one kappa, each pool with qualities of its "
+            "own, over which the posterior is integrated."
+        )
+    else:
+        yield f"P(top {k}): the posterior probability to be among the {k} best."
+    yield "The evidence is the fall of the profile likelihood within 1 of c."
     yield (
-        "together: one c and one kappa for all pools of a judge, each pool with qualities of its "
-        "own; evidence: how far the likelihood falls within 1 of c."
-    )
-    yield (
-        "contradicting: of the pairs shown in both orders, the share with another winner in each; "
+        "Contradicting: of the pairs shown in both orders, the share with another winner in each; "
         "a tie against a win is a half."
     )
 
@@ -236,10 +252,7 @@ def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
     chose), naive, rank and membership (of theta), prior_selected, status."""
     return pd.DataFrame(
         [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))],
-        columns=pd.Index(
-            "judge pool quantity name estimate low high naive rank membership prior_selected "
-            "status".split()
-        ),
+        columns=pd.Index(COLUMNS),
     )
 
 

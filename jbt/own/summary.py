@@ -24,11 +24,12 @@ class Coefficient:
     unit: str | None
     """What c is a number of logits per."""
     estimate: float
-    """One for all pools, each with qualities of its own: see `JudgeFit`."""
+    """One for all pools, each with qualities of its own: see `JudgeFit`. Of a single pool its own
+    MAP, with its interval."""
     low: float
     high: float
     prior_selected: bool
-    """The verdicts of all pools together are silent about it, and the prior chose."""
+    """The verdicts of all pools together do not settle it, and the prior chose."""
     values: np.ndarray
     """The pools' own estimates, where it is estimated and the covariate varies."""
     n_prior_selected: int
@@ -150,12 +151,14 @@ def summarise(
       fits: of this batch, with this k and prior.
       untied: the same verdicts but for the ties (`Tables.without_ties`), if there are any.
     """
-    judges = fit_judges(batch, prior=prior)
+    judges = _together(batch, fits, prior)
     grids, evidence = profiles(batch, judges)
     n = len(judges)
     ties = batch.tables.counts["n_ties"].to_numpy().reshape(-1, n).sum(0)
-    others = [None] * n if untied is None else fit_judges(untied, prior=prior)
-    other_fits = [] if untied is None else fit(untied, k=k, prior=prior, intervals=False)
+    others, other_fits = [None] * n, []
+    if untied is not None:
+        other_fits = fit(untied, k=k, prior=prior, intervals=False)
+        others = _together(untied, other_fits, prior)
     return [
         _summary(
             batch,
@@ -167,6 +170,27 @@ def summarise(
             _top_k(fits[j::n], other_fits[j::n] if ties[j] else [], k),
         )
         for j, joint in enumerate(judges)
+    ]
+
+
+def _together(batch: Batch, fits: list[PoolFit], prior: Prior | None) -> list[JudgeFit]:
+    """Of each judge all pools; of a single one, what was found already."""
+    if len(batch.tables.pools) > 1:
+        return fit_judges(batch, prior=prior)
+    return [
+        JudgeFit(
+            judge=fit.judge,
+            c=fit.c,
+            c_low=fit.c_low,
+            c_high=fit.c_high,
+            c_told=np.isfinite(fit.c_low),
+            kappa=fit.kappa,
+            kappa_low=fit.kappa_low,
+            kappa_high=fit.kappa_high,
+            kappa_told=bool(np.isfinite(fit.kappa_low)),
+            status=fit.status,
+        )
+        for fit in fits
     ]
 
 

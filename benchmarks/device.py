@@ -109,8 +109,8 @@ COLUMNS = {
 def kernels() -> list[Kernel]:
     return [
         make(dtype)
-        for dtype in ("float32", "float64")
         for make in (fits, factorisations, memberships, runs)
+        for dtype in ("float32", "float64")  # side by side, so that either is measured
     ]
 
 
@@ -235,10 +235,14 @@ class Bench:
 
 
 def measure(
-    benches: Sequence[Bench], sizes: Sequence[int], seconds: float
+    benches: Sequence[Bench],
+    sizes: Sequence[int],
+    seconds: float,
+    say: Callable[[str], None] = print,
 ) -> Iterator[tuple[tuple[int, int], list[str]]]:
     """Rows of the table, each with the numbers of its kernel and size: all kernels in one size,
-    then in the next, each with an equal part of the time left for that size."""
+    then in the next, each with an equal part of the time left for that size; `say` takes what is
+    left out, or fails."""
     end = time.perf_counter() + seconds
     for round, count in enumerate(sizes):
         waiting = [b for b in benches if count in b.kernel.sizes]
@@ -248,8 +252,8 @@ def measure(
             takes = 2 * bench.pace * count
             if part <= takes:
                 why = f"would take {takes:.2g} s, has {part:.2g} s" if part > 0 else "no time left"
-                print(f"{name}: left out, {why}", flush=True)
-            elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p)):
+                say(f"{name}: left out, {why}")
+            elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p), say):
                 yield (benches.index(bench), round), row
 
 
@@ -284,13 +288,13 @@ def cells(
     ]
 
 
-def attempt(name: str, f: Callable[[], T]) -> T | None:
-    """What f returns; if it fails the rest goes on."""
+def attempt(name: str, f: Callable[[], T], say: Callable[[str], None] = print) -> T | None:
+    """What f returns; if it fails, that is said and the rest goes on."""
     try:
         return f()
     except Exception as error:
         lines = str(error).splitlines() or [""]
-        print(f"{name}: failed: {type(error).__name__}: {lines[0][:200]}", flush=True)
+        say(f"{name}: failed: {type(error).__name__}: {lines[0][:200]}")
         return None
 
 
@@ -330,9 +334,10 @@ def main() -> None:
 
     for line in timing.header("", ("jax", "jaxlib", "numpy", "scipy")).splitlines()[1:]:
         say(line)
+    say(f"XLA_FLAGS: {os.environ.get('XLA_FLAGS') or 'none'}")
     say(f"revision {provenance.git_revision()}; N = M = {N}, P = {P}, k = {K}")
     rates = {
-        dtype: attempt("rates", lambda d=dtype: measure_rates(d))
+        dtype: attempt(f"rates, {dtype}", lambda d=dtype: measure_rates(d), say)
         for dtype in ("float32", "float64")
     }
     for dtype, found in rates.items():
@@ -341,9 +346,9 @@ def main() -> None:
                 f"{dtype}: {found.bandwidth / 1e9:,.1f} GB/s (a + 3 b), "
                 f"{found.arithmetic / 1e9:,.1f} GFLOP/s (matrix product)"
             )
-    if (step := attempt("scan", scan_step)) is not None:
+    if (step := attempt("scan", scan_step, say)) is not None:
         say(f"a step of lax.scan: {step * 1e6:.2f} us")
-    one_core = attempt("SciPy", lambda: timing.time_each(scipy_lbfgs, scipy_problems(100))[0])
+    one_core = attempt("SciPy", lambda: timing.time_each(scipy_lbfgs, scipy_problems(100))[0], say)
     if one_core is not None:
         say(f"SciPy L-BFGS-B, one core, float64: {one_core * 1e6:,.0f} us a fit")
     for name, what in COUNTED.items():
@@ -357,7 +362,7 @@ def main() -> None:
     sizes = SIZES if jax.default_backend() == "cpu" else SIZES[::-1]
     rows = {}
     benches = [Bench(kernel, rates[kernel.dtype]) for kernel in kernels()]
-    for place, row in measure(benches, sizes, end - time.perf_counter()):
+    for place, row in measure(benches, sizes, end - time.perf_counter(), say):
         rows[place] = row
         show(row)
     if not rows:

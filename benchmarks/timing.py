@@ -31,11 +31,12 @@ def header(title: str, packages: tuple[str, ...]) -> str:
         ]
         cpu = f"{names[0].strip()} ({cpu})" if names else cpu
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    used = f"{cores} core{'' if cores == 1 else 's'} used"
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
     return "\n".join(
         [
             title,
-            f"cpu: {cpu}, {cores} core used; device: {device.platform} {device.device_kind}",
+            f"cpu: {cpu}, {used}; device: {device.platform} {device.device_kind}",
             f"python {platform.python_version()}, {versions}",
         ]
     )

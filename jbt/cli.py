@@ -9,17 +9,34 @@ from collections.abc import Sequence
 from jbt import __version__
 from jbt.exits import exit_code
 
-USAGE = """usage: jbt fit --verdicts FILE [options]      fit your own verdicts; jbt fit --help
-       jbt doctor --verdicts FILE [options]  what your tables support; jbt doctor --help
-       jbt example DIR                       small tables to start from
-       jbt identify --verdicts FILE [options]  what they say about c, and what the prior does
-       jbt plan pairing [options]            how many contents to render twice; --help
-       jbt sweep NAME [options]              run an experiment; jbt sweep lists them
-       jbt --version
+USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
+
+your own verdicts
+  jbt example DIR                     small tables to start from
+  jbt import FILE... --out DIR        tables from the files of other tools
+  jbt doctor --verdicts FILE          what your tables support, and what to type next
+  jbt identify --verdicts FILE        what the verdicts say of each bias, and what the prior says
+  jbt fit --verdicts FILE             every pool and judge, naive and bias-aware
+  jbt leaderboard --verdicts FILE     models ranked over all pools, with intervals
+  jbt replay --verdicts FILE          how few of the verdicts would have done
+experiments
+  jbt plan pairing                    how many contents to render twice
+  jbt sweep NAME                      run an experiment; jbt sweep lists them
+jbt --version
 """
 
-COMMANDS = ("doctor", "example", "fit", "identify", "plan", "sweep")
-"""Modules of `jbt.commands`."""
+COMMANDS = {
+    "doctor": "doctor",
+    "example": "example",
+    "fit": "fit",
+    "identify": "identify",
+    "import": "importing",
+    "leaderboard": "leaderboard",
+    "plan": "plan",
+    "replay": "replay",
+    "sweep": "sweep",
+}
+"""Module of `jbt.commands` for each command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
-        return importlib.import_module(f"jbt.commands.{argv[0]}").main(argv[1:])
+        return importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}").main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

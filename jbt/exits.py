@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 import jax
@@ -23,17 +23,47 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
       for wrong input, a file or standard output that cannot be read or written, or too little
       memory; 130 for Ctrl-C.
     """
-    code = 0
+    code, output = 0, sys.stdout
     try:
-        code = _reported(command, interrupted)
-        _flush()
-    except BrokenPipeError:
-        _discard(sys.stdout)
-    except OSError as error:
-        _discard(sys.stdout)
-        _say(f"error: cannot write to standard output: {error.strerror}")
-        code = code or 2
+        with redirect_stdout(_Output(output)):
+            code = _reported(command, interrupted)
+            _flush()
+    except _OutputError as failure:
+        _discard(output)
+        if not isinstance(failure.error, BrokenPipeError):
+            _say(f"error: cannot write to standard output: {failure.error.strerror}")
+            code = code or 2
     return code
+
+
+class _OutputError(Exception):
+    """Standard output cannot be written; no OSError, which could be any file's."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Output:
+    """Standard output whose failures are told from those of other files."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            raise _OutputError(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise _OutputError(error) from None
 
 
 def _reported(command: Callable[[], int | None], interrupted: str) -> int:
@@ -46,11 +76,7 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
     except KeyboardInterrupt:
         _say(interrupted)
         return 130
-    except OSError as error:
-        if error.errno is not None and error.filename is None:  # `files` names its files
-            raise
-        _say(f"error: {error}")
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         _say(f"error: {error}")
     except MemoryError as error:
         _say(f"error: not enough memory: {error}")

@@ -40,22 +40,30 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
 
 
 def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
-    """Write several files: none is put in its place before all have been written.
+    """Write files that belong together: each is whole on the disk before the first of them is
+    there.
 
     Args:
-      writes: for each file, what writes it, as for `write_whole`.
+      writes: for each file what writes it, given another name.
 
     Raises:
-      ValueError: one cannot be written.
+      ValueError: one cannot be written; then none is.
     """
-    (path, write), *others = writes.items()
-
-    def write_all(temporary: Path) -> None:
-        write(temporary)
-        if others:
-            write_together(dict(others))
-
-    write_whole(path, write_all)
+    temporary = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in writes}
+    path = Path()
+    try:
+        for path, write in writes.items():
+            discard_torn(path)
+            write(temporary[path])
+            with temporary[path].open("rb+") as f:
+                os.fsync(f.fileno())
+        for path, torn in temporary.items():
+            os.replace(torn, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        for torn in temporary.values():
+            torn.unlink(missing_ok=True)
 
 
 def discard_torn(path: Path) -> None:
@@ -74,7 +82,10 @@ def sha256(path: Path) -> str:
 def check_digest(path: Path, digest: Path) -> None:
     """Raise `ValueError` unless a file is as `write_whole` wrote it, byte by byte."""
     try:
-        if digest.read_bytes() != f"{sha256(path)}  {path.name}\n".encode():
+        said = digest.read_bytes()
+        if not re.fullmatch(rb"[0-9a-f]{64}  " + re.escape(path.name.encode()) + rb"\n", said):
+            raise ValueError(f"{digest} is damaged: it holds no digest of {path.name}")
+        if said != f"{sha256(path)}  {path.name}\n".encode():
             raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
     except FileNotFoundError as error:
         raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
@@ -120,7 +131,7 @@ def check_writable(path: Path | None) -> None:
     if path is None:
         return
     if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
+        raise ValueError(f"cannot write {path}: it is a folder, not the name of a file")
     there = path if path.exists() else path.absolute().parent
     if not there.exists():
         raise ValueError(f"cannot write {path}: no folder {there}")

@@ -128,6 +128,21 @@ def fit_supremum(
     return batch_last(solve)(comparisons, design, None, free, beta)
 
 
+def scaled_information(
+    information: Float[Array, "P P"],
+    scale: Float[Array, " P"],
+    free: Bool[Array, " P"],
+    design: Design,
+) -> Float[Array, "P P"]:
+    """The information in units of that at even odds, whose diagonal is `scale`; the constant of
+    theta and the fixed parameters are given 1."""
+    constant = jnp.zeros_like(scale).at[: design.n_contents].set(design.content_mask())
+    constant = constant * jnp.sqrt(scale)
+    scaled = information / jnp.sqrt(scale[:, None] * scale)
+    scaled = scaled + constant[:, None] * constant / (constant**2).sum()
+    return jnp.where(free[:, None] & free, scaled, jnp.eye(len(free), dtype=scaled.dtype))
+
+
 def _is_unique(
     information: Float[Array, "P P"],
     scale: Float[Array, " P"],
@@ -136,13 +151,8 @@ def _is_unique(
 ) -> Bool[Array, ""]:
     """Whether every direction but the constant keeps a share of at least `FLAT` of its
     information at even odds, whose diagonal is `scale`."""
-    constant = jnp.zeros_like(scale).at[: design.n_contents].set(design.content_mask())
-    constant = constant * jnp.sqrt(scale)
-    scaled = information / jnp.sqrt(scale[:, None] * scale)
-    scaled = scaled + constant[:, None] * constant / (constant**2).sum()
-    scaled = jnp.where(free[:, None] & free, scaled, jnp.eye(len(free), dtype=scaled.dtype))
     # Variances, not pivots: these cannot hide a flat direction that touches every parameter.
-    chol = jnp.linalg.cholesky(scaled)
+    chol = jnp.linalg.cholesky(scaled_information(information, scale, free, design))
     variances = (jnp.linalg.inv(chol) ** 2).sum(0)
     return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 

@@ -54,6 +54,15 @@ def _kth_largest(values: Float[Array, " M"], k: int | Int[Array, ""]) -> Float[A
     return jnp.where(at_least >= k, values, -jnp.inf).max()
 
 
+def top_set(
+    estimate: Float[Array, " M"], k: int, mask: Bool[Array, " M"] | None = None
+) -> Bool[Array, " M"]:
+    """The k contents ranked highest by an estimate, and those tied with the k-th place."""
+    mask = jnp.ones(estimate.shape, bool) if mask is None else mask
+    estimate = jnp.where(mask, estimate, -jnp.inf)
+    return mask & (estimate >= _kth_largest(estimate, k) - _tie(estimate))
+
+
 def top_k_differ(
     a: Float[Array, " M"],
     b: Float[Array, " M"],
@@ -65,11 +74,11 @@ def top_k_differ(
     tie = _tie(a)
 
     def sure_and_possible(x: Float[Array, " M"]) -> tuple[Bool[Array, " M"], Bool[Array, " M"]]:
+        possible = top_set(x, k, mask)
         x = jnp.where(mask, x, -jnp.inf)
-        cut = _kth_largest(x, k)
         # Sure: fewer than k others could be ranked at or above it.
         rivals = (x[None, :] >= x[:, None] - tie).sum(1) - 1
-        return mask & (rivals < k), mask & (x >= cut - tie)
+        return mask & (rivals < k), possible
 
     (sure_a, may_a), (sure_b, may_b) = sure_and_possible(a), sure_and_possible(b)
     needed, allowed = sure_a | sure_b, may_a & may_b

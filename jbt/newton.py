@@ -86,7 +86,10 @@ def newton(
         parameters = Parameters.unflat(s.beta, m)
         gradient, information = model.score_and_information(parameters, design, comparisons, chain)
         gradient = jnp.where(free, gradient - pull * s.beta, 0)
-        delta, half = cholesky.solve(_hessian(information, precision, free, contents), gradient)
+        delta, half = cholesky.solve(
+            _hessian(information, _trace(information, m, comparisons), precision, free, contents),
+            gradient,
+        )
         delta = jnp.where(free, delta, 0)
         decrement = jnp.sqrt((half**2).sum(0))
         grad_norm = jnp.sqrt((gradient**2).sum(0))
@@ -188,8 +191,19 @@ def from_win_rates(
     return jnp.where(free, jnp.concatenate([stretch * theta, c, kappa[None]]), 0)
 
 
+def _trace(
+    information: Float[Array, "P P ..."], m: int, comparisons: Verdicts
+) -> Float[Array, "..."]:
+    """The sum of the diagonal that belongs to theta; where a content meets itself, or more."""
+    if isinstance(comparisons, Rows):
+        return jnp.einsum("ii...->...", information[:m, :m])
+    # The Laplacian's trace is twice the information about kappa, which is one number to read.
+    return 2 * information[-1, -1]
+
+
 def _hessian(
     information: Float[Array, "P P ..."],
+    trace: Float[Array, "..."],
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
     contents: Bool[Array, "M ..."],
@@ -198,8 +212,7 @@ def _hessian(
     and columns of the others, so that they never move."""
     p, m = len(free), len(contents)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
-    # The mean of the diagonal, which is the scale that is needed.
-    scale = precision[:m].max(0) + jnp.einsum("ii...->...", information[:m, :m]) / contents.sum(0)
+    scale = precision[:m].max(0) + trace / contents.sum(0)
     pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
     gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)
     return jnp.where(free[:, None] & free, information + eye * precision + gauge, eye)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ class PaperNumber:
         if math.isnan(low) or math.isnan(high):
             return None
         return "yes" if low - self.rounding <= self.value <= high + self.rounding else "no"
+
+    def is_of(self, columns: Collection[str], settings: Any) -> bool:
+        """Whether the fields of the settings that it names, beside columns of the table, have its
+        values."""
+        named = {n: v for n, v in self.setting.items() if n not in columns}
+        return all(
+            _same(getattr(settings, name.removeprefix(SETTINGS)), wanted)
+            for name, wanted in named.items()
+        )
 
     def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
         """Whether a row of a run with these settings is of this number's setting."""

@@ -105,7 +105,7 @@ def pairing(
         raise ValueError(f"n_twice must increase within 1..{n_contents}, got {which.tolist()}")
     for name, value in (("budget", budget), ("sd", sd)):
         check_positive(name, value)
-    if max_repeats < 1:
+    if not max_repeats >= 1:  # NaN neither
         raise ValueError(f"max_repeats must be at least 1, got {max_repeats}")
     check_positive("discrimination", discrimination)
     for name, value in (("bias", bias), ("position", position)):

@@ -34,16 +34,26 @@ def new_figure(
 
 
 def band(
-    ax: Axes, x: Any, mean: Any, low: Any, high: Any, *, colour: str, label: str, **style: Any
+    ax: Axes,
+    x: Any,
+    mean: Any,
+    low: Any,
+    high: Any,
+    *,
+    colour: str,
+    label: str,
+    shade: float = 0.25,
+    **style: Any,
 ) -> Axes:
     """A line [points] with its 95 % interval as a band.
 
     Args:
       colour: a name in `COLOURS`, or any colour of Matplotlib.
+      shade: opacity of the band; less where many overlap.
       style: of the line.
     """
     colour = COLOURS.get(colour, colour)
-    ax.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.fill_between(x, low, high, color=colour, alpha=shade, linewidth=0)
     ax.plot(x, mean, color=colour, label=label, **style)
     return ax
 
@@ -82,6 +92,29 @@ def points(
         ax.errorbar(rows.estimate, at, xerr=error, **style)
     else:
         ax.errorbar(at, rows.estimate, yerr=error, **style)
+    return ax
+
+
+def forest(ax: Axes, names: Any, series: Any) -> Axes:
+    """Estimates of several things with their intervals, one below the other.
+
+    Args:
+      names: [rows], from the top.
+      series: of each, its label, colour (as in `band`), and [rows] estimates, low and high ends; an
+        estimate without an interval is hollow.
+    """
+    at, n = np.arange(len(names)), len(series)
+    for i, (label, colour, estimate, low, high) in enumerate(series):
+        y = at + 0.3 * (i - (n - 1) / 2)
+        colour = COLOURS.get(colour, colour)
+        known = np.isfinite(low) & np.isfinite(high)
+        ax.hlines(y[known], low[known], high[known], color=colour, lw=1.5)
+        ax.plot(estimate[known], y[known], "o", ms=4, color=colour, label=label)
+        hollow = f"{label}, no interval" if not known.all() else None
+        ax.plot(estimate[~known], y[~known], "o", ms=4, mfc="none", color=colour, label=hollow)
+    ax.set_yticks(at, names, fontsize=8)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.grid(axis="x", alpha=0.3)
     return ax
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import importlib.metadata
 import inspect
@@ -46,14 +47,23 @@ REPORTS = tuple(
 
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
-    """What decides the numbers: every field, the seed, the dtype, the versions."""
+    """What decides the numbers: every field, the seed, the dtype, recorded data, the versions.
+
+    Raises:
+      ValueError: recorded data that are not there.
+    """
+    around = {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    around |= {f"{name} digest": digest for name, digest in settings.digests().items()}
+    return {**fields_of(settings), **around, "results layout": LAYOUT}
+
+
+def fields_of(settings: Settings) -> dict[str, Any]:
+    """The part of the configuration that the user chooses: fields, seed, dtype."""
     fields = {
         f.name: getattr(settings, f.name)
         for f in dataclasses.fields(settings)
         if f.name not in NOT_CONFIGURATION
     }
-    fields |= {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
-    fields["results layout"] = LAYOUT
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
@@ -133,7 +143,13 @@ _seen: dict[Path, _Seen] = {}
 def _loaded() -> dict[Path, Any]:
     """The specs of the modules of this process, by their files."""
     modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
-    return {Path(m.__file__).resolve(): m.__spec__ for m in modules}  # type: ignore[arg-type]
+    return {_resolved(m.__file__): m.__spec__ for m in modules}  # type: ignore[arg-type]
+
+
+@functools.cache
+def _resolved(file: str) -> Path:
+    """Without links; kept, as there are thousands of modules."""
+    return Path(file).resolve()
 
 
 def _folder(file: Path) -> Path:

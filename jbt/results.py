@@ -147,13 +147,33 @@ def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
     return sorted(lacking)
 
 
-def check_groups(groups: Sequence[Group]) -> None:
-    """Raise `ValueError` unless the groups have names of their own, as many labels as conditions,
-    and the same labels and coordinates of axes; before anything is simulated."""
+def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
+    """Raise `ValueError` unless there are groups, with names of their own that files may have,
+    conditions and pools, as many labels as conditions and pools, and the same labels and
+    coordinates of axes and pools; before anything is simulated.
+
+    Args:
+      index: the label that names the conditions one to one, if any.
+    """
+    if not groups:
+        raise ValueError("no groups: there is nothing to simulate")
     first = groups[0]
     names = [group.name for group in groups]
+    for group in groups:
+        if not group.name or set(group.name) & set("/\\*?["):
+            raise ValueError(f"group {group.name!r}: its name must do for a file")
+        if not group.conditions or not group.n_conditions:
+            raise ValueError(f"group {group.name} has no conditions")
+        if group.pools < 1:
+            raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")
+        if index is not None and index not in group.labels:
+            raise ValueError(f"group {group.name} has no label {index}, the sweep's index")
     if len(set(names)) < len(names):
         raise ValueError(f"two groups have one name: {', '.join(names)}")
+    if index is not None:
+        every = [value for group in groups for value in group.labels[index]]
+        if len(set(every)) < len(every):
+            raise ValueError(f"two conditions have one {index}, the sweep's index")
     axes: dict[str, list[Any]] = {}
     for group in groups:
         if group.labels.keys() != first.labels.keys():
@@ -164,6 +184,10 @@ def check_groups(groups: Sequence[Group]) -> None:
                     f"group {group.name}: {name} has {len(values)} values for "
                     f"{group.n_conditions} conditions"
                 )
+        if any(len(values) != group.pools for values in group.pool_labels.values()):
+            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
+        if group.pool_labels != first.pool_labels:
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():
                 if axes.setdefault(name, list(values)) != list(values):
@@ -275,6 +299,7 @@ def _coordinates(
     dataset = xr.Dataset(
         coords={name: ("condition", values) for name, values in labels.items()}
         | {"pool": np.arange(max(g.pools for g in groups))}
+        | {name: ("pool", list(values)) for name, values in groups[0].pool_labels.items()}
         | axes,
         attrs={
             "sweep": sweep.name,

@@ -45,6 +45,11 @@ def information(
     border = [_sums(v, rows.first, m) - _sums(v, rows.second, m) for v in weighted]
     border = jnp.stack(border, 1)
     corner = jnp.stack([jnp.stack([(v * u).sum(0) for u in x]) for v in weighted])
+    # Of several problems, some leaves may be one for all.
+    after = jnp.broadcast_shapes(*(v.shape[2:] for v in (laplacian, border, corner)))
+    laplacian, border, corner = (
+        jnp.broadcast_to(v, (*v.shape[:2], *after)) for v in (laplacian, border, corner)
+    )
     return jnp.concatenate(
         [
             jnp.concatenate([laplacian, border], 1),

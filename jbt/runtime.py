@@ -95,9 +95,12 @@ def join(coordinator: str | None = None, process: tuple[int, int] | None = None)
             shutdown_timeout_seconds=LEAVE_SECONDS,
         )
     except ValueError as error:
+        missing = "--coordinator ADDRESS:PORT and --part I/N"
+        if coordinator:
+            missing = "--part I/N, the number of this process and how many there are"
         raise ValueError(
             f"no SLURM, Open MPI or Kubernetes job is found ({str(error).rstrip('.')}); "
-            "give --coordinator ADDRESS:PORT and --part I/N"
+            f"give {missing}"
         ) from None
     except RuntimeError as error:
         raise ValueError(f"cannot join the other processes: {str(error).splitlines()[0]}") from None

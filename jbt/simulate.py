@@ -11,6 +11,9 @@ key and one condition that returns named numbers:
 Pool number i uses `fold_in(key(seed), i)` and nothing else, so its numbers depend on the seed
 and on i alone, and every condition sees the same pools. Draws that do not depend on the
 condition are made once a pool, as `vmap` leaves them alone.
+
+Where pools are not drawn but recorded, `data` holds them, and the experiment takes its pool's row
+of it as a third argument: `experiment(key, condition, recorded)`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from jbt import memory, runtime
 from jbt.batching import CPU_PROBLEMS
 
 Condition = dict[str, Any]
-Experiment = Callable[[Key[Array, ""], Condition], dict[str, Array]]
+Experiment = Callable[..., dict[str, Array]]
 
 MOST_PROBLEMS = 131_072
 """Problems (pool x condition) a call, at most; batched GPU libraries stop at a few hundred
@@ -61,6 +64,7 @@ class Simulation:
         conditions: Mapping[str, Any],
         pool_ids: Sequence[int] | np.ndarray,
         *,
+        data: Any = None,
         seed: int = 0,
         dtype: str = "float32",
         chunk: int | None = None,
@@ -71,6 +75,7 @@ class Simulation:
           experiment: one pool, one condition; see the module's docstring.
           conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers.
           pool_ids: which pools, integers >= 0, in any order.
+          data: arrays, in any structure, whose row i belongs to pool i; floats become `dtype`.
           seed: root of every draw.
           dtype: "float32" or "float64", for building, tracing and running.
           chunk: pools a call, rounded up to fill every device's batches; default 131,072 problems.
@@ -78,8 +83,8 @@ class Simulation:
           devices: how many local devices to spread a chunk over, default all.
 
         Raises:
-          ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1,
-            chunk or devices that cannot be had.
+          ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1, ids
+            without a row of the data, chunk or devices that cannot be had.
         """
         self.pool_ids = np.asarray(pool_ids, np.int64)
         if not self.pool_ids.size:
@@ -87,6 +92,9 @@ class Simulation:
         if self.pool_ids.min() < 0 or self.pool_ids.max() >= 2**32:
             raise ValueError("pool ids must lie in 0..2^32-1")
         check_seed(seed)
+        for leaf in jax.tree.leaves(data):
+            if len(leaf) <= self.pool_ids.max():
+                raise ValueError(f"no data for pool {self.pool_ids.max()}: there are {len(leaf)}")
         lengths = {name: len(np.atleast_1d(v)) for name, v in conditions.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"conditions must have one length, got {lengths}")
@@ -105,12 +113,21 @@ class Simulation:
         self._dtype = dtype
         with runtime.precision(dtype) as precision:
             self._conditions = {k: _condition(v, precision) for k, v in conditions.items()}
+            self._data = jax.tree.map(lambda leaf: _array(leaf, precision), data)
             self._root = jax.random.key(seed)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, without computing any. What is traced
-        for it need not be traced again to run."""
-        return {name: v.shape[2:] for name, v in self._traced.out_info.items()}
+        for it need not be traced again to run.
+
+        Raises:
+          ValueError: the experiment does not return a dictionary.
+        """
+        found = self._traced.out_info
+        if not isinstance(found, dict):
+            kind = type(found).__name__
+            raise ValueError(f"an experiment must return a dictionary of arrays, got a {kind}")
+        return {name: v.shape[2:] for name, v in found.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """(ids [n], name -> array [n, C, ...]) a chunk.
@@ -124,7 +141,7 @@ class Simulation:
             fill = np.repeat(part[-1:], size - len(part))
             padded = np.concatenate([part, fill]).astype(np.uint32)
             with runtime.precision(self._dtype):
-                out = call(self._root, padded, self._conditions)
+                out = call(self._root, padded, self._conditions, self._data)
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
 
     @functools.cached_property
@@ -135,7 +152,8 @@ class Simulation:
         batch = self._batch or size // self._mesh.size
         with runtime.precision(self._dtype):
             call = kernel(self._experiment, self._mesh, batch)
-            return call.trace(self._root, np.zeros(size, np.uint32), self._conditions)
+            ids = np.zeros(size, np.uint32)
+            return call.trace(self._root, ids, self._conditions, self._data)
 
     @functools.cached_property
     def _compiled(self) -> tuple[jax.stages.Compiled, int]:
@@ -156,7 +174,8 @@ class Simulation:
                 raise ValueError(
                     f"{size} pools x {n_conditions} conditions at once, the least that can be, "
                     f"take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
-                    f"{there_is / 1e9:,.1f} GB there are may be taken"
+                    f"{there_is / 1e9:,.1f} GB there are may be taken; fewer items, conditions or "
+                    "devices take less"
                 )
             # At most half, so that it ends where memory does not shrink with the chunk.
             fitting = min(size // 2, int(size * SHARE * there_is / needed))
@@ -192,8 +211,13 @@ def simulate(
 
 
 def _condition(value: Any, dtype: np.dtype) -> jax.Array:
-    v = np.atleast_1d(np.asarray(value))
-    return jnp.asarray(v, dtype if np.issubdtype(v.dtype, np.floating) else np.int32)
+    return _array(np.atleast_1d(np.asarray(value)), dtype)
+
+
+def _array(value: Any, dtype: np.dtype) -> jax.Array:
+    v = np.asarray(value)
+    kinds = {"f": dtype, "b": np.dtype(bool)}
+    return jnp.asarray(v, kinds.get(v.dtype.kind, np.dtype(np.int32)))
 
 
 def _round_up(size: int, unit: int) -> int:
@@ -201,8 +225,8 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
-    """The function that a simulation compiles: (root key, ids [chunk], conditions [C]) ->
-    results [chunk, C], jitted.
+    """The function that a simulation compiles: (root key, ids [chunk], conditions [C], data of
+    every pool or None) -> results [chunk, C], jitted.
 
     Args:
       mesh: devices, on one axis "pools", over which a chunk is spread.
@@ -210,19 +234,22 @@ def kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
         device's share of a chunk.
     """
 
-    def one_pool(root: Key[Array, ""], conditions: Condition, pool_id: Array) -> dict[str, Array]:
+    def one_pool(
+        root: Key[Array, ""], conditions: Condition, data: Any, pool_id: Array
+    ) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)
-        return jax.vmap(lambda condition: experiment(key, condition))(conditions)
+        own = () if data is None else (jax.tree.map(lambda leaf: leaf[pool_id], data),)
+        return jax.vmap(lambda condition: experiment(key, condition, *own))(conditions)
 
-    def one_device(root: Any, ids: Array, conditions: Condition) -> dict[str, Array]:
-        return jax.lax.map(lambda i: one_pool(root, conditions, i), ids, batch_size=batch)
+    def one_device(root: Any, ids: Array, conditions: Condition, data: Any) -> dict[str, Array]:
+        return jax.lax.map(lambda i: one_pool(root, conditions, data, i), ids, batch_size=batch)
 
     pools, whole = PartitionSpec("pools"), PartitionSpec()
     return jax.jit(
         jax.shard_map(
             one_device,
             mesh=mesh,
-            in_specs=(whole, pools, whole),
+            in_specs=(whole, pools, whole, whole),
             out_specs=pools,
             check_vma=False,  # the fit's loop starts from constants, which vary over no device
         )

@@ -118,9 +118,11 @@ def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
 def mean_interval(
     values: np.ndarray, *, seed: int, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high."""
+    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high. One
+    pool has no interval: NaN."""
     tail = (1 - level) / 2
-    low, high = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    interval = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    low, high = np.where(np.isfinite(values).sum(-1) > 1, interval, np.nan)
     return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 
@@ -143,6 +145,23 @@ def share_interval(
     rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
     share, low, high = rows.T.reshape(3, *values.shape[:-1])
     return share, low, high
+
+
+def jackknife_interval(
+    without_one: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """Mean of an estimate that was made without each pool in turn, with the jackknife's interval of
+    it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+
+    Args:
+      without_one: [P] the estimate from all pools but one.
+    """
+    from scipy.stats import t
+
+    n = len(without_one)
+    mean = float(without_one.mean())
+    half = float(t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) * without_one.var()))
+    return mean, mean - half, mean + half
 
 
 def paired_permutation(

@@ -23,15 +23,16 @@ import inspect
 import json
 import re
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import files, parts, provenance, results, runtime, store
+from jbt import files, options, parts, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.parts import Part
@@ -50,6 +51,8 @@ a step of the progress bar and a shard: what a run that is killed loses."""
 
 CLAIM_SECONDS = 60.0
 """How long a part waits for others that are starting, too."""
+PATIENCE_SECONDS = 3.0
+"""After so long it is said that others are waited for."""
 LISTING_SECONDS = 120.0
 """How long a network file system may list a folder as it was, without another machine's files."""
 
@@ -66,16 +69,23 @@ def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
-    import tyro
-
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    early.add_argument("--preset", choices=PRESETS, default="full")
-    preset = early.parse_known_args(argv)[0].preset
-    defaults = sweep.presets[preset]
-    return tyro.cli(
+    early.add_argument("--preset", choices=PRESETS)
+    early.add_argument("--redraw", action="store_true")
+    early.add_argument("--out", type=Path, default=Settings.out)
+    given = early.parse_known_args(argv)[0]
+    preset = given.preset or "full"
+    if preset not in sweep.presets:
+        known = ", ".join(sweep.presets) or "nothing"
+        raise ValueError(f"{sweep.name} has no preset {preset}, only {known}")
+    defaults = dataclasses.replace(sweep.presets[preset], preset=preset)
+    folder = given.out / sweep.name
+    if given.redraw and not given.preset and (folder / store.RESULTS).exists():
+        defaults = results.saved_settings(folder, defaults)
+    return options.parse(
         type(defaults),
-        default=dataclasses.replace(defaults, preset=preset),
-        args=argv,
+        argv,
+        default=defaults,
         prog=f"python -m sweeps.{sweep.name}",
         description=sweep.description,
     )
@@ -89,8 +99,10 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
 
     Raises:
       ValueError: wrong settings, another configuration or code in the folder, metrics that are not
-        what their axes say, nothing to redraw, parts that are not there yet.
+        what their axes say, nothing to redraw or other settings than those of the results, parts
+        that are not there yet.
     """
+    settings = settings.decided()
     part = _asked_part(settings)
     check_counts(settings)
     check_seed(settings.seed)
@@ -98,19 +110,19 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     store.check_not_own(settings.json, folder)
     files.check_writable(settings.json)
     if settings.redraw:
-        saved = results.saved_settings(folder, settings)
+        _check_saved(results.saved_settings(folder, settings), settings, folder)
         with store.locked(folder) as writable:
             if writable:
                 store.discard_torn(folder)
-            return _report(sweep, saved, folder, writable)
+            return _report(sweep, settings, folder, writable)
     runtime.start()
     if settings.distributed:
-        print("waiting for the other processes", file=sys.stderr)
         process = (part.index, part.count) if part else None
-        part = Part(*runtime.join(settings.coordinator, process))
+        with _said_after(PATIENCE_SECONDS, "waiting for the other processes"):
+            part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)
     groups = sweep.groups(settings)
-    results.check_groups(groups)
+    results.check_groups(groups, sweep.index)
     if part and part.count > (most := max(group.pools for group in groups)):
         raise ValueError(f"part {part}: there are only {most} pools to share out")
     Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
@@ -142,6 +154,29 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
         if writable:
             store.discard_shards(folder)  # gone already, unless a run was killed right here
         return _report(sweep, settings, folder, writable)
+
+
+def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
+    """Raise `ValueError` unless results were simulated with the settings asked for, whatever the
+    versions."""
+    there, now = (provenance.fields_of(settings) for settings in (saved, asked))
+    if differ := store.differences(there, now):
+        raise ValueError(
+            f"{folder / store.RESULTS} has other settings: {differ}; --redraw takes those there "
+            "without any option"
+        )
+
+
+@contextmanager
+def _said_after(seconds: float, line: str) -> Iterator[None]:
+    """A line on stderr if the `with` block takes longer."""
+    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _asked_part(settings: Settings) -> Part | None:
@@ -221,6 +256,7 @@ def _simulate_missing(
                 group.experiment,
                 group.conditions,
                 ids,
+                data=group.data,
                 seed=settings.seed,
                 dtype=settings.dtype,
                 chunk=settings.chunk or _default_chunk(group),
@@ -265,9 +301,18 @@ def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
 
 
 def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
-    """The table of some results, with the paper's numbers."""
+    """The table of some results, with the paper's numbers; on stderr, how many of those of these
+    settings stand beside no row."""
     table = Table(sweep.columns, settings, paper_of(sweep))
     sweep.table(dataset, settings, table)
+    if alone := table.without_a_row():
+        first = alone[0]
+        setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
+        print(
+            f"paper.csv: {len(alone)} numbers of these settings stand beside no row, the first "
+            f"{first.quantity} = {first.printed} at {setting}",
+            file=sys.stderr,
+        )
     return table.frame()
 
 

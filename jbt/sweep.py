@@ -4,10 +4,12 @@ of the results. `jbt.study` runs it."""
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 PRESETS = ("smoke", "paper", "full")
 
+T = TypeVar("T")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -32,16 +36,17 @@ class Settings:
     """Defaults of every other field: smoke ends in seconds, paper has the paper's sizes, full
     thousands of pools."""
     pools: int = 4096
-    """Pools simulated at every condition (count)."""
+    """Pools simulated at every condition (count, at most 2^32)."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the simulation."""
     out: Path = Path("results")
-    """Folder for the results; the sweep writes into a folder of its own name there."""
+    """Folder for the results, made if need be; the sweep writes into a folder of its own name
+    there."""
     overwrite: bool = False
-    """Start afresh where another configuration (or this one) has left results, finished or
-    not."""
+    """Start afresh where another configuration (or this one) has left results, finished or not:
+    all that a run has written into its folder is removed first."""
     part: str | None = None
     """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
     all parts are there, the same command without it collects them."""
@@ -52,21 +57,72 @@ class Settings:
     """ADDRESS:PORT of process 0, where --distributed cannot find it out; process I of N then is the
     one with --part I/N."""
     redraw: bool = False
-    """Make table and figure again from the saved results and their settings, without running."""
+    """Make table and figure again from the saved results and their settings, without running;
+    an option that contradicts these is refused."""
     json: Path | None = None
-    """Also write the table to this file as JSON, a list of rows; undefined is null."""
+    """Also write the table to this file, in a folder that exists, as JSON: a list of rows;
+    undefined is null."""
     chunk: int | None = None
     """Pools computed and saved together (count), rounded up to fill every device's batches;
     default by the size of the problem. Fewer where memory is short."""
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
 
+    def decided(self: T) -> T:
+        """With a number for every default that depends on other fields: as the configuration of a
+        run stores it."""
+        return self
+
+    def digests(self) -> dict[str, str]:
+        """Of what else decides the numbers, beside the fields: what it is -> its digest."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedSettings(Settings):
+    """Options of a sweep over verdicts that were recorded, not simulated."""
+
+    name: ClassVar[str]
+    """Of the data: their folder below that of the variable JBT_DATA."""
+    files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "anchors.csv")
+    """The tables that the sweep reads."""
+
+    pools: int = 4096
+    """Pools to take, evenly spaced over the table (count); all, where there are no more."""
+    dtype: Literal["float32", "float64"] = "float64"
+    """Precision of the fits."""
+    data: Path | None = None
+    """Folder of the tables; default the one named after the data below the folder that the
+    environment variable JBT_DATA names. Their digests, not the path, belong to the
+    configuration."""
+
+    def file(self, name: str) -> Path:
+        """One of the tables.
+
+        Raises:
+          ValueError: it is not there.
+        """
+        folder, below = self.data, os.environ.get("JBT_DATA")
+        if folder is None:
+            if not below:
+                raise ValueError(
+                    f"no data: give --data DIR, or set JBT_DATA to have DIR/{self.name}"
+                )
+            folder = Path(below) / self.name
+        if not (folder / name).is_file():
+            raise ValueError(f"no data: {folder / name} does not exist")
+        return folder / name
+
+    def digests(self) -> dict[str, str]:
+        found = {name: self.file(name).read_bytes() for name in self.files}
+        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
+
 
 N_IDS = 2**32
 """Pools that there are."""
 
 NOT_CONFIGURATION = (
-    *("preset", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("preset", "data", "out", "overwrite", "redraw", "json", "chunk", "devices"),
     *("part", "distributed", "coordinator"),
 )
 """Fields that cannot change the numbers beyond rounding, and so are not compared on resume."""
@@ -93,6 +149,11 @@ class Group:
     same in all groups."""
     fits: int = 1
     """Fits that a pool and condition take, from which the default chunk is chosen."""
+    data: Any = None
+    """Recorded pools: arrays [pools, ...] in any structure, of which the experiment takes its
+    pool's row as a third argument. None where pools are drawn."""
+    pool_labels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    """Coordinates of each pool in results.nc, name -> [pools], the same in all groups."""
 
     @property
     def n_conditions(self) -> int:

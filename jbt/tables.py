@@ -2,7 +2,7 @@
 
 A `Table` is filled by a sweep's `table` function and is tidy: columns that say which setting, then
 
-    quantity, estimate, ci_low, ci_high     95 % interval over pools
+    quantity, estimate, ci_low, ci_high     95 % interval over pools; empty for one pool
     n_pools                                 pools behind the estimate
     paper                                   the paper's number, where it gives one
     replicate_low, replicate_high           where 95 % of studies of the paper's own size fall
@@ -89,7 +89,9 @@ class Table:
         self.settings = settings
         self.seed: int = settings.seed
         self._paper = list(paper)
+        self._beside: list[PaperNumber] = []
         self._rows: list[dict[str, Any]] = []
+        self._beside: list[PaperNumber] = []
 
     def add(
         self,
@@ -123,6 +125,7 @@ class Table:
         own = dict(zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False))
         row = {**leading, "quantity": quantity, **own}
         numbers = self._numbers(quantity if beside is None else beside, leading)
+        self._beside += numbers
         for number in numbers:
             if studies is None:
                 raise ValueError(f"{quantity} has a number of the paper, but no replicates")
@@ -146,6 +149,14 @@ class Table:
     def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
         mine = [n for n in self._paper if n.quantity == quantity]
         return [n for n in mine if n.stands_beside(leading, self.settings)]
+
+    def paper_alone(self) -> None:
+        """A row without an estimate for each number of the paper that stands beside none so far:
+        those of a judge, say, whose verdicts are not at hand. Nothing is said of its agreement."""
+        for number in [n for n in self._paper if n not in self._beside]:
+            setting: dict[str, Any] = {k: v for k, v in number.setting.items() if k in self.columns}
+            nothing = np.full(1, np.nan)
+            self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
     def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
@@ -205,7 +216,9 @@ class Table:
                 stats.bootstrap_means(both, seed=self.seed, size=size, resamples=stats.REPLICATES)
             )
 
-        interval = stats.percentiles(ratios(stats.bootstrap_means(both, seed=self.seed)))
+        resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
+        few = known.sum() < 2
+        interval = (math.nan, math.nan) if few else stats.percentiles(resampled)
         estimate = both[0].mean() / both[1].mean()
         self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
 
@@ -229,7 +242,8 @@ class Table:
         known = int(np.isfinite(values).sum(-1).min())
         at = stats.first_crossing(x, np.nanmean(values, axis=-1))
         means = stats.bootstrap_means(values, seed=self.seed)
-        interval = stats.crossing_interval(stats.first_crossing(x, means))
+        found = stats.first_crossing(x, means)
+        interval = (math.nan, math.nan) if known < 2 else stats.crossing_interval(found)
         row = _scalars(benefit, self.columns) | setting
         for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
 
@@ -250,6 +264,11 @@ class Table:
                 reach=(float(x[0]), float(x[-1])),
                 **row,
             )
+
+    def without_a_row(self) -> list[PaperNumber]:
+        """Numbers of the paper for these settings that stand beside none of the rows."""
+        mine = [n for n in self._paper if n.is_of(self.columns, self.settings)]
+        return [n for n in mine if n not in self._beside]
 
     def frame(self) -> pd.DataFrame:
         """The rows as they were added."""

@@ -4,7 +4,7 @@ comparison of rules with the pool as the unit."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,6 +18,7 @@ from jbt.acquisition import RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families, resolve
 from jbt.acquisition.run import check as check_run
+from jbt.membership import DRAWS
 from jbt.simulate import Condition, Experiment, stream
 from jbt.tables import SEEDS
 from jbt.types import Judge, Prior, Variant, check_positive
@@ -77,6 +78,11 @@ class Settings(sweep.Settings):
     membership: str = "conditional"
     """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
     given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
+
+    def decided(self) -> Settings:
+        if self.n_samples is not None:
+            return self
+        return replace(self, n_samples=DRAWS.get(self.membership))
 
 
 @dataclass(frozen=True)

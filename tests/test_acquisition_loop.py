@@ -5,10 +5,22 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from active import BUDGET, K, N, R, binary_task, compiled_init, compiled_look, run_by, view_of
+from active import (
+    BUDGET,
+    K,
+    N,
+    R,
+    binary_task,
+    compiled_init,
+    compiled_look,
+    fitted,
+    run_by,
+    view_of,
+)
 
 from jbt import model
 from jbt.acquisition import Loop, loop, run
+from jbt.types import Comparisons
 
 after_asking = jax.jit(loop._after_asking)
 
@@ -63,6 +75,20 @@ def test_unanswered_pairs_are_not_asked():
     assert not hole[q.first[:answered], q.second[:answered]].any()
     assert (q.first[:answered] >= 0).all()
     assert (q.first[answered:] == -1).all()
+
+
+def test_a_frozen_answer_is_the_verdict_itself():
+    """Ties and graded verdicts too: nothing is drawn."""
+    task = binary_task(jax.random.key(7))
+    answers = np.random.default_rng(0).choice([0, 0.25, 0.5, 0.9, 1], (N, N)).astype(np.float32)
+    task = type(task)(task.quality, task.design, jnp.asarray(answers), task.prior, task.variant)
+    trace = run_by("random", jax.random.key(1), task)
+    q = trace.queries
+    np.testing.assert_array_equal(q.won, answers[q.first, q.second])
+    shown, wins = np.zeros((2, N, N), np.float32)
+    shown[q.first, q.second], wins[q.first, q.second] = 1, q.won
+    mode, *_ = fitted(Comparisons.build(shown, wins), task.design)
+    np.testing.assert_allclose(trace.parameters.theta, mode.theta, atol=1e-4)
 
 
 def test_naive_inside_keeps_its_zeros():

@@ -184,7 +184,7 @@ def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
         return jnp.sum(-xlogy(p, p) - xlogy(1 - p, 1 - p)), p
 
     correlations = []
-    for seed in range(5):
+    for seed in range(3):
         view = view_of(seed)
         i, j = np.nonzero(~np.eye(7, dtype=bool))
         extra = np.zeros((42, 7, 7))

@@ -72,7 +72,14 @@ def test_what_would_take_too_long_is_left_out(capsys):
     ((place, _),) = device.measure([slow, bench()], (20,), 10.0)
     assert place == (1, 0)
     assert capsys.readouterr().out == "sum, float32, 20: left out, would take 40 s, has 5 s\n"
-    assert not list(device.measure([bench()], (10, 20), -1.0))
+    left_out = []
+    assert not list(device.measure([bench()], (10, 20), -1.0, left_out.append))
+    assert left_out == [f"sum, float32, {n}: left out, no time left" for n in (10, 20)]
+    assert not capsys.readouterr().out
+
+
+def test_either_precision_is_measured_before_the_time_is_spent():
+    assert [k.dtype for k in device.kernels()[:2]] == ["float32", "float64"]
 
 
 def test_the_roofline_is_the_slower_of_arithmetic_and_traffic():

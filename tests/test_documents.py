@@ -74,6 +74,40 @@ def test_the_example_on_own_verdicts(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.documents
+def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "replay.md").read_text()
+    verdicts, items, printed, *_ = re.findall(
+        r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "verdicts.csv").write_text(verdicts)
+    (tmp_path / "items.csv").write_text(items)
+    monkeypatch.chdir(tmp_path)
+    command = re.findall(r"bin/jbt (replay .*)", page)[0]
+    assert cli.main(command.split()) == 0
+    found = capsys.readouterr().out
+    # Which pair is asked first may hang on rounding, and a run with it.
+    words = re.compile(r"[a-z]{2,}")
+    assert set(words.findall(found)) == set(words.findall(printed))
+    assert len(found.splitlines()) == len(printed.splitlines())
+    names = run_example("docs/replay.md")
+    assert names["found"].needed.rule.tolist() == ["lucb", "random"]
+
+
+@pytest.mark.documents
+def test_the_example_on_importing(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "importing.md").read_text()
+    section = page[page.index("## A table of your own") :]
+    table, printed = re.findall(r"^```text\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    (command,) = re.findall(r"^\.venv/bin/jbt (.*)", section, re.MULTILINE)
+    (tmp_path / "mine.csv").write_text(table)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 0
+    assert capsys.readouterr().out == printed
+    run_example("docs/importing.md")
+    assert capsys.readouterr().out == "generic 5 1\n"
+
+
+@pytest.mark.documents
 def test_the_example_on_identifiability(capsys):
     names = run_example("docs/findings/identifiability.md")
     printed = capsys.readouterr().out.splitlines()
@@ -136,6 +170,23 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     table = study.run(crossing.SWEEP, s)
     assert table.paper.isna().all()  # the paper's are not of such pools
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
+
+
+@pytest.mark.documents
+def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
+    """Number for number but their last digits."""
+    page = (ROOT / "docs" / "identify.md").read_text()
+    shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
+    assert len(shown) == page.count("```sh") == 4
+    monkeypatch.chdir(tmp_path)
+    number = re.compile(r"[+-]?\d+(?:\.\d+)?")
+    for command, text in shown:
+        assert cli.main(command.split()) == 0
+        printed = capsys.readouterr().out
+        assert number.sub("#", printed) == number.sub("#", text)
+        approx = pytest.approx([float(v) for v in number.findall(text)], rel=0.02, abs=0.02)
+        assert [float(v) for v in number.findall(printed)] == approx
+    assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
 
 
 def test_every_example_is_run_above():

@@ -31,7 +31,7 @@ def failing(error):
         (ValueError("k must be 1"), 2, "error: k must be 1"),
         (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
         (OSError("no NetCDF"), 2, "error: no NetCDF"),
-        (OSError(28, "No space left on device"), 2, "to standard output: No space left on device"),
+        (OSError(28, "No space left on device"), 2, "error: [Errno 28] No space left on device"),
         (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
         (
             jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
@@ -48,8 +48,10 @@ def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
     assert line in shown
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(capsys):
-    assert exit_code(failing(BrokenPipeError(32, "Broken pipe"))) == 0
+def test_a_reader_that_has_seen_enough_is_no_failure(monkeypatch, capsys):
+    with unwritable("pipe that nobody reads") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -67,9 +69,24 @@ def test_codes_of_commands_are_passed_on():
     assert end.value.code == 2
 
 
+@pytest.fixture
+def answer_to_sigint():
+    """Sets it for the length of a test. A shell's background jobs ignore it from the start."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda answer: signal.signal(signal.SIGINT, answer)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_ignored_ctrl_c_is_left_ignored(answer_to_sigint):
+    answer_to_sigint(signal.SIG_IGN)
+    assert exit_code(lambda: signal.raise_signal(signal.SIGINT)) == 0
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
 @pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
-def test_ctrl_c(name, tables, tmp_path, monkeypatch, capsys):
+def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     """SIGINT while a command works."""
+    answer_to_sigint(signal.default_int_handler)
 
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)
@@ -138,6 +155,15 @@ def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch
         assert said == []
     if name == "sweep":  # what it wrote to files is there
         assert (tmp_path / "axes" / "table.csv").exists()
+
+
+def test_output_that_fails_halfway_is_a_line(monkeypatch, capsys):
+    """More than is kept until the end: the command itself ends with the error."""
+    with unwritable("full device") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 2
+    said = capsys.readouterr().err
+    assert said == "error: cannot write to standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -31,6 +31,23 @@ def test_a_failed_write_leaves_what_was_there_and_names_the_file(tmp_path):
     assert target.read_text() == "before"
 
 
+def test_files_that_belong_together_are_all_there_or_none(tmp_path):
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("before")
+
+    def full(path):
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ValueError, match=r"cannot write .*two.csv: No space left on device"):
+        files.write_together({one: lambda path: path.write_text("after"), two: full})
+    assert [p.name for p in tmp_path.iterdir()] == ["one.csv"]
+    assert one.read_text() == "before"
+    files.write_together({p: lambda path: path.write_text("after") for p in (one, two)})
+    assert (one.read_text(), two.read_text()) == ("after", "after")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
     """And nothing else: other files may begin with a point and digits."""
     killed = tmp_path / ".4711.out.json"
@@ -55,6 +72,10 @@ def test_any_changed_byte_is_found(tmp_path, at):
     file.write_bytes(data[:at])
     with pytest.raises(ValueError, match=r"results.nc is damaged"):
         files.check_digest(file, digest)
+    for damaged in (b"", b"0" * 63 + b"  results.nc\n", digest.read_bytes()[:-1]):
+        digest.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"results.sha256 is damaged: it holds no digest of"):
+            files.check_digest(file, digest)
     digest.unlink()
     with pytest.raises(ValueError, match=r"results.nc cannot be trusted: there is no .*sha256"):
         files.check_digest(file, digest)

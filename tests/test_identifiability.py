@@ -41,7 +41,7 @@ def scaled(z: np.ndarray, design: Design) -> np.ndarray:
     return z
 
 
-@pytest.mark.parametrize("count", [36, pytest.param(90, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("count", [18, pytest.param(90, marks=pytest.mark.heavy)])
 def test_rank_and_directions_agree_with_an_svd(x64, count):
     nullities = set()
     batch_rank = jax.jit(identifiability.rank)
@@ -60,7 +60,7 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
         assert (np.abs(z @ space.directions.T) <= 1e-12 * largest).all()
         moves_c = np.abs(space.directions[:, q.m : -1]).max(initial=0) > 1e-6
         assert ("c" in identifiability.prior_selected(design, shown)) == moves_c
-        if seed < 12:  # compiles for every size
+        if seed < 4:  # compiles for every size
             padded = jax.tree.map(
                 lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
             )
@@ -147,21 +147,23 @@ def several(d: int, count: int) -> list[problems.Problem]:
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_profile_agrees_with_scipy(x64, d):
-    qs = several(d, 50)
-    assert len(qs) == 50
-    assert 10 < sum(q.m < q.n for q in qs) < 40
+    count = 30
+    qs = several(d, count)
+    assert len(qs) == count
+    assert 5 < sum(q.m < q.n for q in qs) < 25
     assert {q.kind for q in qs} == set(problems.KINDS)
     comparisons, design, _, variant = problems.as_batch(qs, shared=True, dtype="float64")
     grid = np.array([-1.5, 0.1, 0.8])
-    which = np.arange(50) % d
-    out = profiles(comparisons, design, variant, jnp.tile(grid, (50, 1)), jnp.asarray(which))
+    which = np.arange(count) % d
+    grids = jnp.tile(grid, (count, 1))
+    out = profiles(comparisons, design, variant, grids, jnp.asarray(which))
     assert (out.status == Status.CONVERGED).all()
     for i, q in enumerate(qs):
         for g, value in enumerate(grid):
             _, _, best = problems.reference(q, penalised=False, fixed={q.m + which[i]: value})
             assert -float(out.log_likelihood[i, g]) == pytest.approx(best, abs=1e-8, rel=0)
     curved = np.ptp(np.asarray(out.log_likelihood), axis=1) > 1e-3
-    assert 10 < curved.sum() < 45
+    assert 5 < curved.sum() < 27
 
 
 @functools.cache
@@ -184,14 +186,22 @@ def range_around_map(comparisons, design):
     return found.range(), found.status
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(100, marks=pytest.mark.heavy)])
-def test_the_unpaired_profile_is_flat_in_every_pool(x64, count):
+@pytest.mark.parametrize(
+    ("count", "own"), [(60, False), pytest.param(100, True, marks=pytest.mark.heavy)]
+)
+def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
+    """`own`: without a table of contents, which compiles anew."""
     comparisons, design = jax.tree.map(lambda v: v[:count], paired_batch(100, 8))
+    design = dataclasses.replace(design, n_contents=16)
     shown, wins = comparisons.shown.sum((1,)), comparisons.wins
     won = wins.sum(2) + (comparisons.shown - wins).sum(1)
     separated = ((won == 0) | (won == 2 * shown)).any(1)
     assert separated.mean() > 0.05  # an item that always wins or always loses
-    flat, status = range_around_map(comparisons, jax.vmap(pools.one_content_an_item)(design))
+    each = np.tile(np.arange(16), (count, 1))
+    unpaired = dataclasses.replace(design, content=jnp.asarray(each))
+    if own:
+        unpaired = jax.vmap(pools.one_content_an_item)(design)
+    flat, status = range_around_map(comparisons, unpaired)
     assert (status == Status.CONVERGED).all()
     assert float(flat.max()) < 1e-10
     curved, status = range_around_map(comparisons, design)
@@ -293,7 +303,7 @@ def c_can_run_away(q: problems.Problem, column: int) -> bool:
     ("shared", "count"),
     [
         pytest.param(False, 80, marks=pytest.mark.heavy),
-        (True, 48),
+        pytest.param(True, 48, marks=pytest.mark.heavy),
         pytest.param(True, 80, marks=pytest.mark.heavy),
         pytest.param(True, 400, marks=pytest.mark.slow),
     ],

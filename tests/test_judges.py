@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import judges, pairs
+from jbt import judges, pairs, runtime
 from jbt.types import Design, Judge, Pool
 
 DRAWS = 20_000
@@ -47,6 +47,18 @@ def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
         keys
     )
     assert within(np.asarray(fresh).mean(), p[2, 1])
+
+
+def test_a_certain_verdict_is_drawn_as_it_is(same_key_again):
+    """So it makes no difference whether a frozen answer of 0 or 1 is drawn or taken."""
+    keys = jax.random.split(jax.random.key(3), DRAWS)
+    for dtype in ("float32", "float64"):
+        with runtime.precision(dtype):
+            certain = jnp.array([[0.0, 1.0], [0.0, 1.0]])
+            draw = jax.vmap(judges.fresh_verdict, in_axes=(0, None, None, None))
+            for first, second in ((0, 1), (1, 0)):
+                found = draw(keys, certain, jnp.array(first), jnp.array(second))
+                assert (found == certain[first, second]).all()
 
 
 def test_fresh_comparisons_are_binomial(pool):

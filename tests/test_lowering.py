@@ -37,7 +37,7 @@ def kernel_of(group, dtype="float32", pools=2):
     with runtime.precision(dtype):
         conditions = {name: jnp.asarray(v) for name, v in group.conditions.items()}
         kernel = simulate.kernel(group.experiment, mesh, batch=pools)
-        return lower(kernel, jax.random.key(0), np.zeros(pools, np.uint32), conditions)
+        return lower(kernel, jax.random.key(0), np.zeros(pools, np.uint32), conditions, None)
 
 
 class Program:

@@ -68,4 +68,8 @@ def test_or_what_a_control_group_around_it_leaves(machine, groups, top, names):
 
 def test_without_such_files_it_has_what_is_built_in(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "ROOT", tmp_path)
-    assert memory.there_is(CPU) is None or memory.there_is(CPU) > 2**20
+    built_in = {"SC_PHYS_PAGES": 300, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(memory.os, "sysconf", built_in.get, raising=False)
+    assert memory.there_is(CPU) == 300 * 4096
+    monkeypatch.delattr(memory.os, "sysconf")
+    assert memory.there_is(CPU) is None

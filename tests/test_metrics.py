@@ -101,6 +101,13 @@ def test_top_k_differ(a, b, differ):
     assert bool(metrics.top_k_differ(b, a, 2, mask)) is differ
 
 
+def test_the_top_set_takes_in_what_is_tied_with_its_last_place():
+    estimate, mask = jnp.array([1.0, 3, 1 + 1e-7, 0, 9]), jnp.arange(5) < 4
+    for k, expected in ((1, [0, 1, 0, 0, 0]), (2, [1, 1, 1, 0, 0]), (3, [1, 1, 1, 0, 0])):
+        np.testing.assert_array_equal(metrics.top_set(estimate, k, mask), expected)
+    assert metrics.top_set(estimate, 1).tolist() == [False] * 4 + [True]
+
+
 def test_allocation_by_distance_from_the_boundary():
     quality = jnp.array([0.1, 3.0, 1.0, -2.0, 2.0])  # ranks 3, 0, 2, 4, 1
     np.testing.assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from jbt import identifiability, own
+from jbt.own.batch import _by_size
+from jbt.types import Comparisons, Rows
 
 
 def test_counts_ties_errors_and_padding(tables):
@@ -208,3 +210,93 @@ def test_large_covariates_keep_their_differences(tables):
     items = "pool,item,content,when\np,a,A,1e9\np,b,A,1000000001\np,c,B,1000000003\n"
     batch = own.load(*tables(verdict, items), ["when"], standardise=False)
     assert batch.pools[0].prior_selected == ()
+
+
+def position_of(tables, pairs: str, items: str | None = None, **options) -> list[bool]:
+    rows = [f"p,{one}\n" for one in pairs.split()]
+    v, i = tables("pool,first,second,winner,order\n" + "".join(rows), items or "")
+    batch = own.load(v, None if items is None else i, **options)
+    return [p.position for p in batch.pools]
+
+
+BOTH, ONE = "a,b,tie,shown b,a,tie,shown", "a,b,tie,shown b,c,tie,shown c,a,tie,shown"
+TWO_OF_A = "pool,item,content\np,a,A\np,b,B\np,c,A\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "items", "position", "free"),
+    [
+        (BOTH, None, "auto", True),
+        (BOTH, None, "no", False),
+        (ONE, None, "auto", False),  # around a circle, kappa rests on additivity
+        (ONE, None, "yes", True),
+        (BOTH.replace("shown", "unknown"), None, "auto", False),
+        (BOTH.replace("shown", "unknown"), None, "yes", False),  # no order is known
+        (BOTH.replace("shown", "unknown", 1), None, "auto", False),
+        (BOTH.replace("shown", "unknown", 1), None, "yes", True),
+        ("a,b,tie,shown b,c,tie,shown", TWO_OF_A, "auto", True),  # A before B, B before A
+        ("a,c,tie,shown a,b,tie,shown", TWO_OF_A, "auto", False),  # A before A is no order
+    ],
+)
+def test_where_kappa_is_estimated(pairs, items, position, free, tables):
+    assert position_of(tables, pairs, items, position=position) == [free]
+
+
+def test_better_items_listed_first_are_no_order_effect(tables):
+    """Pools of two, the winner listed first in nine of ten: kappa is not made of that."""
+    rng = np.random.default_rng(0)
+    rows = [f"{p},a,b,{'first' if rng.random() < 0.9 else 'second'}\n" for p in range(40)]
+    v, _ = tables("pool,first,second,winner\n" + "".join(rows))
+    assert all(np.isnan(f.kappa) for f in own.fit(own.load(v)))
+    assert np.mean([f.kappa for f in own.fit(own.load(v, position="yes"))]) > 0.5
+
+
+def test_pools_are_grouped_by_size():
+    def groups(*sizes):
+        return [some.tolist() for some in _by_size(np.array(sizes))]
+
+    assert groups(2, 5, 3, 4) == [[0, 1, 2, 3]]  # padding is cheaper than one more shape
+    assert groups(*[2] * 500, 400, 201) == [[500, 501], list(range(500))]
+    assert groups(*[2] * 10, 100) == [list(range(11))]
+    assert groups(*[30] * 9, *[1000, 501, 500]) == [[9, 10], [11], list(range(9))]
+
+
+def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
+    """And so do rows instead of counts, with one judge or two, contents shared or not."""
+    v, i = tables(*random_tables(1))
+    whole = own.load(v, i, ["words"])
+    monkeypatch.setattr("jbt.own.batch.COMPILING", 0)
+    split = own.load(v, i, ["words"])
+    assert len(split.groups) > len(whole.groups) == 1
+    monkeypatch.setattr("jbt.own.batch.LARGEST_COUNTS", 3)
+    rows = own.load(v, i, ["words"])
+    assert {type(g.comparisons) for g in rows.groups} == {Comparisons, Rows}
+    assert whole.pools == split.pools == rows.pools
+    for one, *others in zip(own.fit(whole), own.fit(split), own.fit(rows), strict=True):
+        for other in others:
+            assert (one.status, one.top_k_differs) == (other.status, other.top_k_differs)
+            for name in ("theta", "theta_naive", "phi", "c", "kappa"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-9)
+
+
+def test_verdicts_of_unknown_order_say_nothing_about_position(tables):
+    """Turned round, with the share of the other, they are the same verdicts."""
+    known = "p,a,b,0.9,shown\np,b,a,0.4,shown\np,c,a,0.5,shown\n"
+    unknown, turned = (
+        "p,b,c,0.2,unknown\np,a,c,0.7,unknown\n",
+        "p,c,b,0.8,unknown\np,c,a,0.3,unknown\n",
+    )
+    fits = []
+    for rows in (known + unknown, known + turned, unknown, turned):
+        v, _ = tables("pool,first,second,p_first,order\n" + rows)
+        fits.append(own.fit(own.load(v))[0])
+    for one, other in (fits[:2], fits[2:4]):
+        order = [other.items.index(item) for item in one.items]
+        np.testing.assert_allclose(one.theta, other.theta[order], atol=1e-9)
+        assert one.kappa == pytest.approx(other.kappa, abs=1e-9, nan_ok=True)
+    assert fits[0].kappa > 0.1
+    assert np.isnan(fits[2].kappa)
+    known_only = "pool,first,second,p_first\np,a,b,0.9\np,b,a,0.4\np,c,a,0.5\n"
+    assert own.fit(own.load(tables(known_only)[0]))[0].kappa == pytest.approx(
+        fits[0].kappa, abs=0.05
+    )

@@ -27,9 +27,8 @@ ROWS = [
     ["q", "a", "u", "v", "error", "3", "shown"],
     ["q", "a", "v", "u", "u", "0", "Unknown"],
 ]
-GRADED = [
-    [*row[:4], share, *row[5:]] for row, share in zip(ROWS, "1 0.5 .25 1e-1".split() + ["", "0"])
-]
+SHARES = ["1", "0.5", ".25", "1e-1", "", "0"]
+GRADED = [[*row[:4], share, *row[5:]] for row, share in zip(ROWS, SHARES, strict=True)]
 CELLS = [
     "",
     " ",
@@ -220,18 +219,23 @@ def naive_share(of: dict[str, str]) -> float | None:
     return float(winner == of["first"].casefold())
 
 
+def check_message(path: Path, message: str) -> None:
+    """One line a problem, each with file and, where there is one, line; no more than 21."""
+    *lines, last = message.splitlines()
+    assert len(lines) <= 20
+    line = re.compile(rf"{re.escape(str(path))}(, line [0-9]+)?: \S")
+    assert all(line.match(text) for text in lines), message
+    assert line.match(last) or re.fullmatch("and [0-9]+ more problems", last), message
+    assert "Error" not in message
+
+
 def check(path: Path, data: bytes) -> bool:
     """Whether a file is read, after it was compared with its twin or its message looked at."""
     path.write_bytes(data)
     try:
         tables = own.read(path)
-    except own.TableError as error:
-        *lines, last = str(error).splitlines()
-        assert len(lines) <= 20
-        line = re.compile(rf"{re.escape(str(path))}(, line [0-9]+)?: \S")
-        assert all(line.match(text) for text in lines), error
-        assert line.match(last) or re.fullmatch("and [0-9]+ more problems", last), error
-        assert "Error" not in str(error)
+    except own.TableError as refusal:
+        check_message(path, str(refusal))
         return False
     valid, errors, n_rows = twin(data)
     items, found = tables.items["item"], []

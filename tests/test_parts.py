@@ -253,6 +253,7 @@ def test_starting_afresh_waits_for_running_parts_and_removes_all(tmp_path, whole
         (["--distributed", "--overwrite"], "--overwrite does not go with --distributed"),
         (["--coordinator", "node:1234"], "--coordinator goes with --distributed"),
         (["--distributed", "--coordinator", "node"], "coordinator must be ADDRESS:PORT"),
+        (["--distributed", "--coordinator", "node:1234"], "cannot join"),
         (["--distributed"], "cannot join the other processes"),  # JAX runs here already
     ],
 )
@@ -260,7 +261,7 @@ def test_bad_options_end_with_one_line_and_nothing_written(tmp_path, capsys, opt
     out = tmp_path / "none"
     options = [f"--part={options[1]}", *options[2:]] if options[0] == "--part" else options
     assert run(out, *options) == 2
-    error = capsys.readouterr().err.removeprefix("waiting for the other processes\n")
+    error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
     assert not out.exists()
@@ -269,6 +270,29 @@ def test_bad_options_end_with_one_line_and_nothing_written(tmp_path, capsys, opt
 def free_port() -> int:
     with socket.create_server(("", 0)) as server:
         return server.getsockname()[1]
+
+
+def test_what_is_missing_to_join_is_named(monkeypatch):
+    def no_job(*_, **__):
+        raise ValueError("Number of processes must be defined.")
+
+    monkeypatch.setattr(runtime.jax.distributed, "initialize", no_job)
+    with pytest.raises(
+        ValueError, match=r"is found .*; give --coordinator ADDRESS:PORT and --part"
+    ):
+        runtime.join()
+    with pytest.raises(ValueError, match=r"is found .*; give --part I/N, the number of this"):
+        runtime.join("node:1234")
+
+
+def test_a_wait_is_said_when_it_is_one(capsys):
+    with study._said_after(0.1, "waiting"):
+        pass
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+    with study._said_after(0.0, "waiting"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "waiting\n"
 
 
 def test_a_taken_port_is_named():

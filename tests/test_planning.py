@@ -1,3 +1,4 @@
+import functools
 import json
 
 import jax
@@ -11,7 +12,8 @@ from jbt.types import Judge, Status
 
 
 def test_expected_half_width_is_the_dense_one(x64):
-    made = pools.paired(jax.random.key(0), 5, n_twice=3, spread=1.0)
+    paired = jax.jit(functools.partial(pools.paired, n_contents=5, spread=1.0))
+    made = paired(jax.random.key(0), n_twice=jnp.array(3))
     judge = Judge(jnp.full(1, 0.8), 0.3, 0.7)
     rng = np.random.default_rng(0)
     shown = np.asarray(pairs.every_pair(made)) * rng.random((10, 10)) * 4
@@ -21,11 +23,12 @@ def test_expected_half_width_is_the_dense_one(x64):
     p = expit(z @ np.r_[theta, 0.8, 0.3])
     information = (z.T * (shown[i, j] * p * (1 - p))) @ z
     half = 1.959963985 * np.sqrt(np.linalg.pinv(information, rcond=1e-12)[5, 5])
-    found = planning.expected_half_width(made, judge, jnp.asarray(shown))
+    half_width = jax.jit(planning.expected_half_width)
+    found = half_width(made, judge, jnp.asarray(shown))
     assert float(found) == pytest.approx(half, rel=1e-8)
     only = jnp.asarray(shown * np.asarray(pairs.across_contents(made)))
-    lonely = pools.paired(jax.random.key(0), 5, n_twice=0, spread=1.0)
-    nothing = planning.expected_half_width(lonely, judge, only * pairs.every_pair(lonely))
+    lonely = paired(jax.random.key(0), n_twice=jnp.array(0))
+    nothing = half_width(lonely, judge, only * pairs.every_pair(lonely))
     assert float(nothing) == np.inf
 
 
@@ -90,6 +93,9 @@ def test_the_command(tmp_path, capsys):
         (["pairing", "--half-width", "-1"], "half_width must be finite and above 0"),
         (["pairing", "--budget", "0"], "budget must be finite and above 0"),
         (["pairing", "--max-repeats", "0"], "max_repeats must be at least 1, got 0"),
+        (["pairing", "--max-repeats", "nan"], "max_repeats must be at least 1, got nan"),
+        (["pairing", "--json", ""], "cannot write .: it is a folder, not the name of a file"),
+        (["pairing", "--json", "no/such/plan.json"], "no folder"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),
         (["pairing", "--rho", "2"], "rho must lie within"),
         ([], "nothing to plan: one of pairing"),

@@ -30,16 +30,21 @@ def learned():
         pool = pools.gaussian(first, N, sd=1.2, rho=jnp.zeros(2))
         oracle = judges.frozen_draw(second, pool, Judge(bias, 1.0 * (jnp.abs(bias).sum() > 0)))
         comparisons = judges.reveal(oracle, pairs.every_pair(pool))
-        out = {}
-        for name, learn in LEARNERS.items():
-            found = learn(comparisons, pool.design, Prior(1.0, 0.5))
-            out[name] = found, estimators.bias_aware(comparisons, pool.design, found.prior)
-        return comparisons, pool.design.covariates, out
+        found = [learn(comparisons, pool.design, Prior(1.0, 0.5)) for learn in LEARNERS.values()]
+
+        @jax.vmap
+        def fit(lam_b):
+            return estimators.bias_aware(comparisons, pool.design, Prior(1.0, lam_b))
+
+        fits = fit(jnp.stack([each.prior.lam_b for each in found]))
+        return comparisons, pool.design.covariates, found, fits
 
     with jax.enable_x64(True):
         bias = jnp.array([[3.0, 1.0]] * (POOLS - 1) + [[0.0, 0.0]])
         keys = jax.random.split(jax.random.key(1), POOLS)
-        return jax.device_get(jax.jit(jax.vmap(one))(keys, bias))
+        comparisons, x, found, fits = jax.device_get(jax.jit(jax.vmap(one))(keys, bias))
+    each = [jax.tree.map(lambda v, i=i: v[:, i], fits) for i in range(len(LEARNERS))]
+    return comparisons, x, dict(zip(LEARNERS, zip(found, each, strict=True), strict=True))
 
 
 def pool(learned, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

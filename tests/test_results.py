@@ -116,11 +116,29 @@ def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
         "groups x and y differ in labels": (x, group("y", [1.0], b=[1])),
         "two groups have one name: x, x": (x, group("x", [2.0])),
         "group y: b has 2 values for 1 conditions": (group("y", [1.0], b=[1, 2]),),
+        "no groups: there is nothing to simulate": (),
+        "group x has no conditions": (group("x", []),),
+        "group x: pools must be at least 1, got 0": (group("x", [1.0], pools=0),),
+        "group 'a/b': its name must do for a file": (group("a/b", [1.0]),),
     }
     for i, (message, groups) in enumerate(wrong.items()):
         with pytest.raises(ValueError, match=message):
             study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
         assert not (tmp_path / str(i)).exists()
+
+
+def test_an_index_names_the_conditions_one_to_one(tmp_path):
+    settings = Settings(pools=5, out=tmp_path / "none")
+    for index, a, message in (("b", [1.0], "has no label b"), ("a", [1.0, 1.0], "have one a")):
+        with pytest.raises(ValueError, match=message):
+            study.run(sweep_of(group("x", a), index=index), settings)
+    assert not settings.out.exists()
+
+
+def test_a_preset_that_is_not_there_is_named(capsys):
+    only_full = dataclasses.replace(sweep_of(group("x", [1.0])), presets={"full": Settings()})
+    assert study.main(only_full, ["--preset", "smoke"]) == 2
+    assert capsys.readouterr().err == "error: axes has no preset smoke, only full\n"
 
 
 @pytest.mark.parametrize("name", ["ids", "seconds"])
@@ -151,6 +169,8 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
         results.saved_settings(tmp_path, asked)
     groups = (group("x", [1.0]),)
     study.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
+    with pytest.raises(ValueError, match=r"other settings: pools \(5 there, 4096 now\), seed"):
+        study.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
     saved = results.saved_settings(tmp_path / "axes", asked)
     assert (saved.pools, saved.seed, saved.out) == (5, 7, tmp_path)
 

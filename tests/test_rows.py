@@ -100,6 +100,14 @@ def test_many_problems_at_once_share_what_they_share(x64):
     np.testing.assert_allclose(together, [reweighted(jnp.asarray(t)) for t in times], atol=1e-10)
     np.testing.assert_allclose(apart, [of_rows(r, prior)[0] for r in own], atol=1e-10)
 
+    def regrouped(first):  # qualities of other owners, the same covariates
+        return of_rows(dataclasses.replace(one, first=first), prior)[0]
+
+    owners = jnp.stack([one.first, jnp.where(one.second == 0, 1, 0)])
+    np.testing.assert_allclose(
+        jax.vmap(regrouped)(owners), [regrouped(first) for first in owners], atol=1e-10
+    )
+
 
 @pytest.mark.heavy
 def test_what_the_verdicts_tell_is_the_same(both):

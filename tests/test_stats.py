@@ -40,6 +40,13 @@ def test_missing_results_are_left_out_of_their_mean():
         stats.bootstrap_means(np.zeros((2, 0)), seed=0)
 
 
+def test_one_pool_has_no_interval():
+    values = np.array([[1.0, np.nan, np.nan], [1.0, 2.0, 3.0]])
+    mean, low, high = stats.mean_interval(values, seed=0)
+    np.testing.assert_array_equal(mean, [1, 2])
+    np.testing.assert_array_equal(np.isnan([low, high]), [[True, False]] * 2)
+
+
 def test_first_crossing():
     x = np.array([0.0, 1.0, 2.0, 3.0])
     y = np.array(

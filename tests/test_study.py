@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from small_sweep import group, sweep_of
 
 from jbt import memory, provenance, results, simulate, store, study
 from sweeps import crossing
@@ -29,6 +30,7 @@ def same_results(a: Path, b: Path) -> None:
     assert (a / "table.csv").read_bytes() == (b / "table.csv").read_bytes()
 
 
+@pytest.mark.heavy
 def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
     options = [
         "--n-items",
@@ -121,7 +123,7 @@ def test_again_reprints_without_running(finished, capsys, monkeypatch):
     assert (finished / "crossing" / "results.nc").stat().st_mtime_ns == before
 
 
-def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
+def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
     monkeypatch.setattr(study, "Simulation", None)
     folder = finished / "crossing"
     table = (folder / "table.csv").read_bytes()
@@ -130,8 +132,21 @@ def test_redraw_uses_the_saved_results_alone(finished, monkeypatch):
     config = (folder / "config.json").read_bytes()
     (folder / "config.json").unlink()
     results = (folder / "results.nc").read_bytes()
-    # Settings are those of the results, whatever is asked for.
-    assert study.main(crossing.SWEEP, ["--out", str(finished), "--redraw", "--seed", "9"]) == 0
+    redraw = ["--out", str(finished), "--redraw"]
+    for options, found in (
+        (["--seed", "9"], "seed (3 there, 9 now)"),
+        (["--bias", "2"], "bias (1.0 there, 2.0 now)"),
+        (["--preset", "smoke"], "n_items (8 there, 30 now)"),
+    ):
+        assert study.main(crossing.SWEEP, [*redraw, *options]) == 2
+        message = capsys.readouterr().err
+        assert found in message
+        assert len(message.splitlines()) == 1
+    assert not (folder / "table.csv").exists()
+    # Settings are those of the results, whether they are given again or not.
+    assert study.main(crossing.SWEEP, [*redraw, *SMALL]) == 0
+    (folder / "table.csv").unlink()
+    assert study.main(crossing.SWEEP, redraw) == 0
     assert (folder / "results.nc").read_bytes() == results
     assert (folder / "table.csv").read_bytes() == table
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -151,10 +166,11 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
     assert len(message.splitlines()) == 1
 
 
+@pytest.mark.heavy
 def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
-    group = crossing.groups(settings)[0]
+    mine = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
@@ -162,7 +178,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     store.claim(folder, configuration, code, overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
-    out = simulate.simulate(group.experiment, group.conditions, ids, seed=3, devices=1)
+    out = simulate.simulate(mine.experiment, mine.conditions, ids, seed=3, devices=1)
     results.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
@@ -220,12 +236,13 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
 
 
 def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
+    small, options = sweep_of(group("x", [1.0])), ["--out", str(tmp_path)]
     monkeypatch.setattr(memory, "there_is", lambda device: 1)
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert study.main(small, options) == 2
     assert "of memory" in capsys.readouterr().err
-    assert (tmp_path / "crossing" / "config.json").exists()
+    assert (tmp_path / "axes" / "config.json").exists()
     monkeypatch.undo()
-    assert study.main(crossing.SWEEP, [*SMALL, "--bias", "1.1", "--out", str(tmp_path)]) == 0
+    assert study.main(small, [*options, "--seed", "1"]) == 0
 
 
 def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt import study
+from jbt import provenance, study
 from sweeps import _active as active
 from sweeps import acquisition, stochastic_judge
 
@@ -123,6 +123,14 @@ def test_uncertain_pairs_decide_the_discrimination():
     share = share / (30 * 29)
     assert abs(share.mean() - 0.43) < 4 * share.std() / 4000**0.5
     assert stochastic_judge.discrimination_of(dataclasses.replace(s, discrimination=0.7)) == 0.7
+
+
+def test_the_number_of_draws_used_is_stored():
+    def stored(**options):
+        settings = acquisition.Settings(**options).decided()
+        return provenance.configuration_of(settings)["n_samples"]
+
+    assert (stored(), stored(membership="counted"), stored(n_samples=7)) == (64, 1500, 7)
 
 
 @pytest.mark.parametrize(

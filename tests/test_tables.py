@@ -188,6 +188,30 @@ def test_ratio_of_means_over_the_same_pools():
     assert row.n_pools == 500
 
 
+def test_one_pool_has_no_interval():
+    one = xr.DataArray([[1.0], [-1.0]], dims=("rho", "pool"), coords={"rho": [0.0, 1.0]})
+    t = Table(("rho",), SETTINGS)
+    t.means("benefit", one)
+    t.crossing(one)
+    t.ratio("ratio", np.array([3.0, np.nan]), np.array([1.0, 2.0]))
+    table = t.frame()
+    assert table.estimate.tolist() == [1, -1, 0.5, 3]
+    assert table[["ci_low", "ci_high"]].isna().all(axis=None)
+
+
+def test_numbers_that_stand_beside_no_row_are_told():
+    here, other = SimpleNamespace(seed=3, k=5), SimpleNamespace(seed=3, k=6)
+    papers = [
+        number("recall", setting="rule=a k=5"),
+        number("recal", setting="rule=a k=5"),  # no such quantity
+        number("recall", setting="rule=c k=5"),  # no such rule
+    ]
+    for settings, alone in ((here, papers[1:]), (other, [])):  # of other settings nothing is said
+        t = Table(("rule",), settings, papers)
+        t.means("recall", recalls().isel(budget=0))
+        assert t.without_a_row() == alone
+
+
 def test_refused():
     t = Table(("rule",), SETTINGS, [number("limit")])
     with pytest.raises(ValueError, match="no columns budget in this table"):

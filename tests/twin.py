@@ -113,7 +113,7 @@ def conditional(mean, d, k, precision):
 def run(
     rule, fresh, estimate, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state
 ):
-    """Queries [(first, second, won)] of the frozen protocol.
+    """Queries [(first, second, share won by the first)] of the frozen protocol.
 
     `table` [draws, P] of normals; `state` the run's shuffle, signs, priority, and salts of ties.
     """
@@ -148,7 +148,7 @@ def run(
             rows.append(row)
             won.append(float(answers[i, j]))
             shown[i, j] = 1
-            queries.append((i, j, bool(answers[i, j])))
+            queries.append((i, j, float(answers[i, j])))
             if fresh:
                 q = expit(row @ beta)
                 precise = np.linalg.pinv(covariance[np.ix_(free, free)])

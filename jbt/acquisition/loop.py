@@ -91,12 +91,12 @@ class State:
 
 @container
 class Queries:
-    """What was asked, in order. -1 and False where no pair was available."""
+    """What was asked, in order. -1 and 0 where no pair was available."""
 
     first: Int[Array, " B"]
     second: Int[Array, " B"]
-    won: Bool[Array, " B"]
-    """Whether the first shown won."""
+    won: Float[Array, " B"]
+    """Share of the verdict that the first shown won: 1 or 0, a tie 0.5, graded anything between."""
 
 
 def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
@@ -203,12 +203,16 @@ def _pick(
     rules.check_shape(rule, score, task.design.n_items)
     salt = jax.random.bits(for_ties, (), jnp.uint32)
     first, second, asked = choose(score, view.available, salt)
-    won = judges.fresh_verdict(for_judge, task.answers, first, second) & asked
+    if loop.protocol == "frozen":
+        won = task.answers[first, second]
+    else:
+        won = judges.fresh_verdict(for_judge, task.answers, first, second)
+    won = jnp.where(asked, won, 0).astype(task.answers.dtype)
     items = jnp.arange(task.design.n_items)
     pair = (items == first)[:, None] & (items == second) & asked
     if rule.fresh:
         covariance = _after_asking(view, first, second, asked)
-    comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + (pair & won))
+    comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + jnp.where(pair, won, 0))
     undefined |= (~jnp.isfinite(score) & view.available).any()
     query = (jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
     return (comparisons, covariance, undefined), query

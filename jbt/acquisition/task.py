@@ -9,7 +9,8 @@ from jbt import model
 from jbt.types import Design, Pool, Prior, Variant, container
 
 PROTOCOLS = ("frozen", "stochastic")
-"""frozen: each ordered pair is asked at most once. stochastic: any pair at any time."""
+"""frozen: each ordered pair is asked at most once, and its answer is the verdict. stochastic: any
+pair at any time, and its answer is a probability from which a verdict is drawn."""
 
 
 @container
@@ -20,8 +21,9 @@ class Task:
     """True quality, for the recall alone."""
     design: Design
     answers: Float[Array, "N N"]
-    """Probability that the first shown wins; 0 or 1 where a cached verdict answers, NaN where
-    there is none and the pair cannot be asked."""
+    """Frozen protocol: the verdict of each ordered pair, as the share won by the first shown: 1 or
+    0, a tie 0.5, a graded verdict anything between. Stochastic: the probability that the first
+    shown wins. NaN where there is no answer and the pair cannot be asked."""
     prior: Prior
     variant: Variant
     """Free coefficients of the model inside, traced: naive and bias-aware are one kernel."""
@@ -35,11 +37,9 @@ class Task:
         variant: Variant | None = None,
         prior: Prior | None = None,
     ) -> Task:
-        """A task from a pool and its judge: `judges.frozen_draw` or `frozen_argmax` for the frozen
-        protocol, `judges.verdict_probability` for the stochastic one.
-
-        In the frozen protocol answers strictly between 0 and 1 would be drawn when asked for, so
-        that runs that share a judge would not share its verdicts: draw them first.
+        """A task from a pool and its judge: `judges.frozen_draw`, `frozen_argmax` or the recorded
+        verdicts of a real judge for the frozen protocol, `judges.verdict_probability` for the
+        stochastic one.
 
         Args:
           answers: [N, N], see the field.
@@ -55,7 +55,7 @@ class Task:
         if answers.shape != (n, n):
             raise ValueError(f"answers must be [{n}, {n}], got shape {answers.shape}")
         if not isinstance(answers, Tracer) and bool(((answers < 0) | (answers > 1)).any()):
-            raise ValueError("answers must be probabilities, between 0 and 1")
+            raise ValueError("answers must be shares or probabilities, between 0 and 1")
         variant = model.variant("bias_aware", design) if variant is None else variant
         if variant.c.shape != (design.n_covariates,):
             raise ValueError(f"variant.c must be [{design.n_covariates}], got {variant.c.shape}")

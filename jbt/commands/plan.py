@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import tyro
 
 from jbt import __version__, files, planning, runtime
+from jbt.options import parse
 from jbt.types import check_positive
 
 
@@ -51,7 +51,7 @@ class PairingOptions:
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     json: Path | None = None
-    """Write the plan to this file."""
+    """Write the plan to this file, in a folder that exists."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     if argv[:1] != ["pairing"]:
         found = f"unknown plan {argv[0]!r}" if argv else "nothing to plan"
         raise ValueError(f"{found}: one of pairing")
-    options = tyro.cli(PairingOptions, args=argv[1:], prog="jbt plan pairing")
+    options = parse(PairingOptions, argv[1:], prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
     files.check_writable(options.json)
     fields = asdict(options)

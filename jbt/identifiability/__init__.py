@@ -34,6 +34,7 @@ from jbt.identifiability.likelihood import (
     grid_around,
     profile,
 )
+from jbt.identifiability.supremum import undetermined
 
 __all__ = [
     "FLAT",
@@ -49,4 +50,5 @@ __all__ = [
     "profile",
     "rank",
     "silent_parts",
+    "undetermined",
 ]

@@ -7,7 +7,9 @@ prior, in float64, and on (theta, c, kappa) as they stand, so that flatness is f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +121,7 @@ def _profile(
         fit = _at(comparisons, design, others, covariate, value, start)
         return -fit.objective, fit.status
 
-    log_likelihood, status = jax.vmap(point)(grid)
+    log_likelihood, status = _each(comparisons)(point)(grid)
     constant = ~_varies(comparisons, design, covariate) & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
@@ -227,7 +229,7 @@ def _estimate_bias(
         c, excess, _, _ = jax.lax.while_loop(going, step, first)
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
-    low, high = jax.vmap(end)(jnp.stack([c - half, c + half]))
+    low, high = _each(comparisons)(end)(jnp.stack([c - half, c + half]))
     lost = exists & ~(jnp.isfinite(low) & jnp.isfinite(high))
     status = jnp.where(lost, Status.NOT_CONVERGED, status)
     exists = exists & ~lost
@@ -371,6 +373,14 @@ def _at(
     variant = Variant(others[m:-1], others[-1])
     start = Parameters(start.theta, start.c.at[covariate].set(value), start.kappa)
     return fit_supremum(comparisons, design, variant, start=start)
+
+
+def _each(comparisons: Verdicts) -> Callable[..., Any]:
+    """How a function of one value of c becomes one of several. Rows are long enough to fill a
+    processor, and many enough to fill its memory, one value at a time."""
+    if isinstance(comparisons, Rows):
+        return lambda f: lambda values: jax.lax.map(f, values)
+    return jax.vmap
 
 
 def _others(

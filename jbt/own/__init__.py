@@ -13,7 +13,9 @@ setting. Needs pandas, so `import jbt` leaves it out.
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.joint import JudgeFit, fit_judges
+from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
+from jbt.own.replay import Replay, replay
 from jbt.own.summary import JudgeSummary, summarise
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
@@ -24,9 +26,11 @@ __all__ = [
     "Group",
     "JudgeFit",
     "JudgeSummary",
+    "Leaderboard",
     "PoolFit",
     "PoolTable",
     "Position",
+    "Replay",
     "TableError",
     "Tables",
     "Ties",
@@ -34,7 +38,9 @@ __all__ = [
     "covariate_values",
     "fit",
     "fit_judges",
+    "leaderboard",
     "load",
     "read",
+    "replay",
     "summarise",
 ]

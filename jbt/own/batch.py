@@ -102,7 +102,7 @@ class Batch:
         """Tables that were read, see `load`."""
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = _Layout.of(tables, x)
-        free = _position(tables, position)
+        free = kappa_free(tables, position)
         listed = _listed(tables, layout, free)
         groups = [
             _group(tables, layout, which[members], free, rows)
@@ -207,7 +207,7 @@ def _count_within(group: np.ndarray) -> np.ndarray:
     return pd.Series(group).groupby(group).cumcount().to_numpy()
 
 
-def _position(tables: Tables, position: Position) -> np.ndarray:
+def kappa_free(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
     or two contents; never where no verdict's order is known."""
     fit = _fit(tables, tables.verdicts)
@@ -294,9 +294,11 @@ def _group(
             return Group(
                 index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
             )
+        real = np.zeros((len(members), n_contents), bool)
+        real[where[0], layout.content[rows]] = True
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
-        )(jax.vmap(Design.content_mask)(items))
+        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
         return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
 
 
@@ -307,14 +309,15 @@ def _counts(
     cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
-        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n)
+        # of no verdict at all, bincount makes integers
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
         for weight in (count, count * share)
     )
     return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
 
 
 def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
-    """Like verdicts together in one row, and as many rows for each fit; of no verdict at padding."""
+    """Like verdicts together in one row; as many rows for each fit, padding without verdicts."""
     keys = {
         "fit": fit,
         **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
@@ -347,15 +350,18 @@ def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int)
 def _silent(group: Group) -> Iterator[tuple[str, ...]]:
     """What the comparisons of each pool of a group are silent about."""
     free = np.asarray(group.variant.kappa)
-    told = jax.device_get((group.items, group.design, group.comparisons))
     if isinstance(group.comparisons, Rows):
-        for i in range(len(free)):
-            yield _silent_in_rows(*jax.tree.map(lambda leaf, i=i: leaf[i], told), bool(free[i]))
+        with runtime.precision("float64"):
+            for i in range(len(free)):
+                whole = group.items, group.design, group.comparisons
+                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                yield _silent_in_rows(items, design, rows, bool(free[i]))
         return
+    told = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
     for start in range(0, len(free), step):
         part = slice(start, start + step)
-        items, _, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
+        items, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
         # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
         shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
         silent = silent_parts(items, shown)
@@ -363,16 +369,16 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
 
 
 def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
-    rows = dataclasses.replace(rows, ordered=rows.ordered * free)
-    with runtime.precision("float64"):
-        names = prior_selected(design, rows)
-        directions = null_space(design, rows).directions
+    if not free:
+        rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
+    names = prior_selected(design, rows)
+    directions = null_space(design, rows).directions
+    theta, c = directions[:, : design.n_contents], directions[:, design.n_contents : -1]
     content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
-    phi = directions[:, content] + directions[:, design.n_contents : -1] @ items.covariates.T
-    phi = phi[:, items.item_mask]
+    phi = (theta[:, content] + c @ np.asarray(items.covariates).T)[:, np.asarray(items.item_mask)]
     moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
-    silent = (moved > 1e-6 * np.abs(directions).max(1, initial=1e-300)).any()
-    return tuple(name for name in names if free or name != "kappa") + ("phi",) * bool(silent)
+    silent = np.any(moved > 1e-6 * np.abs(directions).max(1, initial=1e-300))
+    return names + ("phi",) * bool(silent)
 
 
 def _repeated(tables: Tables) -> np.ndarray:
@@ -388,8 +394,9 @@ def _repeated(tables: Tables) -> np.ndarray:
     }
     count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
     count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    again = count["count"].to_numpy() > 1
     repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
-    repeated[count.loc[count["count"] > 1, "fit"]] = True
+    repeated[count["fit"].to_numpy()[again]] = True
     return repeated
 
 
@@ -414,6 +421,6 @@ def _facts(
             constant_covariates=tuple(constant[i].tolist()),
             position=bool(free[i]),
             contents=layout.contents[pool],
-            prior_selected=silent,
+            prior_selected=tuple(n for n in silent if free[i] or n != "kappa"),
         )
         yield fit, facts

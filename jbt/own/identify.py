@@ -42,8 +42,8 @@ SILENT_SHOWN = 6
 DROP = NormalDist().inv_cdf(0.975) ** 2 / 2
 """Nats below its top at which a profile leaves the 95 % interval."""
 
-PRIOR_CHOSE = (Status.FLAT, Status.DISCONNECTED, Status.SEPARATED)
-"""Where c has no estimate but its prior's."""
+ANY = (Status.FLAT, Status.DISCONNECTED)
+"""Where any value of c fits equally well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,14 +273,15 @@ def _in_short(found: list[Identified]) -> str:
     said = ", ".join(f"{status} in {n}" for status, n in statuses.items())
     evidence = [one.profile_range for one in found if not np.isnan(one.profile_range)]
     measured = [one for one in found if one.status == Status.CONVERGED]
-    chosen = [one.c_map for one in found if one.status in PRIOR_CHOSE]
+    chosen = [one.c_map for one in found if one.status in ANY]
     parts = [f"{said} of {len(found)} pools", f"{nats(sum(evidence))} about c in all"]
     if measured:
         middle = np.median([one.c_mle for one in measured])
         parts.append(f"without a prior {signed(float(middle))} (median of {len(measured)})")
     if chosen:
         middle = signed(float(np.median(chosen)))
-        parts.append(f"the prior chose {middle} (median of {len(chosen)}), any value fits as well")
+        where = f"where any value fits as well, the prior chose {middle}"
+        parts.append(f"{where} (median of {len(chosen)})")
     return "; ".join(parts)
 
 

@@ -63,9 +63,15 @@ class Problems:
           bad: [rows] where it is.
           what: it is, in words, given the row.
         """
+        self.add_lines(sheet.path, sheet.lines, bad, what)
+
+    def add_lines(
+        self, path: Path, lines: np.ndarray, bad: np.ndarray, what: Callable[[int], str]
+    ) -> None:
+        """`add_rows` of a table whose lines [rows] are known."""
         rows = np.flatnonzero(bad)
         for row in rows[:SHOWN]:
-            self.add(sheet.path, what(int(row)), int(sheet.lines[row]))
+            self.add(path, what(int(row)), int(lines[row]))
         self.count += max(len(rows) - SHOWN, 0)
 
     def add_empty(self, sheet: Sheet, columns: Sequence[str]) -> None:
@@ -179,6 +185,21 @@ def read_sheet(
     return sheet
 
 
+def column_names(path: Path, needed: Sequence[str]) -> list[str]:
+    """All columns of a table.
+
+    Args:
+      needed: some that it has.
+
+    Raises:
+      TableError: nothing can be made of the file.
+    """
+    if path.suffix == ".parquet":
+        return list(map(str, pd.read_parquet(path).columns))
+    problems = Problems()
+    return _header(path, _decode(path, problems), set(needed), problems)[0]
+
+
 def _check_header(
     path: Path,
     header: list[str],
@@ -218,8 +239,8 @@ def _decode(path: Path, problems: Problems) -> str:
     if data.startswith(b"\x1f\x8b"):
         try:
             data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            problems.end(path, f"cannot be unpacked: {error}")
+        except (OSError, EOFError, zlib.error):
+            problems.end(path, "cannot be unpacked: damaged or not whole")
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return data.decode("utf-16" if wide else "utf-8-sig")
@@ -231,17 +252,17 @@ def _decode(path: Path, problems: Problems) -> str:
 def _header(path: Path, text: str, known: set[str], problems: Problems) -> tuple[list[str], str]:
     """The header, and the separator with which it has the most names that are known."""
     best: tuple[int, int, list[str], str] | None = None
-    wrong = "the file is empty"
+    wrong = []
     for separator in SEPARATORS:
-        fields = next(_rows(text[:LONGEST_HEADER], separator), (1, wrong))[1]
+        fields = next(_rows(text[:LONGEST_HEADER], separator), (1, "the file is empty"))[1]
         if isinstance(fields, str):
-            wrong = fields
+            wrong.append(fields)
             continue
         found = len(known.intersection(fields)), len(fields), fields, separator
         if best is None or found[:2] > best[:2]:
             best = found
     if best is None:
-        problems.end(path, wrong)
+        problems.end(path, wrong[0])
     if any("\0" in name for name in best[2]):
         problems.end(path, NOT_TEXT)
     return best[2], best[3]

@@ -190,16 +190,23 @@ def covariate_values(
     path, problems = tables.items_path, Problems()
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
-    for row, column in np.argwhere(x <= floor):
-        what = f"{transform} of {names[column]} = {x[row, column]:g} is undefined"
-        problems.add(path, f"{what}, needs values above {floor:g}", int(tables.item_lines[row]))
+    for name, of in zip(names, x.T, strict=True):
+        problems.add_lines(
+            path,
+            tables.item_lines,
+            of <= floor,
+            lambda r, n=name, v=of: (
+                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
+            ),
+        )
     problems.check()
     x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
     spread = x.std(axis=0)
     # A constant's standard deviation is rounding, not exactly zero.
     constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
-    for column in np.flatnonzero(constant):
-        problems.add(path, f"{names[column]} is the same for all items")
+    for name, is_constant in zip(names, constant, strict=True):
+        if is_constant:
+            problems.add(path, f"{name} is the same for all items")
     problems.check()
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"

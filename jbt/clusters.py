@@ -1,0 +1,160 @@
+"""How far a fit would move with other clusters of verdicts: the sandwich and the bootstrap.
+
+Verdicts on one prompt go together, so that only clusters of them are independent draws. The MAP
+solves sum_g s_g(beta) = Lambda beta, with s_g the score of cluster g = 1 ... G and Lambda the prior
+precision. Over clusters it varies about its own expectation with covariance
+
+    V = G / (G - 1) H^-1 (sum_g s_g s_g') H^-1,    H = information + Lambda,
+
+which is the sandwich of Huber (1967) and White (1982) with clusters (Liang & Zeger 1986). The
+factor is the small-sample correction for the number of clusters; quantiles are those of Student's t
+with G - 1 degrees of freedom (Cameron & Miller 2015). What the prior does to the expectation is not
+in it: where the verdicts say little the sandwich is small, and the error is not (`prior_part`,
+`identifiability.undetermined`).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jbt import model
+from jbt.fit import fit_map
+from jbt.types import Design, Parameters, Prior, Rows, Variant
+
+AT_ONCE = 2**22
+"""Rows times resamples that a bootstrap fits together."""
+
+
+def inverse_hessian(
+    mode: Parameters, rows: Rows, design: Design, prior: Prior, variant: Variant
+) -> Float[np.ndarray, "P P"]:
+    """H^-1 at the mode, which is also the posterior covariance of `laplace`; zero in the rows and
+    columns of fixed parameters. Float64."""
+    free = np.asarray(model.free_mask(variant, design))
+    information = np.asarray(_information(mode, rows, design), float)
+    hessian = information + np.diag(np.asarray(model.prior_precision(design, prior), float))
+    hessian = np.where(free[:, None] & free, hessian, np.eye(len(free)))
+    return np.where(free[:, None] & free, np.linalg.inv(hessian), 0)
+
+
+@jax.jit
+def _information(mode: Parameters, rows: Rows, design: Design) -> Float[Array, "P P"]:
+    return model.score_and_information(mode, design, rows)[1]
+
+
+def sandwich(
+    inverse: Float[np.ndarray, "P P"], mode: Parameters, rows: Rows, cluster: Int[np.ndarray, " R"]
+) -> Float[np.ndarray, "P P"]:
+    """Cluster-robust covariance of the MAP.
+
+    Args:
+      inverse: from `inverse_hessian`.
+      mode: the MAP.
+      cluster: [R] which cluster each row is of, integers from 0. Rows without verdicts are of none.
+
+    Returns:
+      V, in the order (theta, c, kappa). The constant of theta has variance 0, the mean of the MAP
+      being 0 whatever the verdicts.
+
+    Raises:
+      ValueError: fewer than 2 clusters.
+    """
+    from scipy import sparse
+    from scipy.special import expit
+
+    shown = np.asarray(rows.shown)
+    made = shown > 0
+    names, of = np.unique(np.asarray(cluster)[made], return_inverse=True)
+    g, m = len(names), len(mode.theta)
+    if g < 2:
+        raise ValueError(f"a sandwich needs 2 clusters, got {g}")
+    first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
+    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
+    theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
+    expected = expit(theta[first] - theta[second] + x @ bias)
+    residual = np.asarray(rows.wins)[made] - shown[made] * expected
+    # A cluster compares few contents: its score in theta is kept sparse.
+    entry = np.r_[residual, -residual], (np.r_[of, of], np.r_[first, second])
+    in_theta = sparse.coo_matrix(entry, shape=(g, m)).tocsr()
+    in_bias = np.stack([np.bincount(of, residual * v, minlength=g) for v in x.T], 1)
+    border = in_theta.T @ in_bias
+    meat = np.block([[(in_theta.T @ in_theta).toarray(), border], [border.T, in_bias.T @ in_bias]])
+    return g / (g - 1) * inverse @ meat @ inverse
+
+
+def prior_part(
+    inverse: Float[np.ndarray, "P P"], precision: Float[np.ndarray, " P"]
+) -> Float[np.ndarray, "P P"]:
+    """The prior's part H^-1 Lambda H^-1 of the posterior covariance H^-1; the other part,
+    H^-1 information H^-1, is the verdicts'.
+
+    Where the share s = a'(prior's part)a / a'H^-1 a of a combination a'beta is small, the MAP is
+    biased by s times the distance of the truth from the prior's mean. With a truth drawn from the
+    prior, that is sqrt(s / (1 - s)) standard errors.
+    """
+    return inverse @ (precision[:, None] * inverse)
+
+
+def bootstrap(
+    mode: Parameters,
+    rows: Rows,
+    design: Design,
+    prior: Prior,
+    variant: Variant,
+    cluster: Int[np.ndarray, " R"],
+    *,
+    resamples: int,
+    seed: int,
+) -> Float[np.ndarray, "resamples P"]:
+    """The MAP of resampled clusters, drawn with replacement, as many as there are.
+
+    Args:
+      mode: the MAP, from which each begins.
+      cluster: [R] which cluster each row is of, integers from 0.
+      seed: of the resampling.
+
+    Returns:
+      (theta, c, kappa) of each; NaN where the fit did not converge.
+    """
+    made = np.asarray(rows.shown) > 0
+    names = np.unique(np.asarray(cluster)[made])
+    of = jnp.asarray(np.searchsorted(names, cluster).clip(0, len(names) - 1))
+    rng = np.random.default_rng([seed, len(names)])
+    at_once = max(1, min(resamples, AT_ONCE // len(made), 64))
+    found = []
+    for begin in range(0, resamples, at_once):
+        drawn = rng.integers(0, len(names), (at_once, len(names)))
+        times = np.stack([np.bincount(d, minlength=len(names)) for d in drawn])
+        times = jnp.asarray(times, design.dtype)
+        refits = _refit(times, of, mode, rows, design, prior, variant)
+        found.append(np.asarray(refits)[: resamples - begin])
+    return np.concatenate(found)
+
+
+@jax.jit
+def _refit(
+    times: Float[Array, "B G"],
+    of: Int[Array, " R"],
+    mode: Parameters,
+    rows: Rows,
+    design: Design,
+    prior: Prior,
+    variant: Variant,
+) -> Float[Array, "B P"]:
+    def one(times: Float[Array, " G"]) -> Float[Array, " P"]:
+        weight = times[of]
+        drawn = Rows(
+            rows.first,
+            rows.second,
+            rows.difference,
+            rows.ordered,
+            rows.shown * weight,
+            rows.wins * weight,
+        )
+        fit = fit_map(drawn, design, prior, variant, start=mode)
+        return jnp.where(fit.status == 0, fit.parameters.flat(), jnp.nan)
+
+    return jax.vmap(one)(times)

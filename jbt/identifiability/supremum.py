@@ -1,0 +1,53 @@
+"""What the verdicts do not determine: where the likelihood is flat, or rises all the way."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from jbt import model
+from jbt.fit import FLAT, fit_supremum, scaled_information
+from jbt.newton import information_scale
+from jbt.types import Design, Parameters, Variant, Verdicts
+
+
+def undetermined(
+    comparisons: Verdicts, design: Design, variant: Variant, *, start: Parameters | None = None
+) -> Float[np.ndarray, "directions P"]:
+    """Directions of (theta, c, kappa) along which the likelihood has no single finite top: flat,
+    as nothing compared depends on them, or rising to infinity, as in every verdict about them the
+    same side won. A combination a'beta has a prior-free estimate if it is 0 along all of them.
+
+    They are those that keep less than `FLAT` of their information at even odds where the likelihood
+    has reached its supremum. The constant of theta, which is always one, is left out.
+
+    Args:
+      comparisons, design: one pool, float64.
+      variant: free coefficients.
+      start: where to begin; the coefficients that the variant fixes stay there.
+
+    Returns:
+      [directions, P], the largest entry of each 1.
+
+    Raises:
+      ValueError: float32.
+    """
+    scaled, scale = jax.device_get(_at_supremum(comparisons, design, variant, start))
+    values, vectors = np.linalg.eigh(scaled)
+    directions = vectors[:, ~(values > FLAT)].T / np.sqrt(scale)
+    return directions / np.abs(directions).max(1, initial=1e-300, keepdims=True)
+
+
+@jax.jit
+def _at_supremum(
+    comparisons: Verdicts, design: Design, variant: Variant, start: Parameters | None
+) -> tuple[Float[Array, "P P"], Float[Array, " P"]]:
+    """The information at the supremum in units of that at even odds, the constant of theta and the
+    fixed parameters pinned; and these units."""
+    top = fit_supremum(comparisons, design, variant, start=start)
+    design = design.centred()
+    free = model.free_mask(variant, design)
+    scale = information_scale(comparisons, design, free)
+    information = model.score_and_information(top.parameters, design, comparisons)[1]
+    return scaled_information(information, scale, free, design), scale

@@ -1,0 +1,194 @@
+"""Files of one format to what they say together: gathered, and checked against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jbt.own.formats import sources
+from jbt.own.formats.generic import USUAL, GenericColumns
+from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
+from jbt.own.formats.records import (
+    Anchor,
+    Answer,
+    Format,
+    Refused,
+    Row,
+    Used,
+    Verdict,
+    brief,
+)
+from jbt.own.formats.registry import Name, Unrecognised, known, recognise
+from jbt.own.reading import Problems, TableError
+
+
+def collect(
+    paths: Sequence[Path | str],
+    *,
+    format: Name = "auto",
+    order: ToldOrder = None,
+    judges: Sequence[str] = (),
+    columns: GenericColumns = USUAL,
+    strong_weight: int = 1,
+) -> Imported:
+    """Read files of one format.
+
+    Args:
+      format: `auto` recognises it by the keys of each file's first record.
+      order: of every verdict, if not what the source says.
+      judges: the judge, or one for each file, in place of what the source names.
+      columns: of a generic table, which it then is.
+      strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
+
+    Raises:
+      TableError: a file that cannot be read, is of no format known, or has records outside its
+        format: a line each for the first twenty, then a count.
+      ValueError: arguments that do not go together.
+    """
+    columns.check()
+    paths = [Path(path) for path in paths]
+    _check(paths, format, judges, columns, strong_weight)
+    formats = known(columns, strong_weight)
+    gathered = _Gathered("generic" if columns.given() else format, formats)
+    problems = Problems()
+    for i, path in enumerate(paths):
+        gathered.read(path, judges[i % len(judges)] if judges else None, problems)
+    problems.check()
+    if gathered.format is None or not gathered.verdicts:
+        raise TableError(f"{paths[0]}: no verdicts")
+    if strong_weight != 1 and gathered.format.name != "arena_hard":
+        raise ValueError(f"strong weight {strong_weight}: {gathered.format.name} has no `>>`")
+    return gathered.imported(order)
+
+
+def _check(
+    paths: Sequence[Path],
+    format: Name,
+    judges: Sequence[str],
+    columns: GenericColumns,
+    strong_weight: int,
+) -> None:
+    if not paths:
+        raise ValueError("no file to import")
+    real = [path.resolve() for path in paths]
+    twice = [path for i, path in enumerate(paths) if real[i] in real[:i]]
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice")
+    if len(judges) not in (0, 1, len(paths)):
+        raise ValueError(f"{len(judges)} judges for {len(paths)} files: one, or one a file")
+    if columns.given() and format not in ("auto", "generic"):
+        raise ValueError(f"columns are named for a generic table, not for {format}")
+    if strong_weight < 1:
+        raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
+
+
+class _Gathered:
+    """What has been read so far."""
+
+    def __init__(self, name: str, formats: Mapping[str, Format]):
+        self.formats = formats
+        self.format = formats.get(name)  # None: to be recognised
+        self.verdicts: list[Told] = []
+        self.items: dict[str, dict[str, Known]] = {}
+        self.anchors: dict[tuple[str, frozenset[str]], str] = {}
+        self.used = Used()
+        self.keys: dict[str, None] = {}
+        self.sources: dict[str, int] = {}
+        self.n_records = 0
+        self.recognising = self.format is None
+
+    def read(self, path: Path, judge: str | None, problems: Problems) -> None:
+        """Read a file; what is wrong with it is added to `problems`."""
+        source = self._name(path)
+        number = -1
+        try:
+            for number, (line, values) in enumerate(sources.read(path)):
+                try:
+                    if number == 0:
+                        self._recognise(values)
+                    self._add(Row(path, source, number, line, values, self.used), judge)
+                except Refused as refused:
+                    problems.add(path, str(refused), line)
+                    if isinstance(refused, Unrecognised):
+                        return
+        except sources.Damaged as damaged:
+            problems.add(path, str(damaged), damaged.line)
+            return
+        if number < 0:
+            problems.add(path, "no records")
+
+    def _name(self, path: Path) -> str:
+        """A name for the file that no other has."""
+        stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
+        self.sources[stem] = self.sources.get(stem, 0) + 1
+        return stem if self.sources[stem] == 1 else f"{stem} ({self.sources[stem]})"
+
+    def _recognise(self, values: Mapping[str, Any]) -> None:
+        """Take the format of a file's first record; it must be that of the files before."""
+        self.keys |= dict.fromkeys(values)
+        if self.recognising:
+            found = recognise(values, self.formats)
+            if self.format not in (None, found):
+                raise Unrecognised(f"this is {found.name}, but {self.format.name} came before it")
+            self.format = found
+
+    def _add(self, row: Row, judge: str | None) -> None:
+        """Add what one record of the source says, under another judge's name, if one is given.
+
+        Raises:
+          Refused: it is outside the format, or contradicts what is there.
+        """
+        assert self.format is not None
+        self.n_records += 1
+        for record in self.format.records(row):
+            if isinstance(record, Verdict):
+                v = record
+                for item in (v.first, v.second):
+                    self._known(v.pool, item.name).learn(item)
+                self.verdicts.append(
+                    Told(
+                        v.pool,
+                        judge or v.judge,
+                        v.first.name,
+                        v.second.name,
+                        v.p_first,
+                        v.count,
+                        v.shown,
+                    )
+                )
+            elif isinstance(record, Answer):
+                self._known(record.pool, record.item.name).learn(record.item)
+            else:
+                self._add_anchor(record)
+
+    def _add_anchor(self, anchor: Anchor) -> None:
+        pair = anchor.pool, frozenset((anchor.better, anchor.worse))
+        if self.anchors.setdefault(pair, anchor.better) != anchor.better:
+            raise Refused(f"the label of pool {brief(anchor.pool)} again, and another one")
+
+    def _known(self, pool: str, name: str) -> Known:
+        return self.items.setdefault(pool, {}).setdefault(name, Known())
+
+    def imported(self, order: ToldOrder) -> Imported:
+        """All of it, without the answers of pools and models that no verdict is about."""
+        assert self.format is not None
+        judged: dict[str, set[str]] = {}
+        for v in self.verdicts:
+            judged.setdefault(v.pool, set()).update((v.first, v.second))
+        items = {
+            pool: {name: known for name, known in self.items[pool].items() if name in names}
+            for pool, names in judged.items()
+        }
+        return Imported(
+            format=self.format,
+            verdicts=self.verdicts,
+            items=items,
+            anchors=self.anchors,
+            told_order=order,
+            mapping={role: tuple(keys) for role, keys in self.used.mapping.items()},
+            unused=tuple(key for key in self.keys if key not in self.used.keys),
+            n_records=self.n_records,
+            n_unjudged=sum(map(len, self.items.values())) - sum(map(len, items.values())),
+        )

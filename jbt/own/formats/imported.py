@@ -1,0 +1,258 @@
+"""What was read from a source: counts of it, what it does not say, and the three tables."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from jbt import files
+from jbt.own.formats import texts
+from jbt.own.formats.records import Format, Item, Refused, brief
+
+TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
+
+OUTCOMES = {1.0: "first", 0.0: "second", 0.5: "tie", None: "error"}
+
+MANY = 20
+"""Judges, from which on they are likely to be people who voted."""
+
+ToldOrder = Literal["shown", "unknown"] | None
+
+
+class Told(NamedTuple):
+    """A verdict, without the texts of its items: see `records.Verdict`."""
+
+    pool: str
+    judge: str | None
+    first: str
+    second: str
+    p_first: float | None
+    count: int
+    shown: bool
+
+
+@dataclass
+class Known:
+    """What has been said of an item so far."""
+
+    content: str | None = None
+    text: int | None = None
+    """Hash of its text."""
+    measures: dict[str, float] = field(default_factory=dict)
+
+    def learn(self, item: Item) -> None:
+        """Add what one more record says of it.
+
+        Raises:
+          Refused: something else has been said before.
+        """
+        again = f"item {brief(item.name)} again in one pool, with another"
+        if None not in (self.content, item.content) and self.content != item.content:
+            raise Refused(f"{again} content")
+        for name in self.measures.keys() & item.measures.keys():
+            if self.measures[name] != item.measures[name]:
+                raise Refused(f"{again} {name}")
+        if item.text is not None and self.text != (text := hash(item.text)):
+            if self.text is not None:
+                raise Refused(f"{again} text")
+            self.text = text
+            self.measures = {**texts.measures(item.text), **self.measures}
+        self.content = self.content or item.content
+        self.measures = {**self.measures, **item.measures}
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """Verdicts, items and anchors of one or more files of one format."""
+
+    format: Format
+    verdicts: list[Told]
+    items: dict[str, dict[str, Known]]
+    """By pool and name."""
+    anchors: dict[tuple[str, frozenset[str]], str]
+    """Name of the better of two items of a pool."""
+    told_order: ToldOrder
+    """What the user says of the order of every verdict; None: what the source says."""
+    mapping: Mapping[str, tuple[str, ...]]
+    """For each thing written, the keys of the source that it came from."""
+    unused: tuple[str, ...]
+    """Keys of the files' first records that nothing came from."""
+    n_records: int
+    n_unjudged: int
+    """Answers left out, as no verdict is about them."""
+
+    @cached_property
+    def pattern(self) -> str | None:
+        """What is striking in the two columns, and a sign that they are not in the order shown."""
+        for side in ("first", "second"):
+            names = {getattr(v, side) for v in self.verdicts}
+            if len(names) == 1:
+                return f"{side} is always {brief(*names)}"
+        pairs = [(v.first.casefold(), v.second.casefold()) for v in self.verdicts]
+        if all(one <= two for one, two in pairs) or all(one >= two for one, two in pairs):
+            return "first and second are in alphabetical order"
+        return None
+
+    def order(self, verdict: Told) -> Literal["shown", "unknown"]:
+        """Whether the first is known to have been shown first."""
+        if self.told_order is not None:
+            return self.told_order
+        doubtful = self.format.order == "columns" and self.pattern is not None
+        return "shown" if verdict.shown and not doubtful else "unknown"
+
+    @cached_property
+    def judges(self) -> list[str]:
+        """Names of the judges, in the order of the verdicts."""
+        return [judge for judge in dict.fromkeys(v.judge for v in self.verdicts) if judge]
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """Covariates that some item has."""
+        return list(dict.fromkeys(name for known in self._known() for name in known.measures))
+
+    @cached_property
+    def contents(self) -> list[str]:
+        """Who wrote the items, where the source says so."""
+        return [c for c in dict.fromkeys(known.content for known in self._known()) if c]
+
+    def _known(self) -> Iterator[Known]:
+        return (known for items in self.items.values() for known in items.values())
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many there are of what, a verdict being counted once whatever its `count`."""
+        shown = sum(self.order(v) == "shown" for v in self.verdicts)
+        n_measures = max(len(self.measures), 1)
+        return {
+            "records": self.n_records,
+            "verdicts": len(self.verdicts),
+            "ties": sum(v.p_first == 0.5 for v in self.verdicts),
+            "errors": sum(v.p_first is None for v in self.verdicts),
+            "order_shown": shown,
+            "order_unknown": len(self.verdicts) - shown,
+            "pools": len(self.items),
+            "judges": len(self.judges),
+            "items": sum(map(len, self.items.values())),
+            "contents": len(self.contents),
+            "items_without_lengths": sum(len(k.measures) < n_measures for k in self._known()),
+            "answers_without_verdict": self.n_unjudged,
+            "anchors": len(self.anchors),
+        }
+
+    def notes(self) -> list[str]:
+        """What one should look at, in sentences."""
+        said = []
+        if len(self.judges) > MANY:
+            said.append(
+                f"{len(self.judges)} judges; if they are one crowd, --judge NAME makes them one"
+            )
+        if self.told_order == "shown" and self.format.order != "recorded" and self.pattern:
+            said.append(f"order is shown, as you say, though {self.pattern}")
+        if self.n_unjudged:
+            said.append(f"{self.n_unjudged} answers that no verdict is about are left out")
+        return said
+
+    def not_known(self) -> list[str]:
+        """What the source does not say, in sentences."""
+        said, counts = [], self.counts
+        if unknown := counts["order_unknown"]:
+            said.append(f"order shown of {unknown} of {counts['verdicts']} verdicts: {self._why()}")
+        if not self.judges:
+            said.append("judge: all verdicts are taken for one judge's (--judge NAME)")
+        if missing := counts["items_without_lengths"]:
+            said.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
+        if not self.contents:
+            said.append("content: which items are of one model")
+        if not self.anchors:
+            said.append("anchors: no gold labels")
+        return said
+
+    def _why(self) -> str:
+        if self.told_order is not None:
+            return "as you say"
+        if self.format.order == "columns":
+            return f"{self.pattern}, a sign that it is not the one shown (--order shown if it is)"
+        if self.format.name == "generic":
+            return "nothing says that the columns are in the order shown (--order shown if so)"
+        return f"{self.format.title} do not record it"
+
+    def write(self, out: Path | str, overwrite: bool = False) -> list[Path]:
+        """Write the tables into a folder: all of them or none.
+
+        Returns:
+          The files written; `anchors.csv` only where the source has labels.
+
+        Raises:
+          ValueError: a table is there already and may not be overwritten, or it cannot be written.
+        """
+        out = Path(out)
+        check_folder(out, overwrite)
+        tables = dict(zip(TABLES, (self._verdicts(), self._items(), self._anchors()), strict=True))
+        if not self.anchors:
+            del tables["anchors.csv"]
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"cannot write {out}: {error.strerror}") from None
+        files.write_together({out / name: _writer(rows) for name, rows in tables.items()})
+        for name in set(TABLES) - set(tables):
+            (out / name).unlink(missing_ok=True)  # of another import
+        return [out / name for name in tables]
+
+    def _verdicts(self) -> Iterator[list[Any]]:
+        graded = self.format.graded or any(v.p_first not in OUTCOMES for v in self.verdicts)
+        judges, counted = bool(self.judges), any(v.count != 1 for v in self.verdicts)
+        yield [
+            "pool",
+            *(["judge"] if judges else []),
+            "first",
+            "second",
+            "p_first" if graded else "winner",
+            *(["count"] if counted else []),
+            "order",
+        ]
+        for v in self.verdicts:
+            yield [
+                v.pool,
+                *([v.judge or "unknown"] if judges else []),
+                v.first,
+                v.second,
+                v.p_first if graded else OUTCOMES[v.p_first],
+                *([v.count] if counted else []),
+                self.order(v),
+            ]
+
+    def _items(self) -> Iterator[list[Any]]:
+        content, measures = bool(self.contents), self.measures
+        yield ["pool", "item", *(["content"] if content else []), *measures]
+        for pool, items in self.items.items():
+            for name, known in items.items():
+                values = [known.measures.get(m) for m in measures]
+                counts = [int(v) if v is not None and v.is_integer() else v for v in values]
+                yield [pool, name, *([known.content or name] if content else []), *counts]
+
+    def _anchors(self) -> Iterator[list[Any]]:
+        yield ["pool", "better", "worse"]
+        for (pool, pair), better in self.anchors.items():
+            yield [pool, better, *(pair - {better})]
+
+
+def _writer(rows: Iterable[list[Any]]):
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+    return write
+
+
+def check_folder(out: Path, overwrite: bool) -> None:
+    """Raise `ValueError` unless the tables may be written into this folder."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"cannot write {out}: it is no folder")
+    there = [str(out / name) for name in TABLES if (out / name).exists()]
+    if there and not overwrite:
+        raise ValueError(f"{', '.join(there)} would be overwritten: --overwrite, or another --out")

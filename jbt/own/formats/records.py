@@ -1,0 +1,241 @@
+"""What each source is read into: verdicts, answers that come apart from them, gold labels."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+class Refused(ValueError):
+    """A record that cannot be used: what was found in it, and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An answer: its name, which is unique in its pool, and what the record says about it."""
+
+    name: str
+    content: str | None = None
+    """Who wrote it, where the source says so."""
+    text: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """What the source has counted itself, beside what is counted in `text`."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge said about two answers."""
+
+    pool: str
+    first: Item
+    second: Item
+    p_first: float | None
+    """Share that the first won: 0.5 for a tie, any share where it is graded; None: failed."""
+    judge: str | None
+    shown: bool
+    """Whether the judge is known to have seen `first` before `second`."""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that comes apart from its verdicts."""
+
+    pool: str
+    item: Item
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A gold label: names of the better and the worse item of a pool."""
+
+    pool: str
+    better: str
+    worse: str
+
+
+Record = Verdict | Answer | Anchor
+
+
+@dataclass
+class Used:
+    """Which keys of a source became what, so that the mapping that is shown is what was read."""
+
+    mapping: dict[str, dict[str, None]] = field(default_factory=dict)
+    """For each thing written (pool, judge, …) what it came from."""
+    keys: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record of a file as it stands: `values` by key, and where it is. Whatever is asked for
+    is noted in `used`."""
+
+    file: Path
+    source: str
+    """Name of the file among those that are read."""
+    number: int
+    """Of the record in its file, from 0."""
+    line: int
+    """Of the file, from 1; the row, in Parquet."""
+    values: Mapping[str, Any]
+    used: Used = field(default_factory=Used)
+
+    def note(self, role: str, key: str, within: str = "") -> None:
+        """Note that a key, or what is at `within` in it, became this."""
+        self.used.mapping.setdefault(role, {})[key + within] = None
+        self.used.keys.add(key)
+
+    def find(self, role: str, *keys: str) -> Any:
+        """The value of the first of these keys that is there; None without."""
+        for key in keys:
+            if self.values.get(key) is not None:
+                self.note(role, key)
+                return self.values[key]
+        return None
+
+    def need(self, role: str, key: str, within: str = "") -> Any:
+        """The value of a key, which may be null.
+
+        Raises:
+          Refused: the record has no such key.
+        """
+        if key not in self.values:
+            there = ", ".join(map(repr, list(self.values)[:12]))
+            raise Refused(f"no {key!r} here; keys are {there}")
+        self.note(role, key, within)
+        return self.values[key]
+
+    def name(self, role: str, *keys: str) -> str:
+        """A name, from the first of these keys that is there.
+
+        Raises:
+          Refused: none is, or it is no name.
+        """
+        value = self.find(role, *keys)
+        if value is None:
+            self.need(role, keys[0])
+            raise Refused(f"{keys[0]} is null, allowed: a name")
+        return as_name(value, " or ".join(keys))
+
+    def optional_name(self, role: str, *keys: str) -> str | None:
+        """A name, or None where no such key is there.
+
+        Raises:
+          Refused: it is no name.
+        """
+        return self.name(role, *keys) if self.find(role, *keys) is not None else None
+
+    def text(self, role: str, key: str) -> str | None:
+        """A text, or None where no such key is there.
+
+        Raises:
+          Refused: it is no text.
+        """
+        value = self.find(role, key)
+        if value is not None and not isinstance(value, str):
+            raise Refused(f"{key} is {brief(value)}, allowed: a text")
+        return value
+
+    def numbered(self) -> str:
+        """A name for a pool that has none in its source: the file's and the record's number."""
+        return f"{self.source}/{self.number:06d}"
+
+
+Order = Literal["recorded", "columns", "unknown"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file."""
+
+    name: str
+    title: str
+    recognises: Callable[[Mapping[str, Any]], bool]
+    """Whether a file whose first record has these values is of this kind."""
+    records: Callable[[Row], Iterator[Record]]
+    """What one record says; raises `Refused` for a record outside the format."""
+    order: Order
+    """Whether the source says for each verdict which answer was shown first, has it in the order of
+    its two columns alone, or does not say it."""
+    graded: bool = False
+    """Whether a verdict is a share, written as `p_first`; else a `winner`."""
+
+
+def brief(value: object) -> str:
+    """A value as it is quoted in a message."""
+    return reprlib.repr(value)
+
+
+def as_name(value: object, key: str) -> str:
+    """A name: text that is not empty, or a whole number.
+
+    Raises:
+      Refused: something else.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value.strip() and is_text(value):
+        return value.strip()
+    raise Refused(f"{key} is {brief(value)}, allowed: a name")
+
+
+def is_text(value: str) -> bool:
+    """Whether a table can hold it: no NUL, no half of a surrogate pair."""
+    return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def as_number(value: object) -> float:
+    """A number, also of text that is one; NaN for anything else."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def as_code(value: object, codes: Mapping[str, float | None], key: str) -> float | None:
+    """What a code means.
+
+    Args:
+      codes: share that the first won, for each code; None for a failed judgment.
+
+    Raises:
+      Refused: another code; it is never guessed.
+    """
+    code = None
+    if isinstance(value, str):
+        code = value.strip()
+    elif isinstance(value, float) and value.is_integer():
+        code = str(int(value))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        code = str(value)
+    if code is None or code not in codes:
+        raise Refused(f"{key} is {brief(value)}, allowed: {', '.join(codes)}")
+    return codes[code]
+
+
+def as_objects(value: object, key: str) -> Sequence[Mapping[str, Any] | None]:
+    """A list of objects, some of which may be null.
+
+    Raises:
+      Refused: something else.
+    """
+    if isinstance(value, list) and all(x is None or isinstance(x, Mapping) for x in value):
+        return value
+    raise Refused(f"{key} is {brief(value)}, allowed: a list of objects")
+
+
+def pair(first: Item, second: Item, names: tuple[str, str]) -> tuple[Item, Item]:
+    """Two answers of one record, told apart by `names` where one model gave both."""
+    if first.name != second.name:
+        return first, second
+    return tuple(  # type: ignore[return-value]
+        Item(f"{item.name} ({name})", item.content, item.text, item.measures)
+        for item, name in zip((first, second), names, strict=True)
+    )

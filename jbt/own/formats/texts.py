@@ -1,0 +1,113 @@
+"""Counting what may bias a judge: words, characters and markdown markers of an answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jbt.own.formats.records import Refused, as_number, brief
+
+MARKERS = {
+    "lists": re.compile(r"^[ \t]*[-*+][ \t]", re.MULTILINE),
+    "numbered": re.compile(r"^[ \t]*\d+[.)][ \t]", re.MULTILINE),
+    "headings": re.compile(r"^[ \t]*#{1,6}[ \t]", re.MULTILINE),
+    "quotes": re.compile(r"^[ \t]*>", re.MULTILINE),
+    "tables": re.compile(r"^[ \t]*\|", re.MULTILINE),
+    "bold": re.compile(r"\*\*"),
+    "code": re.compile(r"`+"),
+}
+"""Markers of markdown: lines that begin a list's entry, are numbered, are headings, quotes or rows
+of a table; `**`, twice a bold phrase; runs of backquotes, two a span or block."""
+
+TURNS = "a list of messages with role and content"
+
+
+def measures(text: str) -> dict[str, float]:
+    """Words (separated by white space), characters and each kind of marker in a text, and the
+    markers' sum, `markdown` (all counts)."""
+    found = {name: float(len(marker.findall(text))) for name, marker in MARKERS.items()}
+    counts = {"words": float(len(text.split())), "chars": float(len(text))}
+    return counts | found | {"markdown": sum(found.values())}
+
+
+def answers(conversation: Any, key: str) -> list[str]:
+    """What the assistant said in a conversation, one text a message.
+
+    Args:
+      conversation: messages, each with a role and a content, which is a text or a list of parts;
+        or the same as JSON.
+
+    Raises:
+      Refused: it is something else.
+    """
+    messages = _decoded(conversation)
+    if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in messages):
+        raise Refused(f"{key} is {brief(conversation)}, allowed: {TURNS}")
+    return [_content(m.get("content"), key) for m in messages if m.get("role") == "assistant"]
+
+
+def _content(content: Any, key: str) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):  # Arena-Hard: {"answer": text}
+        content = [{"text": content.get("answer")}]
+    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+        raise Refused(f"content in {key} is {brief(content)}, allowed: a text or its parts")
+    parts = [part.get("text") for part in content]  # images have none
+    if not all(part is None or isinstance(part, str) for part in parts):
+        raise Refused(f"content in {key} is {brief(content)}, allowed: a text or its parts")
+    return "\n".join(part for part in parts if part is not None)
+
+
+def replies(value: str) -> str:
+    """The text of a field that holds an answer, or a JSON list of one answer a turn."""
+    turns = _decoded(value)
+    if isinstance(turns, list) and all(t is None or isinstance(t, str) for t in turns):
+        return "\n".join(t for t in turns if t is not None)
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    """A list that a table without lists holds as JSON; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def style(metadata: Any, suffix: str, key: str) -> dict[str, float]:
+    """Style counts that the Arena writes beside its conversations: `header_count`, `list_count`,
+    `bold_count`, each the sum over its kinds.
+
+    Raises:
+      Refused: no object, or a count is no number.
+    """
+    if not isinstance(metadata, Mapping):
+        raise Refused(f"{key} is {brief(metadata)}, allowed: an object")
+    found = {}
+    for name in ("header_count", "list_count", "bold_count"):
+        value = metadata.get(name + suffix)
+        if value is not None:
+            kinds = list(value.values()) if isinstance(value, Mapping) else [value]
+            counts = [as_count(v, f"{key}.{name}{suffix}") for v in kinds if v is not None]
+            found[name] = float(sum(counts))
+    return found
+
+
+def as_count(value: Any, key: str) -> float:
+    """A number that is not negative.
+
+    Raises:
+      Refused: something else.
+    """
+    number = as_number(value)
+    if not 0 <= number < math.inf:
+        raise Refused(f"{key} is {brief(value)}, allowed: numbers from 0")
+    return number

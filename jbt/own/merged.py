@@ -1,0 +1,128 @@
+"""All pools of a file as one, for each judge: what a leaderboard is fitted to."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jbt import identifiability, model
+from jbt.fit import fit_map
+from jbt.own.batch import Position, kappa_free
+from jbt.own.listing import Difference, Listing, listed
+from jbt.own.spread import Spread, spread
+from jbt.own.tables import ALL, Tables
+from jbt.types import Design, Fit, Prior, Rows, Variant
+
+_fit = jax.jit(fit_map)
+
+
+def merge_pools(tables: Tables) -> Tables:
+    """The same tables with one pool, in which contents of one name are one content."""
+    return dataclasses.replace(
+        tables,
+        verdicts=tables.verdicts.assign(pool=0),
+        items=tables.items.assign(pool=0),
+        anchors=tables.anchors.assign(pool=0),
+        pools=[ALL],
+        counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What the leaderboards of all judges have in common."""
+
+    tables: Tables
+    """Pools not merged."""
+    merged: Tables
+    x: np.ndarray
+    """[rows of items, D]"""
+    difference: Difference
+    scale: np.ndarray
+    """[D] by which differences are divided."""
+    position: Position
+    prior: Prior
+
+    def standardised(self) -> Study:
+        """Differences divided by their root mean square over all verdicts, which does not depend on
+        which of two items is called the first."""
+        each = [
+            listed(self.merged, self.x, 0, judge, difference=self.difference).rows.difference
+            for judge in range(len(self.tables.judges))
+        ]
+        every = np.concatenate(each)
+        scale = np.sqrt((every**2).sum(0) / max(1, len(every)))
+        return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
+
+    def problem(self, judge: int, content: np.ndarray | None = None) -> Problem:
+        """One judge's verdicts; each item of the content given, or of its own."""
+        merged = self.merged
+        if content is not None:
+            merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
+        listing = listed(merged, self.x, 0, judge, difference=self.difference)
+        free_kappa = kappa_free(merged, self.position)[judge]
+        return Problem.of(listing, self.scale, bool(free_kappa), self.prior)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One judge's verdicts, as the fits take them."""
+
+    rows: Rows
+    """Padded, so that judges with about as many verdicts share compiled programs."""
+    design: Design
+    """Models without a verdict masked."""
+    variant: Variant
+    prior: Prior
+    contents: np.ndarray
+    """[M], see `Listing`."""
+    source: np.ndarray
+    """[R]"""
+    n_verdicts: np.ndarray
+    """[M]"""
+
+    @classmethod
+    def of(cls, listing: Listing, scale: np.ndarray, free_kappa: bool, prior: Prior) -> Problem:
+        n, m = len(listing.source), len(listing.contents)
+        rows = dataclasses.replace(listing.rows, difference=listing.rows.difference / scale)
+        first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
+        of_others = np.where(first == second, 0, shown)
+        n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
+        step = 2 ** max(0, n.bit_length() - 3)
+        fill = max(step, -(-n // step) * step) - n
+        padded = jax.tree.map(lambda v: jnp.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)), rows)
+        source = np.pad(listing.source, (0, fill))
+        design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
+        variant = Variant(jnp.ones(design.n_covariates, bool), jnp.asarray(free_kappa))
+        return cls(padded, design, variant, prior, listing.contents, source, n_verdicts)
+
+    @property
+    def naive(self) -> Variant:
+        """c = kappa = 0."""
+        return model.variant("naive", self.design)
+
+    def fit(self, variant: Variant) -> Fit:
+        """The MAP."""
+        return _fit(self.rows, self.design, self.prior, variant)
+
+    def spread(self, fit: Fit, variant: Variant, **how: int) -> Spread:
+        """Its intervals, with the pools of the file as clusters; see `spread.spread`."""
+        arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
+        return spread(*arguments, **how)
+
+    def profile_range(self, fit: Fit, covariate: int) -> float:
+        """Evidence about a coefficient over the fit's plus and minus 1, nats."""
+        grid = identifiability.grid_around(fit.parameters.c[covariate])
+        found = identifiability.profile(
+            self.rows, self.design, grid, covariate=covariate, variant=self.variant
+        )
+        return float(found.range())
+
+    @property
+    def n_clusters(self) -> int:
+        """Pools of the file with a verdict."""
+        return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))

@@ -1,0 +1,206 @@
+"""Leaderboards in words, as tables and as a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from jbt.own.leaderboard import Coefficient, Leaderboard
+from jbt.own.report import Report, Section
+from jbt.own.spread import FEWEST_CLUSTERS, LEVEL
+from jbt.types import Prior, Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PULLED = 0.5
+"""Standard errors by which the prior may move a theta unmentioned."""
+
+A_ROW = 3
+"""Judges side by side in the figure."""
+
+
+def report(
+    title: str,
+    lead: Sequence[str],
+    boards: Sequence[Leaderboard],
+    prior: Prior,
+    bootstrap: int = 0,
+) -> Report:
+    """Leaderboards as a report, a section each.
+
+    Args:
+      lead: the first lines, before any leaderboard.
+      prior, bootstrap: of the leaderboards.
+    """
+    sections = [
+        Section(board.judge or "Ranking", list(_sentences(board, prior, bootstrap)), _shown(board))
+        for board in boards
+    ]
+    return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
+
+
+def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
+    yield (
+        f"MAP with lam = {prior.lam:g}, lam_b = {prior.lam_b:g}; theta in logits, with mean 0 over "
+        "the models; naive: without covariates and position"
+    )
+    yield (
+        "rank [1 + models better for certain, models less those worse for certain]: by the "
+        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
+    )
+    if board.c:
+        names = ", ".join(c.covariate for c in board.c)
+        yield (
+            f"the correction assumes that {names}, as far as it varies between answers of one "
+            "model, is worth nothing: what the judge pays for it is called bias"
+        )
+
+
+def table(boards: Sequence[Leaderboard]) -> pd.DataFrame:
+    """Every model of every judge: judge (if there are several), the columns of the JSON, and
+    `status`, which says of theta what `Coefficient.status` says of c."""
+    parts = []
+    for board in boards:
+        part = pd.DataFrame(board.record()["models"]).assign(status=board.status_of)
+        if len(boards) > 1:
+            part.insert(0, "judge", board.judge)
+        ranks = ["rank", "rank_low", "rank_high", "rank_naive"]
+        parts.append(part.astype(dict.fromkeys(ranks, "Int64")))
+    return pd.concat(parts, ignore_index=True)
+
+
+def figure(boards: Sequence[Leaderboard]) -> Figure:
+    """Every model's theta, naive and corrected, with intervals, best first."""
+    from jbt import plots
+
+    columns = min(len(boards), A_ROW)
+    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
+    n_rows = -(-len(boards) // columns)
+    drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
+    every = np.atleast_1d(axes).ravel()
+    for ax in every[len(boards) :]:
+        ax.set_visible(False)
+    for ax, board in zip(every, boards, strict=False):
+        series = [
+            ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
+            ("corrected", "blue", board.theta, board.low, board.high),
+        ]
+        plots.forest(ax, board.models, series)
+        ax.set_xlabel(rf"$\theta$, logits (mean 0 over the models), {LEVEL:.0%} intervals")
+        ax.set_title(board.judge or "")
+        ax.legend(fontsize=8, loc="lower right")
+    return drawn
+
+
+def _shown(board: Leaderboard) -> pd.DataFrame:
+    def each(*columns: np.ndarray) -> list[str]:
+        return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
+
+    ranks = (board.rank, board.rank_low, board.rank_high)
+    return pd.DataFrame(
+        {
+            "model": board.models,
+            "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
+            "theta": each(board.theta, board.low, board.high),
+            "naive rank": [_rank(float(r)) for r in board.rank_naive],
+            "naive theta": each(board.theta_naive, board.low_naive, board.high_naive),
+            "verdicts": board.n_verdicts,
+        }
+    )
+
+
+def _known(*values: float) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+def _rank(rank: float, *ends: float) -> str:
+    if not _known(rank):
+        return "-"
+    return f"{rank:.0f}" + (f" [{ends[0]:.0f}, {ends[1]:.0f}]" if ends and _known(*ends) else "")
+
+
+def _interval(estimate: float, low: float, high: float) -> str:
+    if not _known(estimate):
+        return "-"
+    return f"{estimate:+.2f}" + (f" [{low:+.2f}, {high:+.2f}]" if _known(low, high) else "")
+
+
+def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str]:
+    """How intervals were made, c and kappa, why intervals are missing, what bears the correction
+    out."""
+    if board.status != Status.CONVERGED:
+        yield f"no ranking: {board.status.name.lower()}"
+        return
+    if board.n_clusters >= FEWEST_CLUSTERS:
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap)}"
+    for c in board.c:
+        evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
+        yield f"c[{c.covariate}] {_estimate(c)}{evidence if _known(c.profile_range) else ''}"
+    if board.kappa is None:
+        yield "kappa is fixed at 0 (--position)"
+    else:
+        yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
+    for reason in board.reasons():
+        yield f"no interval: {reason}"
+    pull = np.abs(np.nan_to_num(board.pull))
+    if pull.max() > PULLED:
+        yield (
+            f"the prior has moved theta by up to {pull.max():.1f} standard errors "
+            f"({board.models[int(pull.argmax())]}), which no interval includes; a --lam below "
+            f"{prior.lam:g} moves it less"
+        )
+    if board.c:
+        yield from _evidence(board)
+
+
+def _method(n_clusters: int, bootstrap: int) -> str:
+    if bootstrap:
+        return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools"
+    last = n_clusters - 1
+    return (
+        f"cluster-robust over {n_clusters} pools (sandwich times {n_clusters}/{last}, t with "
+        f"{last} degrees of freedom)"
+    )
+
+
+def _estimate(c: Coefficient) -> str:
+    return f"{_interval(c.estimate, c.low, c.high)} {c.unit}"
+
+
+def _evidence(board: Leaderboard) -> Iterator[str]:
+    """How far anchors and versions bear out what the correction assumes."""
+    names = [c.covariate for c in board.c]
+    anchors, versions = board.anchors, board.versions
+    if anchors is not None and anchors.n_pairs:
+        yield (
+            f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
+            f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; of the "
+            f"{anchors.n_disputed} on which they differ, the corrected is right in "
+            f"{anchors.corrected_right}"
+        )
+    if anchors is not None:
+        for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
+            if _known(better, won):
+                yield (
+                    f"the better of a trusted pair has more {name} in {better:.0%}; the answer "
+                    f"with more {name} won {won:.0%} of the judge's verdicts"
+                )
+    if versions is not None:
+        yield (
+            f"in {versions.n_sets} cases a model has several answers to one prompt, with another "
+            f"{' or '.join(names)}, which share a quality here"
+        )
+        for model, n, naive, corrected in versions.spreads():
+            yield (
+                f"as models of their own, the {n} versions of {model} are {naive:.2f} logits "
+                f"apart naive and {corrected:.2f} corrected; what the correction assumes has 0"
+            )
+    if anchors is None and versions is None:
+        yield (
+            "nothing here tests what the correction assumes: there are no trusted pairs "
+            "(--anchors), and no model has several answers to one prompt that share a content"
+        )

@@ -1,0 +1,285 @@
+"""Three LLM judges on 80 open questions that five models answer, with the majority of humans.
+
+Every ordered pair of a question's five answers was judged once by every judge. The same verdicts
+are analysed twice: item by item, every answer with a quality of its own, and tied, a model's
+quality shared by its answers to all questions. What is tied is told by the *other* questions: a
+question's answers are corrected, and its models ranked, by what the rest of the table says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jbt import estimators, identifiability, model, stats, study, sweep
+from jbt.fit import fit_map
+from jbt.simulate import Experiment
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
+from sweeps import _recorded as recorded
+from sweeps._recorded import Recorded
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+ITEM_MODELS = ("naive", "bias_aware", "bias_known")
+TIED_MODELS = ("naive", "bias_aware")
+"""bias_known: item by item, with the coefficient c that the other questions tell when tied."""
+
+TIE = 1e-9
+"""Margins of quality (logits) that rounding leaves of a tie."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.RecordedSettings):
+    name: ClassVar[str] = "prd"
+
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+
+
+PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    for name in ("lam", "lam_b"):
+        check_positive(name, getattr(s, name))
+    if s.dtype != "float64":
+        raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
+    found = recorded.read(s, ("words",))
+    if len(found.pools) < 2:
+        raise ValueError(f"needs two questions at least, got {len(found.pools)}")
+    judges, contents = {"judge": found.judges}, {"content": found.contents}
+    return [
+        sweep.Group(
+            "questions",
+            experiment_of(found, Prior(s.lam, s.lam_b)),
+            {"judge": np.arange(len(found.judges))},
+            judges,
+            n_items=found.mask.shape[1],
+            pools=len(found.pools),
+            axes={
+                "agreement": {"model": list(ITEM_MODELS)},
+                "agreement_tied": {"model_tied": list(TIED_MODELS)},
+                "theta_tied": {"model_tied": list(TIED_MODELS)} | contents,
+            },
+            fits=60,
+            data=found.data() | {"index": np.arange(len(found.pools))},
+            pool_labels={"question": found.pools},
+        )
+    ]
+
+
+def experiment_of(found: Recorded, prior: Prior) -> Experiment:
+    """The experiment of one question and judge."""
+    rows, question = merged(found)
+
+    def experiment(key: Any, condition: dict[str, Any], own: dict[str, Any]) -> dict[str, Array]:
+        judge = condition["judge"]
+        answers = Comparisons(own["shown"][judge], own["wins"][judge])
+        design = Design(jnp.log1p(own["covariates"]), None, own["mask"], len(own["mask"]))
+        elsewhere = jnp.asarray(question) != own["index"]
+        others = Rows(
+            first=jnp.asarray(rows["first"]),
+            second=jnp.asarray(rows["second"]),
+            difference=jnp.asarray(rows["difference"]),
+            ordered=jnp.ones(len(question)),
+            shown=jnp.asarray(rows["shown"])[judge] * elsewhere,
+            wins=jnp.asarray(rows["wins"])[judge] * elsewhere,
+        )
+        models = Design.of_contents(len(found.contents), 1)
+        alone, evidence = analysis(answers, design, prior)
+        tied, evidence_tied = analysis(others, models, prior)
+        known = estimators.with_bias(answers, design, prior, tied.c[1])
+        theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
+
+        def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
+            return agreement_with(own["better"], quality[:, None] - quality)
+
+        won = answers.wins + (answers.shown - answers.wins).T
+        words = own["covariates"][:, 0]
+        longer = (1 + jnp.sign(words[:, None] - words)) / 2
+        labelled = own["better"] | own["better"].T
+        return {
+            **evidence,
+            **{f"{name}_tied": value for name, value in evidence_tied.items()},
+            "agreement_verdicts": agreement_with(own["better"], won - won.T),
+            "agreement": jax.vmap(agreement)(theta),
+            "agreement_tied": jax.vmap(agreement)(tied.theta[:, own["content"]]),
+            "theta_tied": tied.theta,
+            "humans_prefer_longer": agreement_with(own["better"], words[:, None] - words),
+            "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
+            "status_known": known.status,
+        }
+
+    return experiment
+
+
+def analysis(
+    verdicts: Verdicts, design: Design, prior: Prior
+) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
+    """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
+    about c."""
+    variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
+    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
+    c, kappa = fits.parameters.c[1, 0], fits.parameters.kappa[1]
+    profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
+    return fits.parameters, {
+        "c": c,
+        "kappa": kappa,
+        "profile_range": profile.range(),
+        "status": fits.status.max(),
+        "status_profile": profile.status.max(),
+    }
+
+
+def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
+    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin
+    of 0, to within rounding, is half. NaN without labels."""
+    credit = jnp.where(margin > TIE, 1.0, jnp.where(margin >= -TIE, 0.5, 0.0))
+    return jnp.where(better, credit, 0).sum() / better.sum()
+
+
+def merged(found: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Every ordered pair of every question as rows between contents: first, second [R], difference
+    [R, 1], shown and wins [judges, R]; and the number of each row's question."""
+    question, i, j = np.nonzero(found.shown.any(1))
+    x = np.log1p(found.covariates)
+    rows = {
+        "first": found.content[question, i],
+        "second": found.content[question, j],
+        "difference": x[question, i] - x[question, j],
+        "shown": found.shown[question, :, i, j].T,
+        "wins": found.wins[question, :, i, j].T,
+    }
+    return rows, question
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    for quantity in ("humans_prefer_longer", "judge_prefers_longer"):
+        t.means(quantity, ds[quantity])
+    for quantity in ("kappa", "c", "profile_range"):
+        t.means(quantity, ds[quantity], model="bias_aware", design="item")
+    for judge in ds["judge"].values:
+        own = ds.sel(judge=judge)
+        t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, design="item")
+        where = {"judge": judge, "model": "bias_aware", "design": "tied"}
+        for quantity in ("kappa", "c"):
+            without_one = own[f"{quantity}_tied"].values
+            estimate, *interval = stats.jackknife_interval(without_one)
+            t.add(quantity, estimate, interval, len(without_one), **where)
+        nats = float(own["profile_range_tied"].mean())
+        t.add("profile_range", nats, n_pools=own.sizes["pool"] - 1, **where)
+        for variant in TIED_MODELS:
+            for content in ds["content"].values:
+                without_one = own["theta_tied"].sel(model_tied=variant, content=content).values
+                estimate, *interval = stats.jackknife_interval(without_one)
+                where = {"judge": judge, "model": variant, "content": content, "design": "tied"}
+                t.add("theta", estimate, interval, len(without_one), **where)
+    t.means("agreement", ds["agreement_verdicts"], model="verdicts")
+    t.means("agreement", ds["agreement"], design="item")
+    of_models = ds["agreement_tied"].rename(model_tied="model")
+    t.means("agreement", of_models, design="tied")
+    before = ds["agreement"].sel(model="naive", drop=True)
+    for variant in ITEM_MODELS[1:]:
+        gain = ds["agreement"].sel(model=variant) - before
+        t.means("gain", gain, design="item")
+    gain = of_models.sel(model="bias_aware") - of_models.sel(model="naive", drop=True)
+    t.means("gain", gain, design="tied")
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    return table[table.quantity != "theta"]
+
+
+AGREEMENTS = (
+    ("", "verdicts", "verdicts"),
+    ("item", "naive", "item by item"),
+    ("item", "bias_aware", "item by item,\nprior's c"),
+    ("item", "bias_known", "item by item,\nc of the tied"),
+    ("tied", "naive", "tied"),
+    ("tied", "bias_aware", "tied,\ncorrected"),
+)
+"""Design, model, label in the figure."""
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, (coefficients, agreement) = plots.new_figure(2, width=6.4, height=4.6)
+    judges = [str(judge) for judge in ds["judge"].values]
+    names = {"c": "c, per e-fold of words", "kappa": "kappa"}
+    labels = []
+    for i, (quantity, design) in enumerate((q, d) for q in names for d in ("item", "tied")):
+        rows = table[(table.quantity == quantity) & (table.design == design)]
+        draw_judges(coefficients, rows, i, judges)
+        how = {"item": "item by item", "tied": "tied"}[design]
+        labels.append(f"{names[quantity]}\n{how}")
+    coefficients.axhline(0, color="black", linewidth=0.8)
+    coefficients.set_xticks(range(len(labels)), labels)
+    coefficients.set_ylabel("logits (95 %)")
+    coefficients.set_title("What the verdicts (tied) and the prior (item by item) say")
+    rows = table[table.quantity == "agreement"]
+    for i, (design, variant, _) in enumerate(AGREEMENTS):
+        own = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
+        draw_judges(agreement, own, i, judges)
+    agreement.set_xticks(range(len(AGREEMENTS)), [label for *_, label in AGREEMENTS])
+    agreement.set_ylabel("agreement with the human majority (95 %)")
+    agreement.set_title(f"Agreement over {ds.sizes['pool']} questions")
+    for ax in (coefficients, agreement):
+        ax.tick_params(axis="x", labelsize=8)
+    agreement.legend(fontsize=8)
+    return fig
+
+
+def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
+    """A row a judge, beside each other; the legend from the first place."""
+    from jbt import plots
+
+    for j, judge in enumerate(judges):
+        place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
+        colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge
+        plots.points(ax, rows[rows.judge == judge], place, colour=colour, label=label)
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "real_judges",
+    "What real verdicts say about three judges' biases, item by item and tied, beside humans.",
+    PRESETS,
+    groups,
+    ("judge", "design", "model", "content"),
+    table,
+    figure,
+    units={
+        "judge": "name",
+        "question": "name",
+        "content": "name",
+        "c": "logits per e-fold of 1 + words",
+        "c_tied": "logits per e-fold of 1 + words (without the question)",
+        "kappa": "logits in favour of the first shown",
+        "kappa_tied": "logits in favour of the first shown (without the question)",
+        "profile_range": "nats",
+        "profile_range_tied": "nats (without the question)",
+        "agreement_verdicts": "1 (share of labelled pairs; ties are halves)",
+        "agreement": "1 (share of labelled pairs; ties are halves)",
+        "agreement_tied": "1 (share of labelled pairs; ties are halves)",
+    },
+    headline=headline,
+    index="judge",
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

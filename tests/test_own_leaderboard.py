@@ -1,0 +1,374 @@
+"""Leaderboards: against SciPy, against what the verdicts identify, and as files."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from jbt import cli, own
+from jbt.types import Prior, Status
+
+QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
+BIAS, POSITION = 0.6, 0.4
+
+
+def simulated(n_pools=40, *, models=QUALITY, judges=("j",), seed=0, length=None, answers=1):
+    """A verdicts and an items table: every model answers every prompt, all ordered pairs judged.
+
+    Args:
+      length: of an answer, from (rng, model, version); default varies within a model.
+      answers: of a model to a prompt.
+    """
+    rng = np.random.default_rng(seed)
+    length = length or (lambda rng, model, version: rng.uniform(50, 150) + 40 * version)
+    verdicts, items = [], []
+    for pool in range(n_pools):
+        each = [(m, v, length(rng, m, v)) for m in models for v in range(answers)]
+        for model, version, words in each:
+            items.append(f"p{pool},{model}{version or ''},{model},{words:.3f}")
+        for judge in judges:
+            for a in each:
+                for b in each:
+                    if a[0] == b[0]:
+                        continue
+                    logit = models[a[0]] - models[b[0]] + BIAS * (a[2] - b[2]) / 30 + POSITION
+                    won = "first" if rng.random() < expit(logit) else "second"
+                    names = [f"{m}{v or ''}" for m, v, _ in (a, b)]
+                    verdicts.append(f"p{pool},{names[0]},{names[1]},{won},{judge}")
+    return (
+        "pool,first,second,winner,judge\n" + "\n".join(verdicts) + "\n",
+        "pool,item,content,words\n" + "\n".join(items) + "\n",
+    )
+
+
+def ranked(written, *, prior=None, covariates=("words",), **options):
+    """The leaderboards of two files."""
+    tables = own.read(*written, covariates=covariates)
+    return own.leaderboard(tables, covariates, prior=prior, **options)
+
+
+def scipy_map(z, share, lam, lam_b, n_models):
+    """MAP by SciPy on the explicit design matrix, a row a verdict."""
+    precision = np.r_[np.full(n_models, lam), np.full(z.shape[1] - n_models, lam_b)]
+
+    def objective(b):
+        logit = z @ b
+        loss = -(share * log_expit(logit) + (1 - share) * log_expit(-logit)).sum()
+        return loss + (precision * b * b).sum() / 2, precision * b - z.T @ (share - expit(logit))
+
+    def hessian(b):
+        p = expit(z @ b)
+        return (z.T * (p * (1 - p))) @ z + np.diag(precision)
+
+    start = np.zeros(z.shape[1])
+    found = minimize(
+        objective, start, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
+    )
+    assert np.abs(found.jac).max() < 1e-7
+    return found.x
+
+
+def test_it_equals_scipy(tables):
+    written = tables(*simulated())
+    (board,) = ranked(written, prior=Prior(0.5, 0.2))
+    words, models = {}, sorted(QUALITY)
+    with written[1].open() as f:
+        for row in csv.DictReader(f):
+            words[row["pool"], row["item"]] = float(row["words"])
+    mean, sd = np.mean(list(words.values())), np.std(list(words.values()))
+    z, share = [], []
+    with written[0].open() as f:
+        for row in csv.DictReader(f):
+            sides = row["first"], row["second"]
+            x = [(words[row["pool"], s] - mean) / sd for s in sides]
+            owner = [(m == sides[0]) - (m == sides[1]) for m in models]
+            z.append([*map(float, owner), x[0] - x[1], 1.0])
+            share.append(float(row["winner"] == "first"))
+    z, share = np.array(z), np.array(share)
+    expected = scipy_map(z, share, 0.5, 0.2, len(models))
+    naive = scipy_map(z[:, :4], share, 0.5, 0.2, len(models))
+    at = [models.index(m) for m in board.models]
+    np.testing.assert_allclose(board.theta, expected[at], atol=1e-6)
+    np.testing.assert_allclose(board.theta_naive, naive[at], atol=1e-6)
+    assert board.c[0].estimate == pytest.approx(expected[4], abs=1e-6)
+    assert board.kappa.estimate == pytest.approx(expected[5], abs=1e-6)
+    assert board.theta.sum() == pytest.approx(0, abs=1e-9)
+    # Well told by the verdicts: the truth is inside.
+    assert board.c[0].low < BIAS * sd / 30 < board.c[0].high
+    assert board.kappa.low < POSITION < board.kappa.high
+    assert board.c[0].profile_range > 10
+    assert [c.status for c in (*board.c, board.kappa)] == ["converged"] * 2
+    assert board.n_clusters == 40
+    assert not board.reasons()
+    assert board.anchors is None
+    assert board.versions is None
+    assert (board.low < board.theta).all()
+    assert (board.theta < board.high).all()
+    np.testing.assert_array_equal(board.rank, [1, 2, 3, 4])
+    assert (board.rank_low <= board.rank).all()
+    assert (board.rank <= board.rank_high).all()
+    assert board.rank_high[0] < board.rank_low[-1]  # best and worst are told apart
+
+
+@pytest.mark.heavy
+def test_alpaca_eval_equals_scipy(data):
+    folder = data / "alpaca_eval"
+    written = folder / "verdicts.csv", folder / "items.csv"
+    tables = own.read(*written, covariates=["words"])
+    (board,) = own.leaderboard(tables, ["words"], transform="log1p")
+    with written[1].open() as f:
+        items = list(csv.DictReader(f))
+    length = np.log1p([float(r["words"]) for r in items])
+    length = dict(
+        zip(
+            [(r["pool"], r["item"]) for r in items],
+            (length - length.mean()) / length.std(),
+            strict=True,
+        )
+    )
+    model = {(r["pool"], r["item"]): r["content"] for r in items}
+    with written[0].open() as f:
+        verdicts = list(csv.DictReader(f))
+    number = {m: i for i, m in enumerate(board.models)}
+    z, share = np.zeros((len(verdicts), len(number) + 1)), np.zeros(len(verdicts))
+    for i, row in enumerate(verdicts):
+        first, second = ((row["pool"], row[side]) for side in ("first", "second"))
+        z[i, number[model[first]]] += 1
+        z[i, number[model[second]]] -= 1
+        z[i, -1] = length[first] - length[second]
+        share[i] = float(row["p_first"])
+    expected = scipy_map(z, share, 1.0, 0.1, len(number))
+    np.testing.assert_allclose(board.theta, expected[:-1], atol=1e-6)
+    assert board.c[0].estimate == pytest.approx(expected[-1], abs=1e-6)
+    naive = scipy_map(z[:, :-1], share, 1.0, 0.1, len(number))
+    np.testing.assert_allclose(board.theta_naive, naive, atol=1e-6)
+    assert len(board.models) == 37
+    assert board.kappa is None
+    assert board.n_clusters == 805
+    assert np.isfinite([board.low, board.high, board.rank_low, board.rank_high]).all()
+
+
+def test_where_the_prior_chose_there_is_no_interval(tables):
+    """A length that belongs to the model cannot be told from its quality."""
+    steps = {"A": 60.0, "B": 120.0, "C": 150.0, "D": 90.0}
+    (board,) = ranked(tables(*simulated(length=lambda rng, model, version: steps[model])))
+    (c,) = board.c
+    assert c.status == "flat"
+    assert math.isfinite(c.estimate)
+    assert math.isnan(c.low)
+    assert math.isnan(c.high)
+    assert c.profile_range < 1e-6
+    assert set(board.status_of) == {"flat"}
+    for v in (board.low, board.high, board.rank_low, board.rank_high):
+        assert np.isnan(v).all()
+    assert np.isfinite(board.theta).all()
+    assert np.isfinite(board.low_naive).all()  # counted wins are told all the same
+    assert board.kappa.status == "converged"
+    reasons = board.reasons()
+    assert reasons[0].startswith("words: flat")
+    assert reasons[1].startswith("theta of every model: flat")
+    record = board.record()
+    assert record["c"][0]["low"] is None
+    assert record["models"][0]["rank"] == 1
+    assert record["models"][0]["rank_low"] is None
+
+
+def test_where_the_prior_outweighs_the_verdicts_there_is_no_interval(tables):
+    (board,) = ranked(tables(*simulated()), prior=Prior(1.0, 1e4))
+    assert [c.status for c in (*board.c, board.kappa)] == ["prior_selected"] * 2
+    assert abs(board.c[0].estimate) < 0.1
+    assert math.isnan(board.c[0].low)
+
+
+def test_too_few_pools_have_no_intervals(tables):
+    verdicts, items = (
+        "\n".join(
+            line if i == 0 else f"p{int(line[1 : line.index(',')]) % 9}{renamed(line)}"
+            for i, line in enumerate(text.splitlines())
+        )
+        for text in simulated()
+    )
+    (board,) = ranked(tables(verdicts, items))
+    assert board.n_clusters == 9
+    assert {*board.status_of, board.kappa.status, board.c[0].status} == {"few_clusters"}
+    assert np.isnan([board.low, board.rank_low]).all()
+    assert np.isfinite(board.rank).all()
+
+
+def renamed(line):
+    """The rest of a line, its items told apart by their prompt."""
+    pool, *cells = line.split(",")
+    if len(cells) == 3:
+        return f",{cells[0]}.{pool},{cells[1]},{cells[2]}"
+    return f",{cells[0]}.{pool},{cells[1]}.{pool},{cells[2]},{cells[3]}"
+
+
+def test_a_model_that_always_wins_is_named(tables):
+    verdicts, items = simulated()
+    rows = verdicts.splitlines()
+    for i, row in enumerate(rows[1:], 1):
+        pool, first, second, _, judge = row.split(",")
+        if "A" in (first, second):
+            rows[i] = f"{pool},{first},{second},{'first' if first == 'A' else 'second'},{judge}"
+    (board,) = ranked(tables("\n".join(rows), items))
+    assert board.runaway == ("A",)
+    assert board.status_of[0] == "separated"
+    assert np.isnan(board.low).all()  # the mean over the models goes with it
+    assert math.isnan(board.rank_low[0])
+    assert np.isfinite(board.rank_low[1:]).all()  # differences of the others are told
+    assert (board.rank_high[1:] == 4).any()
+    assert any("with A" in reason for reason in board.reasons())
+
+
+def test_repeats_do_not_narrow_an_interval(tables):
+    """All verdicts twice, with twice the prior: the pools tell no more."""
+    verdicts, items = simulated()
+    twice = "\n".join(
+        line + (",count" if i == 0 else ",2") for i, line in enumerate(verdicts.splitlines())
+    )
+    (once,) = ranked(tables(verdicts, items))
+    (again,) = ranked(tables(twice, items), prior=Prior(2.0, 0.2))
+    for name in ("theta", "low", "high", "rank_low"):
+        np.testing.assert_allclose(getattr(again, name), getattr(once, name), atol=1e-8)
+    np.testing.assert_array_equal(again.n_verdicts, 2 * once.n_verdicts)
+
+
+def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
+    verdicts, items = simulated()
+    other = {"first": "second", "second": "first"}
+    turned = []
+    for i, row in enumerate(verdicts.splitlines()):
+        pool, first, second, won, judge = row.split(",")
+        turn = i and i % 3 == 0
+        turned.append(f"{pool},{second},{first},{other[won]},{judge}" if turn else row)
+    options = {"difference": "relative", "position": "no"}
+    (before,) = ranked(tables(verdicts, items), **options)
+    (after,) = ranked(tables("\n".join(turned), items), **options)
+    np.testing.assert_allclose(after.theta, before.theta, atol=1e-8)
+    assert after.c[0].estimate == pytest.approx(before.c[0].estimate, abs=1e-8)
+    assert before.c[0].unit == ("logits per root mean square of the relative difference of words")
+    assert before.kappa is None
+    raw = ranked(tables(verdicts, items), **options, standardise=False)[0].c[0]
+    assert raw.unit == "logits per unit of words"
+    assert abs(raw.estimate) > abs(before.c[0].estimate)
+
+
+@pytest.mark.heavy
+def test_versions_and_anchors_test_the_assumption(tables, tmp_path):
+    written = tables(*simulated(10, answers=2))
+    anchors = tmp_path / "anchors.csv"
+    anchors.write_text("pool,better,worse\np0,A,D\np0,A1,D1\np1,D,B\np1,A1,A\n")
+    read = own.read(*written, anchors, covariates=["words"])
+    (board,) = own.leaderboard(read, ["words"])
+    assert board.anchors.n_pairs == 3
+    assert board.anchors.naive == board.anchors.corrected == pytest.approx(2 / 3)
+    assert board.anchors.n_disputed == board.anchors.corrected_right == 0
+    assert board.anchors.larger_won[0] > 0.5
+    versions = board.versions
+    assert versions.n_sets == 40
+    assert versions.versions == ("A", "A1", "B", "B1", "C", "C1", "D", "D1")
+    spreads = np.array([s[2:] for s in versions.spreads()])
+    # The second answers are longer and no better: corrected, they are closer.
+    assert spreads[:, 1].mean() < spreads[:, 0].mean() - 0.3
+
+
+def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
+    verdicts, items = simulated(judges=("one", "two"))
+    silent = "p0,A,B,error,silent\n"
+    v, i = tables(verdicts + silent, items)
+    out, file = tmp_path / "out", tmp_path / "board.json"
+    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
+    assert cli.main(["leaderboard", *options, "--out", str(out), "--json", str(file)]) == 0
+    printed = capsys.readouterr().out
+    written = json.loads(file.read_text())
+    assert list(written) == ["settings", "leaderboards"]
+    assert [b["judge"] for b in written["leaderboards"]] == ["one", "two", "silent"]
+    assert "no ranking: no_verdicts" in printed
+    assert written["leaderboards"][2]["models"][0]["theta"] is None
+    assert "cluster-robust over 40 pools (sandwich times 40/39, t with 39" in printed
+    assert "nothing here tests what the correction assumes" in printed
+    report = (out / "report.md").read_text()
+    assert "MAP with lam = 1, lam\\_b = 0.1" in report
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    with (out / "table.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    assert [row["judge"] for row in rows] == ["one"] * 4 + ["two"] * 4 + ["silent"] * 4
+    first = written["leaderboards"][0]["models"][0]
+    assert float(rows[0]["theta"]) == pytest.approx(first["theta"])
+    assert rows[0]["rank_high"] == str(first["rank_high"])
+
+    assert cli.main(["leaderboard", *options, "--judge", "one", "--json", str(file)]) == 0
+    alone = json.loads(file.read_text())
+    assert list(alone) == ["settings", "c", "kappa", "models", "reasons"]
+    assert list(alone["c"][0]) == [
+        *("covariate", "unit", "estimate", "low", "high", "profile_range", "status")
+    ]
+    assert list(alone["kappa"]) == ["estimate", "low", "high"]
+    assert list(first) == [
+        *("model", "theta", "low", "high", "theta_naive"),
+        *("rank", "rank_low", "rank_high", "rank_naive", "n_verdicts"),
+    ]
+    assert alone["models"] == written["leaderboards"][0]["models"]
+
+
+def test_models_are_the_items_where_there_is_no_content(tables):
+    verdicts, items = simulated()
+    (named,) = ranked(tables(verdicts, items))
+    lines = [",".join((pool, item, words)) for pool, item, _, words in split(items)]
+    (unnamed,) = ranked(tables(verdicts, "\n".join(lines)))
+    assert unnamed.models == named.models
+    np.testing.assert_allclose(unnamed.theta, named.theta)
+
+
+def split(table):
+    return [line.split(",") for line in table.splitlines()]
+
+
+def test_wrong_options(tables, capsys):
+    v, i = tables(*simulated(10))
+    table = ["--verdicts", str(v), "--items", str(i)]
+    for options, message in (
+        (["--bootstrap", "5"], "bootstrap must be at least 100, got 5"),
+        (["--no-merge-pools"], "a leaderboard makes all pools one"),
+    ):
+        assert cli.main(["leaderboard", *table, *options]) == 2
+        assert message in capsys.readouterr().err
+    one = "pool,item,content\np,x,A\np,y,A\n"
+    with pytest.raises(ValueError, match="only one model"):
+        own.leaderboard(own.read(*tables("pool,first,second,winner\np,x,y,first\n", one)))
+    below = "pool,item,words\np,x,-1\np,y,2\n"
+    read = own.read(*tables("pool,first,second,winner\np,x,y,first\n", below), covariates=["words"])
+    with pytest.raises(ValueError, match="not negative"):
+        own.leaderboard(read, ["words"], difference="relative")
+
+
+@pytest.mark.heavy
+def test_bootstrapped_intervals_are_about_as_wide(tables):
+    written = tables(*simulated())
+    (robust,) = ranked(written)
+    (resampled,) = ranked(written, bootstrap=200, seed=3)
+    (again,) = ranked(written, bootstrap=200, seed=3)
+    np.testing.assert_allclose(resampled.theta, robust.theta)
+    ratio = (resampled.high - resampled.low) / (robust.high - robust.low)
+    assert ((ratio > 0.7) & (ratio < 1.3)).all()
+    np.testing.assert_array_equal(resampled.low, again.low)
+    assert (resampled.low != robust.low).all()
+
+
+def test_a_judge_without_verdicts_has_no_ranking(tables):
+    verdicts, items = simulated()
+    (board,) = ranked(
+        tables(
+            "\n".join(
+                line.replace(",first,j", ",error,j").replace(",second,j", ",error,j")
+                for line in verdicts.splitlines()
+            ),
+            items,
+        )
+    )
+    assert board.status == Status.NO_VERDICTS
+    assert board.record()["models"][0]["rank"] is None

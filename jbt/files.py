@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -53,6 +54,8 @@ def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
     path = Path()
     try:
         for path, write in writes.items():
+            if path.is_dir():  # found now, and not when others are there already
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             discard_torn(path)
             write(temporary[path])
             with temporary[path].open("rb+") as f:

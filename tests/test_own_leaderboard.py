@@ -68,7 +68,7 @@ def scipy_map(z, share, lam, lam_b, n_models):
     found = minimize(
         objective, start, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
     )
-    assert np.abs(found.jac).max() < 1e-7
+    assert np.abs(found.jac).max() < 1e-6
     return found.x
 
 

@@ -14,7 +14,8 @@ from jbt.fit import fit_map
 from jbt.own.batch import Position, kappa_free
 from jbt.own.listing import Difference, Listing, listed
 from jbt.own.spread import Spread, spread
-from jbt.own.tables import ALL, Tables
+from jbt.own.tables import Tables
+from jbt.own.verdicts import ALL
 from jbt.types import Design, Fit, Prior, Rows, Variant
 
 _fit = jax.jit(fit_map)

@@ -189,6 +189,23 @@ def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.documents
+def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "leaderboard.md").read_text()
+    shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
+    assert len(shown) == page.count("```sh") == 3
+    monkeypatch.chdir(tmp_path)
+    for name in ("alpaca_eval", "prd"):
+        (tmp_path / name).symlink_to(data / name)
+    for command, text in shown:
+        assert cli.main(command.split()) == 0
+        assert capsys.readouterr().out == text
+    assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
+    run_example("docs/leaderboard.md")
+    first = capsys.readouterr().out.splitlines()[0].split(maxsplit=1)
+    assert f"{first[0]}      1 [1, 2]     {first[1]}" in shown[0][1]
+
+
 def test_every_example_is_run_above():
     run = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
     run += ["docs/extending.md"]  # its first is a file of its own

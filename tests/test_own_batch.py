@@ -167,6 +167,7 @@ def naive_batch(verdicts, items, covariates):
                 bool((shown > 1).any()),
                 tuple(len({table[i, d] for i in where}) == 1 for d in range(len(covariates))),
                 True,
+                tuple(dict.fromkeys(items[i]["content"] for i in where)),
                 naive_prior_selected(owner, x[where], list(zip(*np.nonzero(shown), strict=True))),
             )
             mask = [True] * len(names) + [False] * padding

@@ -12,9 +12,11 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.joint import JudgeFit, fit_judges
 from jbt.own.leaderboard import Leaderboard, leaderboard
 from jbt.own.reading import TableError
 from jbt.own.replay import Replay, replay
+from jbt.own.summary import JudgeSummary, summarise
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
 
@@ -22,6 +24,8 @@ __all__ = [
     "Batch",
     "Columns",
     "Group",
+    "JudgeFit",
+    "JudgeSummary",
     "Leaderboard",
     "PoolFit",
     "PoolTable",
@@ -33,8 +37,10 @@ __all__ = [
     "Transform",
     "covariate_values",
     "fit",
+    "fit_judges",
     "leaderboard",
     "load",
     "read",
     "replay",
+    "summarise",
 ]

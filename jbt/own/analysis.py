@@ -5,22 +5,59 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import partial
+from statistics import NormalDist
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jbt import files, metrics, model, runtime
 from jbt.fit import fit_map
+from jbt.identifiability import BiasEstimate, estimate_bias
+from jbt.laplace import laplace
+from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own.batch import Batch, Group, PoolTable
-from jbt.types import Design, Fit, Prior, Status, Variant, Verdicts
+from jbt.own.chains import chains
+from jbt.own.flips import flips
+from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
+
+LEVEL = 0.95
+"""Coverage of every interval."""
+
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+
+TIED = 1e-9
+"""Qualities closer than this, in logits, are tied: two contents with the same record differ by
+rounding."""
+
+AT_ONCE = 2**22
+"""Draws of qualities made together (count), so that memory does not grow with the pools."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranked:
+    """A content's place in its pool, under the bias-aware model."""
+
+    content: str
+    rank: int
+    """1 for the best; contents with equal theta share one."""
+    theta: float
+    """Quality (MAP), logits."""
+    low: float
+    """As `PoolFit.theta_low`, and so is high."""
+    high: float
+    theta_naive: float
+    """Quality under the naive model, logits."""
+    membership: float
+    """Posterior probability to be among the k best; where theta is prior-selected, so is this."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PoolFit:
-    """What one judge's verdicts say about one pool. Numbers are NaN where undefined."""
+    """What one judge's verdicts say about one pool. Numbers are NaN where undefined; intervals are
+    of 95 % and undefined where the prior chose, or a fit did not converge."""
 
     pool: str
     judge: str | None
@@ -28,14 +65,28 @@ class PoolFit:
     items: tuple[str, ...]
     theta: np.ndarray
     """[items] quality under the bias-aware model (MAP), logits; items of one content share it."""
+    theta_low: np.ndarray
+    """[items] interval of theta, and theta_high: of its distance from the mean over the pool's
+    contents, which no verdict tells; from the Laplace posterior."""
+    theta_high: np.ndarray
     theta_naive: np.ndarray
     """[items] quality under the naive model, c = kappa = 0, logits."""
     phi: np.ndarray
     """[items] apparent quality under the bias-aware model, theta + x c, logits."""
+    ranking: tuple[Ranked, ...]
+    """The contents, the best first."""
     c: np.ndarray
-    """[D] bias coefficient of each covariate, logits per unit (`Batch.units`)."""
+    """[D] bias coefficient of each covariate (MAP), logits per unit (`Batch.units`)."""
+    c_mle: np.ndarray
+    """[D] the same without a prior, where the verdicts identify it."""
+    c_low: np.ndarray
+    """[D] profile-likelihood interval around c_mle, and c_high: see `estimate_bias`."""
+    c_high: np.ndarray
     kappa: float
     """Position term, logits in favour of the first shown; NaN where it is fixed at 0."""
+    kappa_low: float
+    """Interval of kappa, and kappa_high, from the Laplace posterior."""
+    kappa_high: float
     status: Status
     """The worse of both fits; where both converged, NO_VERDICTS or COVARIATE_CONSTANT if so."""
     grad_norm: float
@@ -45,31 +96,46 @@ class PoolFit:
     constant_covariates: tuple[bool, ...]
     n_verdicts: int
     n_errors: int
+    islands: int
+    """Groups of contents that chains of comparisons link, 1 where they link all; a content without
+    a verdict is a group of its own. Between groups the prior ranks."""
+    n_both_orders: int
+    """Pairs of items shown in both orders."""
+    flip_rate: float
+    """Share of them whose verdicts contradict each other, see `Flips`."""
     top_k_differs: bool | None
     """Whether the two models disagree on the top k; None without finite fits or verdicts."""
 
     @property
     def usable(self) -> bool:
         """Whether both fits converged, on at least one verdict."""
-        return self.status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
+        return usable(self.status)
 
     def record(self) -> dict[str, Any]:
         """The fields as JSON has them: the status by its name, null for what is undefined."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name in ("theta", "theta_naive", "phi", "c", "kappa", "grad_norm"):
-            record[name] = files.defined(record[name])
+        for name, value in record.items():
+            if isinstance(value, (float, np.ndarray)):
+                record[name] = files.defined(value)
         for name in ("items", "prior_selected", "constant_covariates"):
             record[name] = list(record[name])
+        record["ranking"] = [
+            {k: files.defined(v) if isinstance(v, float) else v for k, v in vars(r).items()}
+            for r in self.ranking
+        ]
         return {**record, "status": self.status.name.lower()}
 
 
-def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit]:
+def fit(
+    batch: Batch, *, k: int = 1, prior: Prior | None = None, intervals: bool = True
+) -> list[PoolFit]:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
 
     Args:
       batch: from `load`.
       k: size of the top set on which the two models are compared (count of contents).
       prior: default `Prior()`.
+      intervals: False leaves intervals, c_mle and membership undefined, and saves most of the time.
 
     Returns:
       One for each of `batch.pools`, in their order.
@@ -79,77 +145,225 @@ def fit(batch: Batch, *, k: int = 1, prior: Prior | None = None) -> list[PoolFit
     """
     prior = Prior() if prior is None else prior
     found: dict[int, PoolFit] = {}
+    facts = _Facts.of(batch)
     with runtime.precision("float64"):
         _check_k(batch, k)
         for group in batch.groups:
-            found.update(_fit_group(batch.pools, group, prior, k))
+            found.update(_fit_group(batch, group, facts, prior, k, intervals))
     return [found[i] for i in range(len(batch.pools))]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Facts:
+    """What the verdicts say of each pool and judge without a fit."""
+
+    islands: list[int]
+    n_both_orders: list[int]
+    flip_rate: list[float]
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Facts:
+        tables = batch.tables
+        linked = chains(tables, np.zeros((len(tables.items), 0)))
+        found = flips(tables)
+        rate = np.full(len(found.n_pairs), np.nan)
+        np.divide(found.n_flips, found.n_pairs, out=rate, where=found.n_pairs > 0)
+        return cls(linked.islands.tolist(), found.n_pairs.tolist(), rate.tolist())
+
+
 def _fit_group(
-    pools: list[PoolTable], group: Group, prior: Prior, k: int
+    batch: Batch, group: Group, facts: _Facts, prior: Prior, k: int, intervals: bool
 ) -> Iterator[tuple[int, PoolFit]]:
-    fits = _both(group.comparisons, group.design, group.items, group.variant, prior, k)
-    naive, aware, theta, theta_naive, phi, differ = jax.device_get(fits)
-    finite = np.isfinite(theta).all(1) & np.isfinite(theta_naive).all(1)
+    naive, aware, phi, differ = _both(group, prior, k)
+    if intervals:
+        sd_theta, sd_kappa, among = _posterior(group, aware.parameters, prior, k)
+        bias = _bias(batch, group)
+    else:
+        sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
+        sd_kappa = np.full_like(aware.parameters.kappa, np.nan)
+        bias = np.full((3, *aware.parameters.c.shape), np.nan)
+    owner = None if group.items.content is None else np.asarray(group.items.content)
     for i, at in enumerate(group.index.tolist()):
-        pool = pools[at]
-        n = len(pool.items)
-        fit = PoolFit(
-            pool=pool.pool,
-            judge=pool.judge,
-            items=pool.items,
-            theta=theta[i, :n],
-            theta_naive=theta_naive[i, :n],
-            phi=phi[i, :n],
-            c=aware.parameters.c[i],
-            kappa=float(aware.parameters.kappa[i]) if pool.position else np.nan,
-            status=_status(pool, int(naive.status[i]), int(aware.status[i])),
-            grad_norm=float(aware.grad_norm[i]),
-            prior_selected=pool.prior_selected,
-            constant_covariates=pool.constant_covariates,
-            n_verdicts=pool.n_verdicts,
-            n_errors=pool.n_errors,
-            top_k_differs=bool(differ[i]) if finite[i] and pool.n_verdicts else None,
+        pool = batch.pools[at]
+        n, m = len(pool.items), len(pool.contents)
+        of_items = np.arange(n) if owner is None else owner[i, :n]
+        theta, theta_naive = (f.parameters.theta[i, :m] for f in (aware, naive))
+        kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
+        status = _status(pool, int(naive.status[i]), int(aware.status[i]))
+        told = {
+            name: usable(status) and name not in pool.prior_selected for name in ("theta", "kappa")
+        }
+        wide = Z * sd_theta[i, :m] if told["theta"] else np.full(m, np.nan)
+        kappa_wide = Z * float(sd_kappa[i]) if told["kappa"] else np.nan
+        finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
+        ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
+        yield (
+            at,
+            PoolFit(
+                pool=pool.pool,
+                judge=pool.judge,
+                items=pool.items,
+                theta=theta[of_items],
+                theta_low=(theta - wide)[of_items],
+                theta_high=(theta + wide)[of_items],
+                theta_naive=theta_naive[of_items],
+                phi=phi[i, :n],
+                ranking=_ranking(pool.contents, *ranked),
+                c=aware.parameters.c[i],
+                c_mle=bias[0, i],
+                c_low=bias[1, i],
+                c_high=bias[2, i],
+                kappa=kappa,
+                kappa_low=kappa - kappa_wide,
+                kappa_high=kappa + kappa_wide,
+                status=status,
+                grad_norm=float(aware.grad_norm[i]),
+                prior_selected=pool.prior_selected,
+                constant_covariates=pool.constant_covariates,
+                n_verdicts=pool.n_verdicts,
+                n_errors=pool.n_errors,
+                islands=facts.islands[at],
+                n_both_orders=facts.n_both_orders[at],
+                flip_rate=facts.flip_rate[at],
+                top_k_differs=bool(differ[i]) if finite and pool.n_verdicts else None,
+            ),
         )
-        yield at, fit
+
+
+def _ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> tuple[Ranked, ...]:
+    """Contents by theta; `each`: the further fields of `Ranked`."""
+    order = np.argsort(-theta, kind="stable")
+    best = theta[order]
+    # How many are better: those before the first that is tied with each.
+    rank = 1 + np.searchsorted(-best, -best - TIED)
+    columns = [v[order].tolist() for v in (theta, *each)]
+    return tuple(
+        Ranked(contents[at], place, *numbers)
+        for at, place, *numbers in zip(order.tolist(), rank.tolist(), *columns, strict=True)
+    )
+
+
+def _both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray, np.ndarray]:
+    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
+    return jax.device_get(
+        _fit_both(group.comparisons, group.design, group.items, group.variant, prior, k)
+    )
 
 
 @partial(jax.jit, static_argnames="k")
-def _both(
+def _fit_both(
     comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
-) -> tuple[Fit, Fit, Array, Array, Array, Array]:
-    """Both models on every pool: naive, bias-aware; theta of both, phi; do their top k differ?"""
-
+) -> tuple[Fit, Fit, Array, Array]:
     def one(
         comparisons: Verdicts, design: Design, items: Design, variant: Variant
-    ) -> tuple[
-        Fit, Fit, Float[Array, " N"], Float[Array, " N"], Float[Array, " N"], Bool[Array, ""]
-    ]:
+    ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
         both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
         fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
         naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
         phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
-        return naive, aware, items.of_items(theta), items.of_items(theta_naive), phi, differ
+        return naive, aware, phi, differ
 
     return jax.vmap(one)(comparisons, design, items, variant)
 
 
+def _posterior(
+    group: Group, mode: Parameters, prior: Prior, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
+    membership of the top k [fits, M]."""
+    m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
+    draws = DRAWS["conditional"]
+    normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
+    each = (mode, group.comparisons, group.design, group.variant)
+    return in_chunks(
+        lambda some: _posterior_of(*some, prior, normals, k), each, AT_ONCE // (draws * m)
+    )
+
+
+@partial(jax.jit, static_argnames="k")
+def _posterior_of(
+    mode: Parameters,
+    comparisons: Verdicts,
+    design: Design,
+    variant: Variant,
+    prior: Prior,
+    normals: Array,
+    k: int,
+) -> tuple[Array, Array, Array]:
+    def one(
+        mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant
+    ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
+        posterior = laplace(mode, comparisons, design, prior, variant)
+        m, contents = design.n_contents, design.content_mask()
+        among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
+        variance = (posterior.root**2).sum(0)
+        # No verdict sees the constant of theta, so that in the posterior it is independent of the
+        # rest, with the prior's variance.
+        about_mean = variance[:m] - 1 / (prior.lam * contents.sum())
+        sd = jnp.sqrt(jnp.where(contents, about_mean, 0))
+        return sd, jnp.sqrt(variance[-1]), among
+
+    return jax.vmap(one)(mode, comparisons, design, variant)
+
+
+def _bias(batch: Batch, group: Group) -> np.ndarray:
+    """The prior-free estimate of c and its interval, [3, fits, D], where there is one."""
+    n_fits, d = group.variant.c.shape
+    found = np.full((3, n_fits, d), np.nan)
+    which = batch.sharing(group)
+    if d and len(which):
+        each = (group.comparisons, group.design, group.variant)
+        each = jax.tree.map(lambda leaf: leaf[which], each)
+        found[:, which] = in_chunks(lambda some: _bias_of(*some), each, 1024)
+    return found
+
+
+@jax.jit
+def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array, Array]:
+    def one(
+        comparisons: Verdicts, design: Design, variant: Variant
+    ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
+        def of(covariate: Int[Array, ""]) -> BiasEstimate:
+            return estimate_bias(
+                comparisons, design, covariate=covariate, variant=variant, level=LEVEL
+            )
+
+        estimate = jax.vmap(of)(jnp.arange(design.n_covariates))
+        return estimate.c, estimate.low, estimate.high
+
+    return jax.vmap(one)(comparisons, design, variant)
+
+
+def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
+    """A function of pools with a leading axis, given at most `size` of them at once; the last chunk
+    is filled up with the last pool, so that one program serves all."""
+    n = len(jax.tree.leaves(each)[0])
+    size = min(max(size, 1), n)
+    parts = []
+    for start in range(0, n, size):
+        some = np.minimum(np.arange(start, start + size), n - 1)
+        out = function(jax.tree.map(lambda leaf, some=some: leaf[some], each) if size < n else each)
+        parts.append([np.asarray(v)[: n - start] for v in out])
+    return tuple(np.concatenate(v) for v in zip(*parts, strict=True))
+
+
 def _check_k(batch: Batch, k: int) -> None:
-    sizes = np.zeros(len(batch.pools), int)
-    for group in batch.groups:
-        shown = jax.vmap(Design.content_mask)(group.design)
-        sizes[group.index] = np.asarray(shown).sum(1)
-    several = np.flatnonzero(sizes > 1)  # a pool of one content has nothing to rank
-    if not len(several):
+    """Raise `ValueError` unless every pool of several contents has more than k."""
+    several = [p for p in batch.pools if len(p.contents) > 1]  # one alone is no ranking
+    if not several:
         raise ValueError("every pool has only one content: there is nothing to rank")
-    smallest = several[sizes[several].argmin()]
-    if not 1 <= k < sizes[smallest]:
-        pool = batch.pools[smallest]
-        what = f"pool {pool.pool!r} has {sizes[smallest]} contents"
-        raise ValueError(f"k must lie in 1..{sizes[smallest] - 1} ({what}), got {k}")
+    pool = min(several, key=lambda p: len(p.contents))
+    smallest = len(pool.contents)
+    if not 1 <= k < smallest:
+        what = f"pool {pool.pool!r} has {smallest} contents"
+        raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k}")
+
+
+def usable(status: Status) -> bool:
+    """Whether the fits of a pool converged, on at least one verdict."""
+    return status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
 
 
 def _status(pool: PoolTable, naive: int, aware: int) -> Status:

@@ -26,7 +26,10 @@ COMPILING = 10**8
 
 
 LARGEST_COUNTS = 512
-"""Items of a pool beyond which its verdicts are kept as rows instead of counts."""
+"""Items of a pool beyond which its verdicts are kept as rows instead of counts; and SHARED where at
+most half as many contents own their qualities, so that counts are larger than all else."""
+
+SHARED = 64
 
 LARGEST_TABLE = 2**22
 """Cells of the tables that are looked through for null directions together."""
@@ -49,6 +52,8 @@ class PoolTable:
     """Which covariates take one value over the whole pool."""
     position: bool
     """Whether kappa is estimated; else it is fixed at 0."""
+    contents: tuple[str, ...]
+    """What owns the qualities of the items."""
     prior_selected: tuple[str, ...]
     """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons made are
     silent about, so that the prior chooses them. kappa is none of them where it is fixed."""
@@ -81,6 +86,8 @@ class Batch:
     """Name of each covariate, with its transformation: "words", "log(words)"."""
     units: str
     """What one unit of a covariate is, in words."""
+    tables: Tables
+    """What it was made of."""
 
     @classmethod
     def of(
@@ -105,7 +112,13 @@ class Batch:
         ]
         repeated = _repeated(tables)
         pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
-        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units)
+        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units, tables)
+
+    def sharing(self, group: Group) -> np.ndarray:
+        """Which fits of a group, from 0, have verdicts on items that share contents. In the others
+        every item's own quality absorbs any covariate, so that c is not identified."""
+        pools = [self.pools[at] for at in group.index]
+        return np.flatnonzero([p.n_verdicts > 0 and len(p.contents) < len(p.items) for p in pools])
 
 
 def load(
@@ -165,6 +178,8 @@ class _Layout:
     """[pools]"""
     names: list[tuple[str, ...]]
     """Of each pool's items."""
+    contents: list[tuple[str, ...]]
+    """Likewise."""
 
     @classmethod
     def of(cls, tables: Tables, x: np.ndarray) -> _Layout:
@@ -172,10 +187,19 @@ class _Layout:
         sizes = np.bincount(pool, minlength=len(tables.pools))
         label = tables.items["content"].to_numpy()
         owner, owners = pd.factorize(pool * len(tables.contents) + label)
-        content = _count_within(owners // len(tables.contents))[owner]
-        by_pool = tables.items["item"].to_numpy(object)[np.argsort(pool, kind="stable")]
-        names = [tuple(some) for some in np.split(by_pool, np.cumsum(sizes)[:-1])]
-        return cls(x, pool, _count_within(pool), content, sizes, names)
+        pool_of, label_of = np.divmod(owners, len(tables.contents))
+        names = _by_pool(pool, tables.items["item"].to_numpy(object), len(tables.pools))
+        known = np.asarray(tables.contents, object)[label_of]
+        contents = _by_pool(pool_of, known, len(tables.pools))
+        content = _count_within(pool_of)[owner]
+        return cls(x, pool, _count_within(pool), content, sizes, names, contents)
+
+
+def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[str, ...]]:
+    """The names of each pool, in their order."""
+    ends = np.cumsum(np.bincount(pool, minlength=n_pools))
+    each = np.split(names[np.argsort(pool, kind="stable")], ends[:-1])
+    return [tuple(some) for some in each]
 
 
 def _count_within(group: np.ndarray) -> np.ndarray:
@@ -205,12 +229,14 @@ def kappa_free(tables: Tables, position: Position) -> np.ndarray:
 
 
 def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
-    """[pools] whether verdicts are kept as rows: counts would be too large, or kappa is free for
-    some verdicts and, their order being unknown, not for others."""
+    """[pools] whether verdicts are kept as rows: counts would be too large, or larger than all
+    else; or kappa is free for some verdicts and, their order being unknown, not for others."""
     unknown = tables.verdicts[~tables.verdicts["shown"]]
     mixed = np.zeros(len(free), bool)
     mixed[_fit(tables, unknown)] = True
-    return (layout.sizes > LARGEST_COUNTS) | (mixed & free).reshape(len(tables.pools), -1).any(1)
+    sizes, n_contents = layout.sizes, np.array([len(some) for some in layout.contents])
+    large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= 2 * n_contents))
+    return large | (mixed & free).reshape(len(tables.pools), -1).any(1)
 
 
 def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
@@ -394,6 +420,7 @@ def _facts(
             repeated=bool(repeated[fit]),
             constant_covariates=tuple(constant[i].tolist()),
             position=bool(free[i]),
+            contents=layout.contents[pool],
             prior_selected=tuple(n for n in silent if free[i] or n != "kappa"),
         )
         yield fit, facts

@@ -133,6 +133,7 @@ def test_items_of_their_own_tell_nothing_and_add_no_evidence(tables):
     assert (joint.profiles(batch, found)[1] == 0).all()
 
 
+@pytest.mark.heavy
 def test_evidence_is_summed_over_pools(tables):
     v, i = tables(verdicts(), ITEMS)
     batch = own.load(v, i, ["words"])

@@ -205,7 +205,7 @@ def test_tables_of_another_form(tables, tmp_path, capsys):
     assert record["kappa"] is None
     assert record["theta"][0] == record["theta"][1] > record["theta"][2]
     text = capsys.readouterr().out
-    assert "3 rows, 3 verdicts kept; 1 tie, each half a win for both" in text
+    assert "3 rows, 3 verdicts kept\n1 tie, each half a win for both" in text
     assert "kappa undefined (fixed at 0 in 1/1)" in text
     (record,) = fit_json(tmp_path, *options, "--position", "yes", "--ties", "drop")["pools"]
     assert record["kappa"] > 0

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from example_tables import ITEMS, VERDICTS
 
@@ -127,7 +128,7 @@ def fit_json(tmp_path, *options):
 def test_fit_reports_everything(tables, tmp_path, capsys):
     v, i = tables()
     options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]
-    content = fit_json(tmp_path, *options, "--per-pool")
+    content = fit_json(tmp_path, *options, "--per-pool", "--out", str(tmp_path / "out"))
     shown = capsys.readouterr()
     assert content["settings"]["lam"] == 1.0
     records = {(r["pool"], r["judge"]): r for r in content["pools"]}
@@ -148,6 +149,50 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     ):
         assert phrase in text, phrase
     assert "repeats are treated as independent" in shown.err
+    assert shown.err.startswith("fitting 7 verdicts ...\n")
+
+    one, other = content["judges"]
+    assert [c["covariate"] for c in one["c"]] == ["words", "lists"]
+    assert one["c"][0]["unit"] == "standard deviation of words"
+    assert one["c"][0]["prior_selected"] is True
+    assert one["c"][0]["low"] is None
+    assert one["c"][0]["profile_range"] == 0
+    assert one["kappa"]["low"] < one["kappa"]["estimate"] < one["kappa"]["high"]
+    assert one["kappa"]["without_ties"] != one["kappa"]["estimate"]
+    assert (one["n_verdicts"], one["n_ties"], one["n_errors"]) == (6, 2, 2)
+    assert (one["n_both_orders"], one["flip_rate"]) == (2, 0.75)
+    assert one["top_k"] == {
+        "n_pools": 2,
+        "differs_from_naive": 0,
+        "differs_without_ties": 0,
+    }
+    assert (other["kappa"], other["flip_rate"]) == (None, None)
+    assert other["top_k"]["differs_without_ties"] is None
+
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "| judge | verdicts | ties |" in report
+    assert report.endswith("(figure.png)\n")
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    assert set(table["quantity"].dropna()) == {"theta", "c", "kappa"}
+    assert len(table[(table["pool"] == "p") & (table["quantity"] == "theta")]) == 6
+    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
+    """Merged, items of one content are one line; equal qualities share a rank."""
+    rows = [f"{p},{a},{b},tie" for p in "pq" for a in "xyz" for b in "xyz" if a != b]
+    items = [f"{p},{a},{c},1" for p in "pq" for a, c in zip("xyz", "XYY", strict=True)]
+    v, i = tables(
+        "pool,first,second,winner\n" + "\n".join(rows), "pool,item,content,n\n" + "\n".join(items)
+    )
+    content = fit_json(tmp_path, "--verdicts", str(v), "--items", str(i), "--merge-pools")
+    (pool,) = content["pools"]
+    assert len(pool["theta"]) == 6
+    assert [(r["content"], r["rank"]) for r in pool["ranking"]] == [("X", 1), ("Y", 1)]
+    assert content["judges"][0]["kappa"]["estimate"] == pool["kappa"]
+    text = capsys.readouterr().out
+    assert re.search(r"^1= +X +\+0 \[-", text, re.MULTILINE)
+    assert text.count("1=") == 2
 
 
 def test_tables_of_another_form(tables, tmp_path, capsys):
@@ -160,7 +205,7 @@ def test_tables_of_another_form(tables, tmp_path, capsys):
     assert record["kappa"] is None
     assert record["theta"][0] == record["theta"][1] > record["theta"][2]
     text = capsys.readouterr().out
-    assert "3 rows, 3 verdicts kept; 1 tie, each half a win for both" in text
+    assert "3 rows, 3 verdicts kept\n1 tie, each half a win for both" in text
     assert "kappa undefined (fixed at 0 in 1/1)" in text
     (record,) = fit_json(tmp_path, *options, "--position", "yes", "--ties", "drop")["pools"]
     assert record["kappa"] > 0

@@ -473,6 +473,7 @@ def test_real_verdicts_item_by_item_and_with_contents_shared(x64, data):
     folder = data / "prd"
     items = folder / "items.csv"
     batch = own.load(folder / "verdicts.csv", items, ["words"], transform="log")
-    flat, status = range_around_map(batch.comparisons, batch.design)
+    (group,) = batch.groups
+    flat, status = range_around_map(group.comparisons, group.design)
     assert (np.asarray(status) == Status.CONVERGED).all()
     assert float(flat.max()) < 1e-10

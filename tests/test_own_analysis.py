@@ -3,13 +3,16 @@
 import dataclasses
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from example_tables import VERDICTS
 
-from jbt import own, runtime, theory
-from jbt.types import Prior, Status
+from jbt import identifiability, model, own, runtime, theory
+from jbt.own import batch as batches
+from jbt.own.analysis import Z
+from jbt.types import Prior, Rows, Status
 
 
 @pytest.fixture
@@ -50,6 +53,99 @@ def test_the_prior_reaches_the_fit(batch):
     weak, strong = own.fit(batch)[0], own.fit(batch, prior=Prior(1.0, 1e6))[0]
     assert abs(weak.kappa) > 1e-3 > abs(strong.kappa)
     np.testing.assert_allclose(strong.theta, strong.theta_naive, atol=1e-4)
+
+
+PAIRED = """pool,item,content,words
+p,a,A,1
+p,b,A,4
+p,c,B,2
+p,d,C,5
+p,e,C,3
+"""
+
+
+def paired(seed: int = 0, n: int = 60) -> str:
+    """Verdicts on `PAIRED`, some ties."""
+    rng, rows = np.random.default_rng(seed), ["pool,first,second,winner"]
+    for _ in range(n):
+        first, second = rng.permutation(list("abcde"))[:2]
+        winner = "tie" if rng.random() < 0.2 else "second" if first > second else "first"
+        winner = rng.choice(["first", "second"]) if rng.random() < 0.4 else winner
+        rows.append(f"p,{first},{second},{winner}")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("covariates", [[], pytest.param(["words"], marks=pytest.mark.heavy)])
+def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
+    """theta's is of its distance from the mean of the contents; c's is the profile's."""
+    batch = own.load(*tables(paired(), PAIRED), covariates)
+    d = len(covariates)
+    (found,) = own.fit(batch, k=2, prior=Prior(0.5, 0.2))
+    (group,) = batch.groups
+    with runtime.precision("float64"):
+        comparisons, design = jax.tree.map(lambda leaf: leaf[0], (group.comparisons, group.design))
+        z = np.asarray(model.design_matrix(design)).reshape(-1, 4 + d)
+        estimates = [
+            identifiability.estimate_bias(comparisons, design, covariate=i) for i in range(d)
+        ]
+    mode = np.array([r.theta for r in sorted(found.ranking, key=lambda r: r.content)])
+    mode = np.concatenate([mode, found.c, [found.kappa]])
+    p = 1 / (1 + np.exp(-z @ mode))
+    weight = np.asarray(comparisons.shown).reshape(-1) * p * (1 - p)
+    covariance = np.linalg.inv((z.T * weight) @ z + np.diag([0.5] * 3 + [0.2] * (1 + d)))
+    centre = np.eye(4 + d)
+    centre[:3, :3] -= 1 / 3
+    sd = np.sqrt((centre @ covariance @ centre.T).diagonal())
+    owner = [0, 0, 1, 2, 2]
+    np.testing.assert_allclose(found.theta_high - found.theta, Z * sd[owner], rtol=1e-8)
+    np.testing.assert_allclose(found.theta - found.theta_low, Z * sd[owner], rtol=1e-8)
+    assert found.kappa_high - found.kappa == pytest.approx(Z * sd[-1], rel=1e-8)
+    for of_c in estimates:
+        expected = float(of_c.c), float(of_c.low), float(of_c.high)
+        assert (found.c_mle, found.c_low, found.c_high) == pytest.approx(expected, abs=1e-8)
+    draws = np.random.default_rng(0).multivariate_normal(mode, covariance, 100_000)[:, :3]
+    top = (draws >= np.sort(draws, 1)[:, 1:2]).mean(0)
+    among = [r.membership for r in sorted(found.ranking, key=lambda r: r.content)]
+    np.testing.assert_allclose(among, top, atol=0.02)
+    assert [r.low for r in found.ranking] == sorted((r.low for r in found.ranking), reverse=True)
+
+
+def test_where_the_prior_chose_there_is_no_interval(batch):
+    found = own.fit(batch)[0]
+    assert found.prior_selected == ("theta", "c")
+    for undefined in (found.theta_low, found.theta_high, found.c_mle, found.c_low, found.c_high):
+        assert np.isnan(undefined).all()
+    assert found.kappa_low < found.kappa < found.kappa_high
+    nothing = own.fit(batch)[4]
+    assert nothing.status == Status.NO_VERDICTS
+    assert np.isnan([nothing.kappa_low, *nothing.theta_low]).all()
+    assert nothing.islands == 2
+
+
+@pytest.mark.heavy
+def test_rows_and_counts_give_the_same_fits(tables, monkeypatch):
+    v, i = tables(paired(), PAIRED)
+    counts = own.fit(own.load(v, i, ["words"]))[0]
+    monkeypatch.setattr(batches, "SHARED", 4)
+    monkeypatch.setattr(batches, "RENDERINGS", 1)
+    listed = own.load(v, i, ["words"])
+    assert isinstance(listed.groups[0].comparisons, Rows)
+    rows = own.fit(listed)[0]
+    for name in ("theta", "theta_low", "phi", "c", "c_low", "c_high", "kappa", "kappa_high"):
+        np.testing.assert_allclose(getattr(rows, name), getattr(counts, name), atol=1e-7)
+    assert [r.content for r in rows.ranking] == [r.content for r in counts.ranking]
+
+
+def test_equal_qualities_share_a_rank(tables):
+    """b and c have the same record, whatever rounding makes of it."""
+    rows = "p,a,b,first\np,b,a,second\np,a,c,first\np,c,a,second\np,b,d,first\np,d,b,second\n"
+    v, i = tables(
+        "pool,first,second,winner\n" + rows + "p,c,d,first\np,d,c,second\n",
+        "pool,item\np,a\np,b\np,c\np,d\n",
+    )
+    (found,) = own.fit(own.load(v, i))
+    assert [(r.content, r.rank) for r in found.ranking if r.content in "ad"] == [("a", 1), ("d", 4)]
+    assert [r.rank for r in found.ranking] == [1, 2, 2, 4]
 
 
 def test_a_record_is_what_json_takes(batch):

@@ -28,8 +28,8 @@ def verdicts(pairs=BOTH, *, pools="pq", winners=("first", "second", "second"), m
 
 @pytest.fixture
 def examined(tables):
-    def examine(table, items=ITEMS, anchors=None, **options):
-        paths = tables(table, items)
+    def examine(table, listed=ITEMS, anchors=None, **options):
+        paths = tables(table, listed)
         typed = {"verdicts": paths[0], "items": paths[1], "anchors": anchors, **options}
         read = own.read(**{name: value for name, value in typed.items() if name != "position"})
         return {c.check: c for c in doctor.examine(read, typed)}

@@ -12,6 +12,7 @@ import tyro
 from jbt import files, own, runtime
 from jbt.commands.options import TableOptions
 from jbt.own import doctor, fit_report
+from jbt.own.analysis import check_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +35,11 @@ def main(argv: Sequence[str]) -> int:
     options.check_outputs()
     prior = options.prior()
     runtime.start()
-    _progress(f"reading {options.verdicts}")
     tables = options.read()
     batch = options.batch(tables)
+    check_k(batch, options.k)
     n_verdicts = tables.counts["n_verdicts"].sum()
-    _progress(f"fitting {n_verdicts} verdicts of {len(batch.pools)} pools and judges")
+    print(f"fitting {n_verdicts} verdicts ...", file=sys.stderr, flush=True)
     fits = own.fit(batch, k=options.k, prior=prior)
     untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
     judges = own.summarise(batch, fits, k=options.k, prior=prior, untied=untied)
@@ -69,10 +70,6 @@ def main(argv: Sequence[str]) -> int:
 
         report.write(options.out, fit_report.table(batch, judges), figure(batch, judges))
     return 0
-
-
-def _progress(line: str) -> None:
-    print(f"{line} ...", file=sys.stderr, flush=True)
 
 
 def _has_ties(batch: own.Batch) -> bool:

@@ -147,7 +147,7 @@ def fit(
     found: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):
-        _check_k(batch, k)
+        check_k(batch, k)
         for group in batch.groups:
             found.update(_fit_group(batch, group, facts, prior, k, intervals))
     return [found[i] for i in range(len(batch.pools))]
@@ -182,19 +182,18 @@ def _fit_group(
         sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
         sd_kappa = np.full_like(aware.parameters.kappa, np.nan)
         bias = np.full((3, *aware.parameters.c.shape), np.nan)
-    owner = None if group.items.content is None else np.asarray(group.items.content)
+    modes = [np.asarray(f.parameters.theta) for f in (aware, naive)]
+    c, owner = np.asarray(aware.parameters.c), group.items.content
     for i, at in enumerate(group.index.tolist()):
         pool = batch.pools[at]
         n, m = len(pool.items), len(pool.contents)
-        of_items = np.arange(n) if owner is None else owner[i, :n]
-        theta, theta_naive = (f.parameters.theta[i, :m] for f in (aware, naive))
+        of_items = np.arange(n) if owner is None else np.asarray(owner[i, :n])
+        theta, theta_naive = (mode[i, :m] for mode in modes)
         kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
         status = _status(pool, int(naive.status[i]), int(aware.status[i]))
-        told = {
-            name: usable(status) and name not in pool.prior_selected for name in ("theta", "kappa")
-        }
-        wide = Z * sd_theta[i, :m] if told["theta"] else np.full(m, np.nan)
-        kappa_wide = Z * float(sd_kappa[i]) if told["kappa"] else np.nan
+        silent = pool.prior_selected if usable(status) else ("theta", "kappa")
+        wide = Z * (np.full(m, np.nan) if "theta" in silent else sd_theta[i, :m])
+        kappa_wide = np.nan if "kappa" in silent else Z * float(sd_kappa[i])
         finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
         ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
         yield (
@@ -209,7 +208,7 @@ def _fit_group(
                 theta_naive=theta_naive[of_items],
                 phi=phi[i, :n],
                 ranking=_ranking(pool.contents, *ranked),
-                c=aware.parameters.c[i],
+                c=c[i],
                 c_mle=bias[0, i],
                 c_low=bias[1, i],
                 c_high=bias[2, i],
@@ -268,9 +267,7 @@ def _fit_both(
     return jax.vmap(one)(comparisons, design, items, variant)
 
 
-def _posterior(
-    group: Group, mode: Parameters, prior: Prior, k: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _posterior(group: Group, mode: Parameters, prior: Prior, k: int) -> tuple[np.ndarray, ...]:
     """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
     membership of the top k [fits, M]."""
     m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
@@ -349,7 +346,7 @@ def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
     return tuple(np.concatenate(v) for v in zip(*parts, strict=True))
 
 
-def _check_k(batch: Batch, k: int) -> None:
+def check_k(batch: Batch, k: int) -> None:
     """Raise `ValueError` unless every pool of several contents has more than k."""
     several = [p for p in batch.pools if len(p.contents) > 1]  # one alone is no ranking
     if not several:

@@ -26,10 +26,10 @@ COMPILING = 10**8
 
 
 LARGEST_COUNTS = 512
-"""Items of a pool beyond which its verdicts are kept as rows instead of counts; and SHARED where at
-most half as many contents own their qualities, so that counts are larger than all else."""
+"""Items of a pool beyond which its verdicts are kept as rows instead of counts; and SHARED if its
+contents have RENDERINGS items each, or more: the counts are larger than all else then."""
 
-SHARED = 64
+SHARED, RENDERINGS = 64, 2
 
 LARGEST_TABLE = 2**22
 """Cells of the tables that are looked through for null directions together."""
@@ -235,7 +235,7 @@ def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
     mixed = np.zeros(len(free), bool)
     mixed[_fit(tables, unknown)] = True
     sizes, n_contents = layout.sizes, np.array([len(some) for some in layout.contents])
-    large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= 2 * n_contents))
+    large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= RENDERINGS * n_contents))
     return large | (mixed & free).reshape(len(tables.pools), -1).any(1)
 
 

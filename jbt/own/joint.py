@@ -300,7 +300,7 @@ def _told(batch: Batch) -> np.ndarray:
     scale = np.sqrt(np.where(alone > 0, alone, 1))
     values, vectors = np.linalg.eigh(left / scale[:, :, None] / scale[:, None])
     null = np.abs(vectors) * (values <= FLAT)[:, None]
-    return (null < 1e-6).all(-1)
+    return np.asarray(null.max(-1) < 1e-6)
 
 
 @jax.jit
@@ -315,7 +315,7 @@ def _at_even_odds(comparisons: Verdicts, design: Design, variant: Variant) -> tu
         information = model.information_at_even_odds(comparisons, design.centred())
         values, vectors = jnp.linalg.eigh(information[:m, :m])
         inverse = jnp.where(values > 1e-12 * values[-1], 1 / values, 0)
-        follows = -vectors @ (inverse[:, None] * (vectors.T @ information[:m, m:]))
+        follows = -(vectors * inverse) @ vectors.T @ information[:m, m:]
         # A quadratic form, in which errors of what the qualities do are squared.
         change = jnp.concatenate([follows, jnp.eye(len(free), dtype=follows.dtype)]) * free
         alone = jnp.diagonal(information)[m:] * free

@@ -26,7 +26,7 @@ from jbt import model
 from jbt.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
-AT_ONCE = 2**22
+AT_ONCE = 2**20
 """Rows times resamples that a bootstrap fits together."""
 
 

@@ -177,7 +177,7 @@ if __name__ == "__main__":
             rows_given = dict(stored)
         print(json.dumps(globals()[sys.argv[1]](rows_given, *map(float, sys.argv[3:]))))
     else:
-        parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+        parser = argparse.ArgumentParser()
         parser.add_argument("--rows", type=int, default=10**6)
         parser.add_argument("--environment", type=Path)
         given = parser.parse_args()

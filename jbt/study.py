@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import files, options, parts, provenance, results, runtime, store
+from jbt import files, parsing, parts, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.parts import Part
@@ -82,7 +82,7 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     folder = given.out / sweep.name
     if given.redraw and not given.preset and (folder / store.RESULTS).exists():
         defaults = results.saved_settings(folder, defaults)
-    return options.parse(
+    return parsing.parse(
         type(defaults),
         argv,
         default=defaults,
@@ -308,9 +308,10 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
     if alone := table.without_a_row():
         first = alone[0]
         setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
+        count = "1 number" if len(alone) == 1 else f"{len(alone)} numbers"
         print(
-            f"paper.csv: {len(alone)} numbers of these settings stand beside no row, the first "
-            f"{first.quantity} = {first.printed} at {setting}",
+            f"paper.csv: no row of this table for {count} of its settings, the first: "
+            f"{first.quantity} = {first.printed} at {setting or 'every setting'}",
             file=sys.stderr,
         )
     return table.frame()

@@ -195,6 +195,23 @@ def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
     assert text.count("1=") == 2
 
 
+def test_tables_of_another_form(tables, tmp_path, capsys):
+    """Columns of other names, a winner by name; one order only, so that kappa is null."""
+    verdict = "prompt;left;right;vote\nq;A;B;a\nq;B;C;b\nq;A;C;tie\n"
+    v, i = tables(verdict, "prompt\titem\tmodel\nq\tA\tm\nq\tB\tm\nq\tC\tn\n")
+    names = "--pool prompt --first left --second right --winner vote --content model"
+    options = ["--verdicts", str(v), "--items", str(i), *names.split()]
+    (record,) = fit_json(tmp_path, *options)["pools"]
+    assert record["kappa"] is None
+    assert record["theta"][0] == record["theta"][1] > record["theta"][2]
+    text = capsys.readouterr().out
+    assert "3 rows, 3 verdicts kept\n1 tie, each half a win for both" in text
+    assert "kappa undefined (fixed at 0 in 1/1)" in text
+    (record,) = fit_json(tmp_path, *options, "--position", "yes", "--ties", "drop")["pools"]
+    assert record["kappa"] > 0
+    assert record["n_verdicts"] == 2
+
+
 def test_real_judges(data, tmp_path, capsys):
     prd, llmbar = data / "prd", data / "llmbar"
     content = fit_json(

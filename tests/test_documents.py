@@ -172,21 +172,42 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
 
+NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+
+
+def check_printed(printed, shown):
+    """The same, number for number but their last digits."""
+    assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
+    approx = pytest.approx([float(v) for v in NUMBER.findall(shown)], rel=0.02, abs=0.02)
+    assert [float(v) for v in NUMBER.findall(printed)] == approx
+
+
 @pytest.mark.documents
 def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
-    """Number for number but their last digits."""
     page = (ROOT / "docs" / "identify.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
     assert len(shown) == page.count("```sh") == 4
     monkeypatch.chdir(tmp_path)
-    number = re.compile(r"[+-]?\d+(?:\.\d+)?")
     for command, text in shown:
         assert cli.main(command.split()) == 0
-        printed = capsys.readouterr().out
-        assert number.sub("#", printed) == number.sub("#", text)
-        approx = pytest.approx([float(v) for v in number.findall(text)], rel=0.02, abs=0.02)
-        assert [float(v) for v in number.findall(printed)] == approx
+        check_printed(capsys.readouterr().out, text)
     assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.documents
+def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "leaderboard.md").read_text()
+    shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
+    assert len(shown) == page.count("```sh") == 3
+    monkeypatch.chdir(tmp_path)
+    for name in ("alpaca_eval", "prd"):
+        (tmp_path / name).symlink_to(data / name)
+    for command, text in shown:
+        assert cli.main(command.split()) == 0
+        check_printed(capsys.readouterr().out, text)
+    assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
+    run_example("docs/leaderboard.md")
+    assert capsys.readouterr().out.startswith("FuseChat-Llama-3.1-8B-Instruct ")
 
 
 def test_every_example_is_run_above():

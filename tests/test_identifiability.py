@@ -115,6 +115,23 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
     )
 
 
+def test_null_directions_with_the_users_names_and_kappa_known():
+    design = Design.build([[1.0], [2.0], [4.0]])
+    shown = np.zeros((3, 3))
+    shown[0, 1] = 1
+    known = identifiability.null_space(design, shown, contents="abc", position=False)
+    free = identifiability.null_space(design, shown, contents="abc")
+    nothing = ", which nothing compares with the others"
+    assert known.names[:2] == (
+        f"adding 1 to the qualities of contents a, b{nothing}",
+        f"adding 1 to the quality of content c{nothing}",
+    )
+    assert (known.rank, known.n_columns, free.rank, free.n_columns) == (1, 4, 1, 5)
+    assert free.names[:-1] == known.names
+    with pytest.raises(ValueError, match="3 contents, got 2 names"):
+        identifiability.null_space(design, shown, contents=["a", "b"])
+
+
 def test_directions_with_two_covariates(x64):
     m = 6
     rng = np.random.default_rng(0)
@@ -456,6 +473,7 @@ def test_real_verdicts_item_by_item_and_with_contents_shared(x64, data):
     folder = data / "prd"
     items = folder / "items.csv"
     batch = own.load(folder / "verdicts.csv", items, ["words"], transform="log")
-    flat, status = range_around_map(batch.comparisons, batch.design)
+    (group,) = batch.groups
+    flat, status = range_around_map(group.comparisons, group.design)
     assert (np.asarray(status) == Status.CONVERGED).all()
     assert float(flat.max()) < 1e-10

@@ -85,7 +85,9 @@ def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     with runtime.precision("float64"):
         comparisons, design = jax.tree.map(lambda leaf: leaf[0], (group.comparisons, group.design))
         z = np.asarray(model.design_matrix(design)).reshape(-1, 4 + d)
-        estimates = [identifiability.estimate_bias(comparisons, design)] * d
+        estimates = [
+            identifiability.estimate_bias(comparisons, design, covariate=i) for i in range(d)
+        ]
     mode = np.array([r.theta for r in sorted(found.ranking, key=lambda r: r.content)])
     mode = np.concatenate([mode, found.c, [found.kappa]])
     p = 1 / (1 + np.exp(-z @ mode))

@@ -28,12 +28,10 @@ def verdicts(pairs=BOTH, *, pools="pq", winners=("first", "second", "second"), m
 
 @pytest.fixture
 def examined(tables):
-    def examine(table, items=ITEMS, anchors=None, **options):
-        paths = tables(table, items)
-        if options.get("content") == "none":
-            options["content"] = None
-        read = own.read(*paths, anchors, **{k: v for k, v in options.items() if k != "position"})
-        typed = {"verdicts": paths[0], "items": paths[1], **options}
+    def examine(table, listed=ITEMS, anchors=None, **options):
+        paths = tables(table, listed)
+        typed = {"verdicts": paths[0], "items": paths[1], "anchors": anchors, **options}
+        read = own.read(**{name: value for name, value in typed.items() if name != "position"})
         return {c.check: c for c in doctor.examine(read, typed)}
 
     return examine
@@ -123,6 +121,14 @@ def test_signs_that_first_is_not_the_item_shown_first(pairs, winners, sign, exam
     assert sign is None or order.command.endswith("--position no")
 
 
+def test_items_shown_first_as_the_items_table_has_them(examined):
+    pairs = [(a, b) for a, b in BOTH if a > b]
+    table = "\n".join([ITEMS.split("\n")[0], *ITEMS.split("\n")[:0:-1]])
+    assert "before second in the items table" in examined(verdicts(pairs), table)["order"].found
+    # Without an items table its order is that of the verdicts, and no sign.
+    assert examined(verdicts(pairs), table, items=None)["order"].ok
+
+
 def test_a_baseline_named_first_in_every_verdict(examined):
     items = ITEMS.replace(",C,", ",A,").replace(",B,", ",A,")
     contents = "pool,first,second,winner\n" + "".join(
@@ -177,6 +183,11 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
         found.islands[tables.counts["n_verdicts"] == 0]
         == np.array(apart)[tables.counts["n_verdicts"] == 0]
     ).all()
+    judged = tables.counts["n_verdicts"].to_numpy() > 0
+    free = np.array([p.position for p in own.Batch.of(tables).pools])
+    share = {c.check: c.share for c in doctor.examine(tables, {})}["both_orders"]
+    assert share == pytest.approx(free[judged].mean())
+    assert 0 < share < 1
     merged = chains(tables, x, merged=True)
     assert merged.islands.tolist() == [1, 1]
     assert merged.tells.all()

@@ -250,10 +250,10 @@ def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
     (after,) = ranked(tables("\n".join(turned), items), **options)
     np.testing.assert_allclose(after.theta, before.theta, atol=1e-8)
     assert after.c[0].estimate == pytest.approx(before.c[0].estimate, abs=1e-8)
-    assert before.c[0].unit == ("logits per root mean square of the relative difference of words")
+    assert before.c[0].unit == "root mean square of the relative difference of words"
     assert before.kappa is None
     raw = ranked(tables(verdicts, items), **options, standardise=False)[0].c[0]
-    assert raw.unit == "logits per unit of words"
+    assert raw.unit == "unit of words"
     assert abs(raw.estimate) > abs(before.c[0].estimate)
 
 

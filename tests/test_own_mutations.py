@@ -250,7 +250,7 @@ def check(path: Path, data: bytes) -> bool:
     assert {(tables.pools[p], tables.judges[g]): n for p, g, n in names if n} == {
         key: n for key, n in errors.items() if n
     }
-    assert f": {n_rows} rows" in tables.summary[0]
+    assert f": {n_rows} row" in tables.summary[0]
     return True
 
 
@@ -290,6 +290,7 @@ def test_forms_that_are_read(form, rows, tmp_path):
         assert check(tmp_path / "table.csv", packed)
         verdicts = own.read(tmp_path / "table.csv").verdicts
         assert len(verdicts) == 4
+        assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]  # nothing is written
         np.testing.assert_array_equal(
             verdicts["p_first"], [1, 0.5, 0, 0] if rows[0] == HEADER else [1, 0.5, 0.25, 0.1]
         )

@@ -177,7 +177,7 @@ def test_graded_verdicts_and_order(tables):
     assert found.verdicts["shown"].tolist() == [True, False]
     assert found.verdicts["line"].tolist() == [2, 4]
     assert found.counts[["n_verdicts", "n_errors", "n_ties"]].to_numpy().tolist() == [[2, 1, 1]]
-    assert "1 verdicts of unknown order" in found.summary[-1]
+    assert "1 verdict of unknown order" in found.summary[-1]
     both = text.replace("order", "winner").replace("shown", "tie")
     assert refused(tables, both)[0] == "has both winner and p_first, needs exactly one of them"
     chosen = read(tables, both, columns=own.Columns(winner="p_first"))
@@ -255,6 +255,13 @@ def test_anchors(tables, tmp_path):
         "anchors.csv, line 5: pool 'r' is not in verdicts.csv",
         "anchors.csv, line 6: item 'c' of pool 'p' is not in verdicts.csv",
     ]
+
+
+@pytest.mark.parametrize("cell", ['"first', '"first"x', '"fir"st"'])
+def test_quotes_that_do_not_close_are_refused(cell, tables):
+    text = f"pool,first,second,winner\np,a,b,tie\np,a,b,{cell}\n"
+    (problem,) = refused(tables, text)
+    assert problem.startswith("line 3: not CSV")
 
 
 def test_all_problems_are_said_at_once(tables):

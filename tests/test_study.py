@@ -13,6 +13,8 @@ import xarray as xr
 from small_sweep import group, sweep_of
 
 from jbt import memory, provenance, results, simulate, store, study
+from jbt.paper import PaperNumber
+from jbt.sweep import Settings
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -218,6 +220,17 @@ def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, op
     assert message in error
     assert len(error.splitlines()) == 1
     assert not out.exists()
+
+
+def test_a_number_of_the_paper_without_a_row_is_told(monkeypatch, capsys):
+    mistyped = PaperNumber("speed", {"pools": "5"}, "1.0", 10, None, 0.05, "reported")
+    monkeypatch.setattr(study, "paper_of", lambda sweep: [mistyped])
+    small, results = sweep_of(group("x", [1.0])), xr.Dataset(coords={"pool": range(5)})
+    study.table_of(small, results, Settings(pools=5))
+    said = "no row of this table for 1 number of its settings, the first: speed = 1.0 at pools=5"
+    assert said in capsys.readouterr().err
+    study.table_of(small, results, Settings(pools=6))
+    assert capsys.readouterr().err == ""
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path, capsys):

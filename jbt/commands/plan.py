@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jbt import __version__, files, planning, runtime
-from jbt.options import parse
+from jbt.parsing import parse
 from jbt.types import check_positive
 
 

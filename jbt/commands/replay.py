@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ import tyro
 from jbt import files, own, runtime
 from jbt.acquisition import RULES
 from jbt.commands.options import TableOptions
-from jbt.own import Replay
+from jbt.own import Replay, doctor
 from jbt.own.curves import NAMES, figure
 from jbt.own.oracle import Model
+from jbt.own.report import Report, Section
 from jbt.own.verdicts import ALL
 
 
@@ -46,8 +46,6 @@ class ReplayOptions(TableOptions):
     """Recall of what all verdicts give, for which the verdicts needed are told (share of k)."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
-    out: Path | None = None
-    """Write report.txt, table.csv and figure.png to this folder."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,8 +58,6 @@ def main(argv: Sequence[str]) -> int:
 
     options = tyro.cli(ReplayOptions, args=argv, prog="jbt replay")
     options.check_outputs()
-    if options.out is not None and options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"cannot write to {options.out}: it is no folder")
     runtime.start()
     tables = options.read()
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
@@ -79,7 +75,6 @@ def main(argv: Sequence[str]) -> int:
         seed=options.seed,
         progress=partial(tqdm, desc="replay", unit="call", file=sys.stderr, mininterval=pace),
     )
-    lines = [*tables.summary, *_report(found)]
     if options.json is not None:
         content = {
             "settings": options.settings(),
@@ -87,9 +82,11 @@ def main(argv: Sequence[str]) -> int:
             "table": _records(found.table),
         }
         files.write_text(options.json, json.dumps(content, allow_nan=False) + "\n")
+    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
+    report = _report(options, found, lead)
+    print(report.text())
     if options.out is not None:
-        _write(options.out, found, lines)
-    print("\n".join(lines))
+        report.write(options.out, found.table.round(6), figure(found.table, found.k, found.target))
     return 0
 
 
@@ -99,62 +96,55 @@ def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-def _write(folder: Path, found: Replay, lines: list[str]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-    files.write_text(folder / "report.txt", "\n".join(lines) + "\n")
-    files.write_text(folder / "table.csv", found.table.to_csv(index=False, float_format="%.6g"))
-    fig = figure(found.table, found.k, found.target)
-    files.write_whole(folder / "figure.png", lambda p: fig.savefig(p, dpi=120, format="png"))
-
-
-def _report(found: Replay) -> Iterator[str]:
-    yield from found.notes
-    runs = f"{len(found.table.rule.unique())} rules, {found.seeds} seeds each"
-    yield f"{runs}, a refit after every {_verdicts(found.refit_every)}"
-    over_pools = found.table[found.table["pool"] == ALL]
-    for judge, n_pools, n_verdicts in found.verdicts.itertuples(index=False):
-        mine = over_pools[_is(over_pools, judge)]
-        needed = found.needed[_is(found.needed, judge)]
-        yield ""
-        yield f"{judge or 'all verdicts'}: {n_pools} pools, {n_verdicts} ordered pairs judged"
-        for scored_by, rows in mine.groupby("scored_by", sort=False):
-            yield from _table(found, str(scored_by), rows, needed)
-        yield _sentence(found, mine, needed)
-    yield ""
+def _report(options: ReplayOptions, found: Replay, lead: list[str]) -> Report:
+    rules = found.table["rule"].nunique()
+    runs = f"{rules} rules, {found.seeds} seeds each, a refit after every "
+    runs += "verdict" if found.refit_every == 1 else f"{found.refit_every} verdicts"
     several = (found.verdicts["n_pools"] > 1).all()
-    unit = "pools" if several else "pools; with one pool alone, over the seeds of that pool"
-    yield f"[ ]: 95 % intervals over {unit}. Budgets are of one pool."
+    unit = "pools" if several else "pools, or the seeds where there is one pool alone"
+    units = f"budgets are verdicts of one pool; [ ]: 95 % intervals over {unit}"
+    sections = [section for judge in found.verdicts.itertuples() for section in _of(found, judge)]
+    title = f"How few verdicts of {options.verdicts.name} would have done"
+    return Report(title, [*lead, *found.notes, runs, units], sections)
+
+
+def _of(found: Replay, judge: Any) -> Iterator[Section]:
+    """What there is to say of a judge: by all verdicts, and by trusted labels."""
+    name = judge.judge or "all verdicts"
+    table = found.table[found.table["pool"] == ALL]
+    rows = table[_is(table, judge.judge)]
+    needed = found.needed[_is(found.needed, judge.judge)]
+    for scored_by, of_score in rows.groupby("scored_by", sort=False):
+        title = f"{name}: recall of the top {found.k} by {NAMES[str(scored_by)]}"
+        said = []
+        if scored_by == "full_data":
+            said = [f"{judge.n_pools} pools, {judge.n_verdicts} ordered pairs judged"]
+            said += _sentences(found, rows, needed)
+        yield Section(title, said, _table(found, str(scored_by), of_score, needed))
 
 
 def _is(table: pd.DataFrame, judge: str | None) -> pd.Series:
     return table["judge"].isna() if judge is None else table["judge"] == judge
 
 
-def _verdicts(n: int) -> str:
-    return "verdict" if n == 1 else f"{n} verdicts"
-
-
-def _table(
-    found: Replay, scored_by: str, rows: pd.DataFrame, needed: pd.DataFrame
-) -> Iterator[str]:
-    """Recall at a few budgets; and what was needed, where it is scored by all verdicts."""
+def _table(found: Replay, scored_by: str, rows: pd.DataFrame, needed: pd.DataFrame) -> pd.DataFrame:
+    """What was needed, where it is scored by all verdicts; and recall at a few budgets."""
     every = rows["budget"].unique()
     at = np.unique([np.abs(every - every[-1] * part).argmin() for part in (0.25, 0.5, 0.75, 1)])
     full = scored_by == "full_data"
     budgets = [b for b in every[at] if not (full and b == every[-1] and len(at) > 1)]
-    head = f"verdicts for {found.target:g}" if full else ""
-    columns = "".join(f"{f'after {b}':>20}" for b in budgets)
-    yield f"  recall of the top {found.k} by {NAMES[scored_by]}"
-    yield f"  {'rule':24}{head:>22}{columns}"
+    spent = needed.set_index("rule")
+    lines = []
     for rule, curve in rows.groupby("rule", sort=False):
+        line = {"rule": rule}
+        if full:
+            numbers = (float(spent[c][str(rule)]) for c in ("budget", "low", "high"))
+            line[f"verdicts for {found.target:g}"] = _interval(*numbers)
         curve = curve.set_index("budget")
-        cells = "".join(f"{_interval(*_numbers(curve.loc[b]), digits=2):>20}" for b in budgets)
-        spent = needed[needed["rule"] == rule].iloc[0]
-        told = _interval(spent["budget"], spent["low"], spent["high"]) if full else ""
-        yield f"  {rule:24}{told:>22}{cells}"
+        for b in budgets:
+            line[f"after {b}"] = _interval(*_numbers(curve.loc[b]), digits=2)
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def _numbers(row: Any) -> tuple[float, float, float]:
@@ -170,13 +160,14 @@ def _interval(value: float, low: float, high: float, *, digits: int = 0) -> str:
     return f"{value:.{digits}f} [{', '.join(ends)}]"
 
 
-def _sentence(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> str:
+def _sentences(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iterator[str]:
     """How many of these verdicts did you need?"""
     curve = rows[rows["scored_by"] == "full_data"]
     share = f"{found.target:.0%}".replace("%", " %")
     what = f"{share} of the top {found.k} that all verdicts give"
     if needed["budget"].isna().all():
-        return f"No rule found {what} within {curve['budget'].max()} verdicts of a pool."
+        yield f"no rule found {what} within {curve['budget'].max()} verdicts of a pool"
+        return
     area = curve.groupby("rule")["recall"].mean()
     ranked = needed.assign(area=needed["rule"].map(area)).sort_values(
         ["budget", "area"], ascending=[True, False], na_position="last"
@@ -190,12 +181,12 @@ def _sentence(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> str:
     if len(random) and best["rule"] != "random":
         other = random.iloc[0]
         said += f"; in random order it took {_interval(*other[['budget', 'low', 'high']])}"
-    said += "."
+    yield said
     for scored_by, trusted in rows[rows["rule"] == best["rule"]].groupby("scored_by", sort=False):
         if scored_by != "full_data":
             then = trusted.set_index("budget")
-            before, after = then.loc[best["budget"]], then.iloc[-1]
-            by = NAMES[str(scored_by)]
-            said += f" By {by} its recall was {_interval(*_numbers(before), digits=2)} then and "
-            said += f"{_interval(*_numbers(after), digits=2)} after all."
-    return said
+            before, after = (
+                _interval(*_numbers(row), digits=2)
+                for row in (then.loc[best["budget"]], then.iloc[-1])
+            )
+            yield f"by {NAMES[str(scored_by)]} its recall was {before} then, {after} after all"

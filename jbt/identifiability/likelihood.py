@@ -121,7 +121,9 @@ def _profile(
         fit = _at(comparisons, design, others, covariate, value, start)
         return -fit.objective, fit.status
 
-    log_likelihood, status = _each(comparisons)(point)(grid)
+    log_likelihood: Float[Array, " G"]
+    status: Int[Array, " G"]
+    log_likelihood, status = _over(point, grid, comparisons)
     constant = ~_varies(comparisons, design, covariate) & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
@@ -229,7 +231,7 @@ def _estimate_bias(
         c, excess, _, _ = jax.lax.while_loop(going, step, first)
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
-    low, high = _each(comparisons)(end)(jnp.stack([c - half, c + half]))
+    low, high = _over(end, jnp.stack([c - half, c + half]), comparisons)
     lost = exists & ~(jnp.isfinite(low) & jnp.isfinite(high))
     status = jnp.where(lost, Status.NOT_CONVERGED, status)
     exists = exists & ~lost
@@ -375,12 +377,10 @@ def _at(
     return fit_supremum(comparisons, design, variant, start=start)
 
 
-def _each(comparisons: Verdicts) -> Callable[..., Any]:
-    """How a function of one value of c becomes one of several. Rows are long enough to fill a
-    processor, and many enough to fill its memory, one value at a time."""
-    if isinstance(comparisons, Rows):
-        return lambda f: lambda values: jax.lax.map(f, values)
-    return jax.vmap
+def _over(f: Callable[..., Any], values: Float[Array, " V"], comparisons: Verdicts) -> Any:
+    """A function of one value of c, at several. Rows are long enough to fill a processor, and many
+    enough to fill its memory, one value at a time."""
+    return jax.lax.map(f, values) if isinstance(comparisons, Rows) else jax.vmap(f)(values)
 
 
 def _others(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from jbt.own.tables import Tables
 
-RECURRING = 10
+RECURRING = 5
 """Pools in which a version of a model must appear to be told apart from its others."""
 
 

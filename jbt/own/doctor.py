@@ -247,7 +247,7 @@ class _Examination:
             signs.append("first comes before second in the alphabet in every verdict")
         if (content[first] == content[first[0]]).all():
             signs.append(f"first is {self.tables.contents[content[first[0]]]!r} in every verdict")
-        if (first < second).all():
+        if self.options.get("items") is not None and (first < second).all():
             signs.append("first comes before second in the items table in every verdict")
         if (of["p_first"] > 0.5).all():
             signs.append("first won every verdict")

@@ -11,10 +11,10 @@ import itertools
 import numpy as np
 import pandas as pd
 
-MODELS = {"amber": (1.5, 180), "birch": (0.8, 240), "cedar": (0.2, 120), "dune": (-1.0, 320)}
+MODELS = {"amber": (1.5, 160), "birch": (0.2, 320), "cedar": (1.0, 120), "dune": (-1.0, 240)}
 """Quality, in logits, and usual words of an answer."""
 
-JUDGES = {"magpie": (0.8, 0.3), "heron": (0.1, 0.0)}
+JUDGES = {"magpie": (1.0, 0.3), "heron": (0.1, 0.0)}
 """Logits for an answer for each doubling of its words, and for the answer shown first."""
 
 QUESTIONS = 12
@@ -42,7 +42,8 @@ def example(seed: int = 0) -> dict[str, pd.DataFrame]:
                 and (winner := _winner(rng, judge, answers[a], answers[b]))
             ]
         ranked = sorted(MODELS, key=lambda model, of=answers: -of[model][2])
-        anchors += [{"pool": pool, "better": ranked[0], "worse": ranked[-1]}]
+        neighbours = itertools.pairwise(ranked)
+        anchors += [{"pool": pool, "better": a, "worse": b} for a, b in neighbours]
     verdicts[37]["winner"] = "error"
     tables = {"verdicts": verdicts, "items": items, "anchors": anchors}
     return {name: pd.DataFrame(rows) for name, rows in tables.items()}

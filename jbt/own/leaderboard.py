@@ -41,11 +41,11 @@ class Coefficient:
     """One coefficient with its interval. Numbers are NaN where undefined."""
 
     covariate: str
-    """Column of the items table; "position" for kappa."""
+    """With its transformation; "kappa" for the position term."""
     unit: str
-    """In words."""
+    """What the estimate is a number of logits per; empty for kappa."""
     estimate: float
-    """MAP, in that unit."""
+    """MAP."""
     low: float
     high: float
     profile_range: float
@@ -199,7 +199,7 @@ def leaderboard(
     x, labels, per = covariate_values(tables, covariates, transform, standardise and not relative)
     if relative and standardise:
         per = "root mean square of the relative difference of"
-    units = [f"logits per {per} {label}" for label in labels]
+    units = [f"{per} {label}" for label in labels]
     study = Study(
         tables, merge_pools(tables), x, difference, np.ones(x.shape[1]), position, prior or Prior()
     )
@@ -207,7 +207,7 @@ def leaderboard(
         study = study.standardised()
     with runtime.precision("float64"):
         return [
-            _board(study, judge, list(covariates), units, bootstrap, seed)
+            _board(study, judge, labels, units, bootstrap, seed)
             for judge in range(len(tables.judges))
         ]
 
@@ -239,8 +239,8 @@ def _board(
     compared = around.comparable.any(1)
 
     def coefficient(p: int, name: str, unit: str, evidence: float) -> Coefficient:
-        numbers = (float(v[p]) for v in (beta, around.low, around.high))
-        return Coefficient(name, unit, *numbers, evidence, str(around.status[p]))
+        estimate, low, high = (float(v[p]) for v in (beta, around.low, around.high))
+        return Coefficient(name, unit, estimate, low, high, evidence, str(around.status[p]))
 
     order = np.argsort(-theta, kind="stable")
     names = np.asarray(tables.contents, object)[problem.contents]
@@ -266,7 +266,7 @@ def _board(
             coefficient(m + d, name, unit, float(evidence[d]))
             for d, (name, unit) in enumerate(zip(covariates, units, strict=True))
         ),
-        kappa=coefficient(-1, "kappa", "logits", np.nan) if problem.variant.kappa else None,
+        kappa=coefficient(-1, "kappa", "", np.nan) if problem.variant.kappa else None,
         n_clusters=problem.n_clusters,
         runaway=tuple(names[around.runaway]),
         pull=around.pull[order],

@@ -111,7 +111,7 @@ def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarra
     np.add.at(shown, (fit[fit >= 0], first, second), count)
     np.add.at(won, (fit[fit >= 0], first, second), count * share)
     answers = np.divide(won, shown, out=np.full_like(won, np.nan), where=shown > 0)
-    return answers, (shown > 1).any((1, 2))
+    return answers, np.any(shown > 1, axis=(1, 2))
 
 
 def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:

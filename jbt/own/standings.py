@@ -139,7 +139,10 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
-        yield f"c[{c.covariate}] {_estimate(c)}{evidence if _known(c.profile_range) else ''}"
+        yield (
+            f"c[{c.covariate}] {_estimate(c)} per {c.unit}"
+            f"{evidence if _known(c.profile_range) else ''}"
+        )
     if board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     else:
@@ -168,7 +171,7 @@ def _method(n_clusters: int, bootstrap: int) -> str:
 
 
 def _estimate(c: Coefficient) -> str:
-    return f"{_interval(c.estimate, c.low, c.high)} {c.unit}"
+    return f"{_interval(c.estimate, c.low, c.high)} logits"
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
@@ -176,23 +179,27 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
     names = [c.covariate for c in board.c]
     anchors, versions = board.anchors, board.versions
     if anchors is not None and anchors.n_pairs:
+        disputed = (
+            f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
+            f"{anchors.corrected_right}"
+            if anchors.n_disputed
+            else "they differ on none"
+        )
         yield (
             f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
-            f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; of the "
-            f"{anchors.n_disputed} on which they differ, the corrected is right in "
-            f"{anchors.corrected_right}"
+            f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; {disputed}"
         )
     if anchors is not None:
         for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
             if _known(better, won):
                 yield (
-                    f"the better of a trusted pair has more {name} in {better:.0%}; the answer "
-                    f"with more {name} won {won:.0%} of the judge's verdicts"
+                    f"the better of a trusted pair has the larger {name} in {better:.0%}; the "
+                    f"answer with the larger {name} won {won:.0%} of the judge's verdicts"
                 )
     if versions is not None:
         yield (
-            f"in {versions.n_sets} cases a model has several answers to one prompt, with another "
-            f"{' or '.join(names)}, which share a quality here"
+            f"in {versions.n_sets} cases a model has several answers to one prompt, which differ "
+            f"in {' or '.join(names)} and share a quality here"
         )
         for model, n, naive, corrected in versions.spreads():
             yield (

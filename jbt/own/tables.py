@@ -222,21 +222,26 @@ def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
 
 
 def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
-    kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
+    totals = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
+    kept, errors, tied = (int(total) for total in totals)
     never = int((rows["count"] == 0).sum())
-    unknown = tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum()
+    unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
     how = "each half a win for both" if ties == "half" else "dropped"
-    said = [f"{told.sheet.path}: {len(rows)} rows, {kept} verdicts kept"]
+    said = [f"{told.sheet.path}: {_count(len(rows), 'row')}, {_count(kept, 'verdict')} kept"]
     if not told.has_pools:
         said.append("no column of pools: all rows are one pool")
     if errors:
-        said.append(f"{errors} errors dropped")
+        said.append(f"{_count(errors, 'error')} dropped")
     if never:
-        said.append(f"{never} rows with count 0 left out")
+        said.append(f"{_count(never, 'row')} with count 0 left out")
     if tied:
-        said.append(f"{tied} ties, {how}")
+        said.append(f"{_count(tied, 'tie')}, {how}")
     if unknown:
-        said.append(f"{unknown} verdicts of unknown order, which tell nothing of kappa")
+        said.append(f"{_count(unknown, 'verdict')} of unknown order, which tell nothing of kappa")
     if len(tables.anchors):
-        said.append(f"{len(tables.anchors)} anchors")
+        said.append(_count(len(tables.anchors), "anchor"))
     return said
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

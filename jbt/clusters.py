@@ -15,6 +15,8 @@ in it: where the verdicts say little the sandwich is small, and the error is not
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,8 +26,12 @@ from jbt import model
 from jbt.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
-AT_ONCE = 2**22
+AT_ONCE = 2**20
 """Rows times resamples that a bootstrap fits together."""
+
+
+ENTRIES = 2**22
+"""Numbers that `effective_number` holds at once."""
 
 
 def inverse_hessian(
@@ -83,6 +89,91 @@ def sandwich(
     border = in_theta.T @ in_bias
     meat = np.block([[(in_theta.T @ in_theta).toarray(), border], [border.T, in_bias.T @ in_bias]])
     return g / (g - 1) * inverse @ meat @ inverse
+
+
+def effective_number(
+    combinations: Float[np.ndarray, "A P"],
+    inverse: Float[np.ndarray, "P P"],
+    mode: Parameters,
+    rows: Rows,
+    cluster: Int[np.ndarray, " R"],
+) -> Float[np.ndarray, " A"]:
+    """How many clusters tell of each combination a'beta, (sum_g w_g)^2 / sum_g w_g^2 (Kish 1965),
+    where w_g = a'H^-1 I_g H^-1 a is what cluster g's information I_g adds to its variance.
+
+    What one cluster alone tells of has a score of next to nothing at the optimum, and so a sandwich
+    that is far too small, however many other clusters there are.
+
+    Args:
+      combinations: A of them.
+      inverse, mode, rows, cluster: as for `sandwich`.
+
+    Returns:
+      [A] numbers from 1 to G; 0 where nothing tells of it.
+    """
+    from scipy import sparse
+
+    told = _Told.by(mode, rows, cluster)
+    along = inverse @ combinations.T
+    each = np.zeros((told.n_clusters, len(combinations)))
+    step = max(1, ENTRIES // len(combinations))
+    for begin in range(0, len(told.cluster), step):
+        some = slice(begin, begin + step)
+        change = along[told.first[some]] - along[told.second[some]]
+        change = change + told.x[some] @ along[len(mode.theta) :]
+        entry = told.weight[some], (told.cluster[some], np.arange(len(change)))
+        each += sparse.csr_matrix(entry, shape=(told.n_clusters, len(change))) @ change**2
+    return _kish(each.sum(0), (each**2).sum(0))
+
+
+def effective_number_of_contents(
+    mode: Parameters, rows: Rows, cluster: Int[np.ndarray, " R"]
+) -> Float[np.ndarray, " M"]:
+    """How many clusters hold verdicts about each content, weighed by the information about it alone
+    (Kish's number, as in `effective_number`).
+
+    Args:
+      mode, rows, cluster: as for `sandwich`.
+    """
+    from scipy import sparse
+
+    told = _Told.by(mode, rows, cluster)
+    weight = np.where(told.first == told.second, 0, told.weight)
+    pairs = np.r_[told.cluster, told.cluster], np.r_[told.first, told.second]
+    entry = np.r_[weight, weight], pairs
+    each = sparse.coo_matrix(entry, shape=(told.n_clusters, len(mode.theta))).tocsr()
+    return _kish(*(np.asarray(v.sum(0)).ravel() for v in (each, each.power(2))))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Of every row with a verdict, what its information is made of."""
+
+    n_clusters: int
+    cluster: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    x: np.ndarray
+    """[rows, D + 1] what c and kappa are multiplied with."""
+    weight: np.ndarray
+    """shown p (1 - p)"""
+
+    @classmethod
+    def by(cls, mode: Parameters, rows: Rows, cluster: np.ndarray) -> _Told:
+        from scipy.special import expit
+
+        shown = np.asarray(rows.shown)
+        made = shown > 0
+        names, of = np.unique(np.asarray(cluster)[made], return_inverse=True)
+        first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
+        x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
+        theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
+        p = expit(theta[first] - theta[second] + x @ bias)
+        return cls(len(names), of, first, second, x, shown[made] * p * (1 - p))
+
+
+def _kish(total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 
 def prior_part(

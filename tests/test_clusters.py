@@ -82,6 +82,18 @@ def test_the_sandwich_equals_a_loop_over_clusters(x64):
     part = clusters.prior_part(inverse, np.full(M + D + 1, 0.05))
     np.testing.assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
 
+    along = rng.normal(size=M + D + 1)
+    told = [
+        sum(shown[r] * p[r] * (1 - p[r]) * (z[r] @ bread @ along) ** 2 for r in np.flatnonzero(of))
+        for of in (cluster == g for g in names)
+    ]
+    number = clusters.effective_number(along[None], inverse, mode, rows, cluster)
+    np.testing.assert_allclose(number, np.sum(told) ** 2 / np.sum(np.square(told)), rtol=1e-9)
+    weight = shown * p * (1 - p)
+    each = np.array([(z[cluster == g, :M] ** 2).T @ weight[cluster == g] for g in names])
+    number = clusters.effective_number_of_contents(mode, rows, cluster)
+    np.testing.assert_allclose(number, each.sum(0) ** 2 / (each**2).sum(0), rtol=1e-9)
+
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):
     rows, cluster = draw(2, 12)

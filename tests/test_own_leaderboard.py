@@ -199,6 +199,27 @@ def test_too_few_pools_have_no_intervals(tables):
     assert np.isfinite(board.rank).all()
 
 
+def test_what_few_pools_tell_of_has_no_interval(tables):
+    """A model in 3 of 40 pools; a covariate that differs in 2 of them."""
+    verdicts, items = simulated(length=lambda rng, *_: rng.uniform(50, 150))
+    there = {f"p{pool}" for pool in range(3)}
+    table = [row.split(",") for row in verdicts.splitlines()]
+    kept = [row for row in table if row[0] in there or "D" not in row[1:3]]
+    listed = [row.split(",") for row in items.splitlines()]
+    for row in listed[1:]:
+        row.append(row[3] if row[0] in there - {"p0"} else "7")
+    listed[0].append("flag")
+    written = ("\n".join(map(",".join, rows)) + "\n" for rows in (kept, listed))
+    weak = Prior(0.01, 0.001)
+    (board,) = ranked(tables(*written), covariates=("words", "flag"), prior=weak)
+    status = dict(zip(board.models, board.status_of, strict=True))
+    assert status == {"A": "converged", "B": "converged", "C": "converged", "D": "few_clusters"}
+    assert [c.status for c in board.c] == ["converged", "few_clusters"]
+    without = list(board.models).index("D")
+    assert np.isnan([board.low[without], board.rank_low[without]]).all()
+    assert "fewer than 10 pools tell of it" in " ".join(board.reasons())
+
+
 def renamed(line):
     """The rest of a line, its items told apart by their prompt."""
     pool, *cells = line.split(",")
@@ -214,7 +235,8 @@ def test_a_model_that_always_wins_is_named(tables):
         pool, first, second, _, judge = row.split(",")
         if "A" in (first, second):
             rows[i] = f"{pool},{first},{second},{'first' if first == 'A' else 'second'},{judge}"
-    (board,) = ranked(tables("\n".join(rows), items))
+    # Under a prior so weak that its share does not tell.
+    (board,) = ranked(tables("\n".join(rows), items), prior=Prior(1e-5, 1e-5))
     assert board.runaway == ("A",)
     assert board.status_of[0] == "separated"
     assert np.isnan(board.low).all()  # the mean over the models goes with it
@@ -251,6 +273,12 @@ def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
     np.testing.assert_allclose(after.theta, before.theta, atol=1e-8)
     assert after.c[0].estimate == pytest.approx(before.c[0].estimate, abs=1e-8)
     assert before.c[0].unit == "root mean square of the relative difference of words"
+    # A verdict that stands for three is three verdicts.
+    rows = verdicts.splitlines()
+    counted = [row + (",count" if i == 0 else f",{1 + i % 3}") for i, row in enumerate(rows)]
+    repeated = rows[:1] + [row for i, row in enumerate(rows) if i for _ in range(1 + i % 3)]
+    each = [ranked(tables("\n".join(t), items), **options)[0] for t in (counted, repeated)]
+    assert each[0].c[0].estimate == pytest.approx(each[1].c[0].estimate, abs=1e-8)
     assert before.kappa is None
     raw = ranked(tables(verdicts, items), **options, standardise=False)[0].c[0]
     assert raw.unit == "unit of words"

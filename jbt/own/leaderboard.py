@@ -30,7 +30,7 @@ REASONS = {
     "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
     "separated": "the likelihood rises all the way to infinity",
     "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
-    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools hold verdicts",
+    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools tell of it",
     "no_verdicts": "no verdicts",
 }
 """Why there is no interval, by status."""

@@ -51,12 +51,12 @@ class Study:
     def standardised(self) -> Study:
         """Differences divided by their root mean square over all verdicts, which does not depend on
         which of two items is called the first."""
-        each = [
-            listed(self.merged, self.x, 0, judge, difference=self.difference).rows.difference
-            for judge in range(len(self.tables.judges))
-        ]
-        every = np.concatenate(each)
-        scale = np.sqrt((every**2).sum(0) / max(1, len(every)))
+        squares, total = 0.0, 0.0
+        for judge in range(len(self.tables.judges)):
+            rows = listed(self.merged, self.x, 0, judge, difference=self.difference).rows
+            shown = np.asarray(rows.shown)
+            squares, total = squares + shown @ np.asarray(rows.difference) ** 2, total + shown.sum()
+        scale = np.sqrt(squares / max(1, total))
         return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
 
     def problem(self, judge: int, content: np.ndarray | None = None) -> Problem:

@@ -13,7 +13,8 @@ LEVEL = 0.95
 """Coverage of every interval."""
 
 FEWEST_CLUSTERS = 10
-"""Below which the scores of clusters do not tell how they vary."""
+"""Below which the scores of clusters do not tell how they vary; of the clusters that tell of the
+number in question (`clusters.effective_number`)."""
 
 PRIOR_SHARE = 0.1
 """Share of the prior in the posterior variance beyond which the prior is said to have chosen. With
@@ -82,23 +83,31 @@ def spread(
     moved, parted = _moved(open_, centre, posterior)
     silent = identifiability.null_space(design, rows, position=bool(variant.kappa))
     flat, _ = _moved(silent.directions, centre, posterior)
-    few = len(np.unique(cluster[np.asarray(rows.shown) > 0])) < FEWEST_CLUSTERS
+    # Of a model, the clusters that hold its verdicts. Its theta about the mean depends a little on
+    # every model, which would take the intervals of all for the sake of one that is hardly there.
+    biases = np.eye(len(centre))[m:]
+    telling = np.r_[
+        clusters.effective_number_of_contents(mode, rows, cluster),
+        clusters.effective_number(biases, inverse, mode, rows, cluster),
+    ]
+    few = telling < FEWEST_CLUSTERS
 
-    status = np.full(len(centre), "few_clusters" if few else "converged", object)
+    status = np.where(few, "few_clusters", "converged").astype(object)
     status[of_prior.own > PRIOR_SHARE * posterior.own] = "prior_selected"
     status[moved] = "separated"
     status[moved & flat] = "flat"
     status[m:-1][~np.any(np.asarray(rows.difference) != 0, axis=0)] = "covariate_constant"
     status[:m][~known] = "no_verdicts"
     comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~parted
-    comparable &= (of_prior.apart <= PRIOR_SHARE * posterior.apart) & (not few)
+    comparable &= of_prior.apart <= PRIOR_SHARE * posterior.apart
+    comparable &= ~(few[:m] | few[:m, None])
     beyond = np.abs(open_[:, :m] - np.median(open_[:, :m][:, known], axis=1, keepdims=True)) > 0.5
     runaway = np.any(beyond, axis=0) & (status[:m] == "separated")
 
     beta = centre @ np.asarray(mode.flat())
     low = high = error = np.full(len(beta), np.nan)
     better = np.zeros((m, m), bool)
-    if not few:
+    if not few.all():
         low, high, error, reach = _intervals(
             mode, rows, design, prior, variant, cluster, inverse, centre, bootstrap, seed
         )

@@ -52,6 +52,10 @@ def main(argv: Sequence[str]) -> int:
         k=options.k,
         per_pool=options.per_pool,
     )
+    if options.out is not None:
+        from jbt.own.fit_figure import figure
+
+        report.write(options.out, fit_report.table(batch, judges), figure(batch, judges))
     print(report.text())
     if any(p.repeated for p in batch.pools):
         print(
@@ -59,10 +63,6 @@ def main(argv: Sequence[str]) -> int:
             "as independent verdicts; a judge that repeats itself is counted as if it were sure",
             file=sys.stderr,
         )
-    if options.out is not None:
-        from jbt.own.fit_figure import figure
-
-        report.write(options.out, fit_report.table(batch, judges), figure(batch, judges))
     return 0
 
 

@@ -20,7 +20,7 @@ DRAWN = 40
 """Most contents that are drawn."""
 
 DEEPEST = 12.0
-"""Nats below their tops at which profile curves are cut off."""
+"""Nats below their tops at which profile curves are cut off, if three points of each lie above."""
 
 
 def figure(batch: Batch, judges: list[JudgeSummary]) -> Figure:
@@ -94,21 +94,23 @@ def _profiles(ax: Axes, judges: list[JudgeSummary]) -> None:
     """How the likelihood falls away from the best c; points are what was computed."""
     from scipy.interpolate import CubicSpline
 
-    styles, lowest = ("-", "--", "-.", ":"), -2 * DROP
+    styles, lowest, third = ("-", "--", "-.", ":"), -2 * DROP, -DEEPEST
     for j, judge in enumerate(judges):
         for d, of in enumerate(judge.c):
             if not np.isfinite(of.log_likelihood).all():
                 continue
-            lowest = min(lowest, of.log_likelihood.min())
+            fine = np.linspace(of.grid[0], of.grid[-1], 200)
+            curve = CubicSpline(of.grid, of.log_likelihood)(fine)
+            points, curve = of.log_likelihood - curve.max(), curve - curve.max()
+            lowest, third = min(lowest, points.min()), min(third, np.sort(points)[-3])
             # So that flat ones do not hide each other.
             width = 1.5 * (len(judges) - j) if of.prior_selected else 1.5
             label = of.name if judge.judge is None else f"{judge.judge}: {of.name}"
-            fine = np.linspace(of.grid[0], of.grid[-1], 200)
-            curve = CubicSpline(of.grid, of.log_likelihood)(fine)
             ax.plot(fine, curve, styles[d % 4], color=_colour(j), label=label, lw=width)
-            ax.plot(of.grid, of.log_likelihood, "o", color=_colour(j), ms=3)
+            ax.plot(of.grid, points, "o", color=_colour(j), ms=3)
+    bottom = 1.05 * max(lowest, third)
     ax.axhline(-DROP, color="grey", lw=0.8, ls=":", label="95 % of one parameter")
-    ax.set_ylim(max(1.05 * lowest, -DEEPEST), DEEPEST / 20)
+    ax.set_ylim(bottom, -bottom / 20)
     ax.set_xlabel(f"c, logits per {judges[0].c[0].unit if len(judges[0].c) == 1 else 'unit'}")
     ax.set_ylabel("profile log-likelihood less its largest, nats")
     ax.legend(fontsize="small")

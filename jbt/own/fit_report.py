@@ -139,13 +139,16 @@ def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
     if changed is None:
         return
     moves = [
-        f"{of.name} moves by {signed(of.without_ties - of.estimate)}"
+        f"{of.name} by {signed(of.without_ties - of.estimate)}"
         for of in judge.coefficients
         if np.isfinite(of.without_ties)
     ]
-    parts = [*moves, f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"]
+    if judge.top_k.n_pools == 1:
+        top = f"the top {k} {'changes' if changed else 'stays'}"
+    else:
+        top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
     n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
-    yield f"{_of(judge)}{n}; without them {', '.join(parts)}"
+    yield f"{_of(judge)}{n}; left out, they move {', '.join(moves) or 'nothing'}; {top}"
 
 
 def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
@@ -235,11 +238,11 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     if len(batch.tables.pools) > 1:
         yield (
             "All pools of a judge together: one c and one kappa, each pool with qualities of its "
-            "own, over which the posterior is integrated."
+            "own, over which the posterior is integrated; the evidence is how far the profile "
+            "likelihood falls within 1 of c."
         )
     else:
         yield f"P(top {k}): the posterior probability to be among the {k} best."
-    yield "The evidence is the fall of the profile likelihood within 1 of c."
     yield (
         "Contradicting: of the pairs shown in both orders, the share with another winner in each; "
         "a tie against a win is a half."
@@ -250,10 +253,8 @@ def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
     """Every estimate in a row of its own: judge, pool (empty: all pools together), quantity (theta,
     c or kappa), name (of the content or covariate), estimate, low and high (empty where the prior
     chose), naive, rank and membership (of theta), prior_selected, status."""
-    return pd.DataFrame(
-        [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))],
-        columns=pd.Index(COLUMNS),
-    )
+    rows = [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))]
+    return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
 
 
 def _joint_rows(judge: JudgeSummary) -> Iterator[dict[str, Any]]:

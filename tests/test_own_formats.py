@@ -9,6 +9,7 @@ import re
 import pandas as pd
 import pytest
 from foreign_files import (
+    ALPACA_EVAL,
     ARENA_100K,
     ARENA_HARD,
     BATTLES,
@@ -384,6 +385,23 @@ def test_graded_and_counted_verdicts_of_a_generic_table(tmp_path):
     for wrong in ({"p_first": 1.5}, {"p_first": "x"}, {"count": -1}, {"count": 1.5}):
         with pytest.raises(own.TableError, match=f"{next(iter(wrong))} is"):
             generic(tmp_path, columns, {**records[0], **wrong})
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0", "0_1", "\u0661", "\uff11", "0x1", "nan", "Infinity", "1 0"]
+)
+def test_numbers_are_in_decimal_notation(text, tmp_path):
+    """Not in Python's, of which Python's own `float` takes more than a table may hold."""
+    columns = GenericColumns("x", "y", counts=(("n", "n", "n"),))
+    record = {"x": "k", "y": "m", "p_first": "1e0", "count": " 3. ", "n": "+.5"}
+    (verdict,) = generic(tmp_path, columns, record).verdicts
+    assert (verdict.p_first, verdict.count) == (1.0, 3)
+    for key in ("p_first", "count", "n"):
+        with pytest.raises(own.TableError, match=f"line 1: {key} is "):
+            generic(tmp_path, columns, {**record, key: text})
+    annotations = [{**ALPACA_EVAL.records[0], "preference": text}]
+    with pytest.raises(own.TableError, match="line 2: preference is "):
+        formats.collect([save(tmp_path, ALPACA_EVAL.name, annotations)])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from jbt.own.formats.records import (
 )
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
-"""GenericColumns of item names that are known without an option."""
+"""Columns of item names that are known without an option."""
 
 WORDS: Mapping[str, float | None] = {
     **dict.fromkeys(("first", "model_a", "left", "1", "a"), 1.0),
@@ -38,7 +38,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class GenericColumns:
-    """GenericColumns of the user's table; None: the usual name, if it is there."""
+    """Columns of the user's table; None: the usual name, if it is there."""
 
     first: str | None = None
     second: str | None = None
@@ -47,7 +47,7 @@ class GenericColumns:
     pool: str | None = None
     judge: str | None = None
     texts: tuple[str, str] | None = None
-    """GenericColumns of the two answers' texts."""
+    """Columns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
     """Covariates counted already: a name, and the columns of the first and second answer."""
 

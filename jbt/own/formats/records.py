@@ -6,8 +6,11 @@ import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
+
+from jbt.own.reading import NUMBER
 
 
 class Refused(ValueError):
@@ -192,10 +195,15 @@ def is_text(value: str) -> bool:
 
 
 def as_number(value: object) -> float:
-    """A number, also of text that is one; NaN for anything else."""
+    """A number, also of text that is one in decimal notation, as in the tables that are read;
+    NaN for anything else."""
+    if isinstance(value, str):
+        return float(value) if NUMBER.fullmatch(value := value.strip()) else math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return math.nan
     try:
-        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        return float(value)
+    except OverflowError:
         return math.nan
 
 

@@ -14,8 +14,10 @@ from foreign_files import (
     ARENA_HARD,
     BATTLES,
     GENERIC,
+    JUDGEBENCH,
     LLMBAR,
     MT_BENCH,
+    PRD,
     SAMPLES,
     save,
     talk,
@@ -255,7 +257,9 @@ def test_several_files_are_one_import_and_share_their_pools(tmp_path):
     assert (found.counts["pools"], found.counts["verdicts"]) == (3, 12)
     assert found.judges == ["a", "b"]
     assert {v.judge for v in formats.collect(paths, judges=("c",)).verdicts} == {"c"}
-    assert "judge: all verdicts are taken" in formats.collect(paths).not_known()[0]
+    with pytest.raises(ValueError, match=r"2 files do not name their judge, .* with 2 names, one a"):
+        formats.collect(paths)
+    assert "judge: all verdicts are taken" in formats.collect(paths[:1]).not_known()[0]
     with pytest.raises(ValueError, match="3 judges for 2 files"):
         formats.collect(paths, judges=("a", "b", "c"))
     with pytest.raises(ValueError, match="given twice"):
@@ -283,6 +287,52 @@ def test_records_without_a_name_keep_apart_in_files_of_one_name(tmp_path):
     pools = list(formats.collect(paths).items)
     assert pools[::3] == ["battles.1/000000", "battles.2/000000", "battles.1 (2)/000000"]
     assert len(pools) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "second", "judge"),
+    [
+        ("gpt35-claude-reviewer_threeclass", None, "gpt35", "claude"),
+        ("gpt35-claude-reviewer_threeclass", "some judge", "gpt35", "some judge"),
+        ("gpt35-vicuna-13b-reviewer_threeclass", "vicuna-13b", "gpt35", "vicuna-13b"),
+        ("gpt-4-vicuna-13b-reviewer", "vicuna-13b", "gpt-4", "vicuna-13b"),
+        ("gpt-4-vicuna-13b-reviewer", "13b", "gpt-4-vicuna", "13b"),
+        ("gpt35-vicuna-13b-reviewer_threeclass", None, None, None),
+        ("gpt35-vicuna-13b-reviewer_threeclass", "claude", None, None),
+        ("vicuna-13b-reviewer_threeclass", "vicuna-13b", None, None),
+        ("vicuna-13b", None, "vicuna-13b", None),
+        ("k-vs-answer_m-claude-reviewer", None, None, None),
+    ],
+)
+def test_names_in_a_file_of_prd_are_not_guessed(name, told, second, judge, tmp_path):
+    path = save(tmp_path, f"answer_bard-vs-answer_{name}.jsonl", PRD.records)
+    judges = () if told is None else (told,)
+    if second is None:
+        with pytest.raises(own.TableError, match="the file's name") as error:
+            formats.collect([path], judges=judges)
+        assert len(str(error.value).splitlines()) == 1
+        assert ("--judge NAME" in str(error.value)) == ("-vs-" not in name)
+    else:
+        found = formats.collect([path], judges=judges)
+        assert {(v.first, v.second, v.judge) for v in found.verdicts} == {("bard", second, judge)}
+
+
+@pytest.mark.parametrize("odd", ["one\ntwo", "one\rtwo"])
+def test_names_with_a_line_break_are_refused(odd, tmp_path):
+    """Tables with such names are, so they are not written."""
+    for key in ("pool", "judge", "model_a", "model_b"):
+        records = [{**GENERIC.records[0], key: odd}]
+        with pytest.raises(own.TableError, match=f"{key} is .*, allowed: a name on one line"):
+            formats.collect([save(tmp_path, "mine.jsonl", records)])
+    with pytest.raises(own.TableError, match=r"the file is .*, allowed: a name on one line"):
+        formats.collect([save(tmp_path, f"{odd}.json", BATTLES.records)])
+    judged = save(tmp_path, f"judge_model={odd}.jsonl", JUDGEBENCH.records)
+    with pytest.raises(own.TableError, match="judge_model in the file's name is "):
+        formats.collect([judged])
+    with pytest.raises(ValueError, match="--judge is "):
+        formats.collect([save(tmp_path, "mine.jsonl", GENERIC.records)], judges=(odd,))
+    padded = {**GENERIC.records[0], "pool": "p\n"}
+    assert list(formats.collect([save(tmp_path, "mine.jsonl", [padded])]).items) == ["p"]
 
 
 def test_many_judges_may_be_one_crowd(tmp_path):

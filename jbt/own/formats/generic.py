@@ -136,7 +136,8 @@ def _names(row: Row, columns: GenericColumns) -> tuple[str, str]:
     if pair is not None:
         return row.name("first", pair[0]), row.name("second", pair[1])
     if columns.texts is not None:
-        return columns.texts
+        one, two = columns.texts
+        return as_name(one, "the column"), as_name(two, "the column")
     there = ", ".join(map(repr, list(row.values)[:12]))
     raise Refused(f"no items here, name their columns (--first --second); columns are {there}")
 

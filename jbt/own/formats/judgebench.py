@@ -15,6 +15,7 @@ from jbt.own.formats.records import (
     Row,
     Verdict,
     as_code,
+    as_name,
     as_objects,
 )
 
@@ -57,7 +58,7 @@ def _judge(row: Row) -> str | None:
     named = re.search(r"judge_model=([^,=]+?)(\.jsonl?)?(\.gz)?$", row.file.name)
     if named:
         row.note("judge", "judge_model in the file's name")
-        return named[1]
+        return as_name(named[1], "judge_model in the file's name")
     return row.optional_name("judge", "judge_model", "judge_name")
 
 

@@ -17,6 +17,11 @@ class Refused(ValueError):
     """A record that cannot be used: what was found in it, and what is allowed."""
 
 
+class RefusedFile(Refused):
+    """A file none of whose records can be used: of no format, of another than those before it, or
+    of a name that does not say what it has to."""
+
+
 @dataclass(frozen=True)
 class Item:
     """An answer: its name, which is unique in its pool, and what the record says about it."""
@@ -87,6 +92,8 @@ class Row:
     """Of the file, from 1; the row, in Parquet."""
     values: Mapping[str, Any]
     used: Used = field(default_factory=Used)
+    judge: str | None = None
+    """Name of the judge, if the user gives it."""
 
     def note(self, role: str, key: str, within: str = "") -> None:
         """Note that a key, or what is at `within` in it, became this."""
@@ -145,8 +152,12 @@ class Row:
         return value
 
     def numbered(self) -> str:
-        """A name for a pool that has none in its source: the file's and the record's number."""
-        return f"{self.source}/{self.number:06d}"
+        """A name for a pool that has none in its source: the file's and the record's number.
+
+        Raises:
+          Refused: the file's name is none for a pool.
+        """
+        return f"{as_name(self.source, 'the file')}/{self.number:06d}"
 
 
 Order = Literal["recorded", "columns", "unknown"]
@@ -184,14 +195,14 @@ def as_name(value: object, key: str) -> str:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, str) and value.strip() and is_text(value):
-        return value.strip()
-    raise Refused(f"{key} is {brief(value)}, allowed: a name")
+    if isinstance(value, str) and (name := value.strip()) and is_name(name):
+        return name
+    raise Refused(f"{key} is {brief(value)}, allowed: a name on one line")
 
 
-def is_text(value: str) -> bool:
-    """Whether a table can hold it: no NUL, no half of a surrogate pair."""
-    return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+def is_name(value: str) -> bool:
+    """Whether a table can hold it: no line break, no NUL, no half of a surrogate pair."""
+    return not any(c in "\n\r\0" or "\ud800" <= c <= "\udfff" for c in value)
 
 
 def as_number(value: object) -> float:

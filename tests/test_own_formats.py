@@ -6,6 +6,8 @@ import json
 import os
 import re
 
+import jax
+import numpy as np
 import pandas as pd
 import pytest
 from foreign_files import (
@@ -19,6 +21,7 @@ from foreign_files import (
     MT_BENCH,
     PRD,
     SAMPLES,
+    Sample,
     save,
     talk,
 )
@@ -78,7 +81,8 @@ def test_what_each_format_says(name, tmp_path):
     items = {(numbered(row["pool"], pools), row["item"]): row for row in tables["items"]}
     assert len(items) == len(tables["items"])
     for key, (content, words) in sample.items.items():
-        assert items[key].get("content") == content
+        own_content = f"{items[key]['pool']}/{key[1]}"
+        assert items[key].get("content") == (own_content if content is ... else content)
         assert items[key].get("words") == (None if words is None else str(words))
     anchors = [tuple(row.values()) for row in tables.get("anchors", [])]
     assert [(numbered(pool, pools), *pair) for pool, *pair in anchors] == sample.anchors
@@ -257,7 +261,7 @@ def test_several_files_are_one_import_and_share_their_pools(tmp_path):
     assert (found.counts["pools"], found.counts["verdicts"]) == (3, 12)
     assert found.judges == ["a", "b"]
     assert {v.judge for v in formats.collect(paths, judges=("c",)).verdicts} == {"c"}
-    with pytest.raises(ValueError, match=r"2 files do not name their judge, .* with 2 names, one a"):
+    with pytest.raises(ValueError, match=r"2 files do not name their judge, .* 2 names"):
         formats.collect(paths)
     assert "judge: all verdicts are taken" in formats.collect(paths[:1]).not_known()[0]
     with pytest.raises(ValueError, match="3 judges for 2 files"):
@@ -373,6 +377,33 @@ def test_pools_of_a_generic_table(tmp_path):
     unnamed = GenericColumns(winner=("w",), texts=("one", "two"))
     (verdict,) = generic(tmp_path, unnamed, {**row, "w": "two"}).verdicts
     assert verdict[:5] == ("mine/000000", None, "one", "two", 0.0)
+
+
+@pytest.mark.parametrize("name", ["llmbar", "judgebench", "generic"])
+def test_places_are_contents_of_their_pool_alone(name, tmp_path):
+    """No leaderboard takes `output_1` for a model, and a fit, within pools, is the same."""
+    options = {}
+    sample = SAMPLES[name]
+    if name == "generic":
+        options = {"columns": GenericColumns(winner=("w",), texts=("one", "two"))}
+        record = {"one": "a b", "two": "c"}
+        sample = Sample("mine.jsonl", [{**record, "w": w} for w in ("one", "two", "tie")], [])
+    found, tables = imported(tmp_path, sample, **options)
+    assert [i["content"] for i in tables["items"]] == [
+        f"{i['pool']}/{i['item']}" for i in tables["items"]
+    ]
+    assert any("each is its own, pool/item" in sentence for sentence in found.not_known())
+    out = tmp_path / "out"
+    merged = own.read(out / "verdicts.csv", out / "items.csv", merge_pools=True)
+    assert len(merged.contents) == len(merged.items)
+    told, untold = (
+        own.load(out / "verdicts.csv", out / "items.csv", ["words"], content=content).groups
+        for content in ("content", None)
+    )
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *([(g.design, g.comparisons) for g in groups] for groups in (told, untold)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _name(row: Row, role: str, column: str | None) -> str | None:
 
 
 def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
-    names = _names(row, columns)
+    names, by_place = _names(row, columns)
     said: list[str | None] = [None, None]
     if columns.texts is not None:
         for column in columns.texts:
@@ -123,21 +123,25 @@ def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     for name, *sides in columns.counts:
         for side, column in enumerate(sides):
             measures[side][name] = texts.as_count(row.need(name, column), column)
-    first, second = (Item(names[side], text=said[side], measures=measures[side]) for side in (0, 1))
+    first, second = (
+        Item(name, text=text, measures=measure, by_place=by_place)
+        for name, text, measure in zip(names, said, measures, strict=True)
+    )
     return first, second
 
 
-def _names(row: Row, columns: GenericColumns) -> tuple[str, str]:
-    """Names of the two items; of the columns of their texts where nothing else names them."""
+def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
+    """Names of the two items, and whether they are those of the columns of their texts, as nothing
+    else names them."""
     if columns.first is not None and columns.second is not None:
         pair = columns.first, columns.second
     else:
         pair = next((p for p in PAIRS if set(p) <= row.values.keys()), None)
     if pair is not None:
-        return row.name("first", pair[0]), row.name("second", pair[1])
+        return (row.name("first", pair[0]), row.name("second", pair[1])), False
     if columns.texts is not None:
         one, two = columns.texts
-        return as_name(one, "the column"), as_name(two, "the column")
+        return (as_name(one, "the column"), as_name(two, "the column")), True
     there = ", ".join(map(repr, list(row.values)[:12]))
     raise Refused(f"no items here, name their columns (--first --second); columns are {there}")
 

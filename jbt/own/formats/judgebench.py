@@ -35,7 +35,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def records(row: Row) -> Iterator[Record]:
     """The label, and a verdict in each order."""
     pool = row.name("pool", "pair_id")
-    a, b = (Item(key, text=row.text("texts", key)) for key in RESPONSES)
+    a, b = (Item(key, text=row.text("texts", key), by_place=True) for key in RESPONSES)
     row.note("first", "response_A")
     row.note("second", "response_B")
     gold = as_code(row.need("anchors", "label"), LABELS, "label")

@@ -32,6 +32,8 @@ class Item:
     text: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     """What the source has counted itself, beside what is counted in `text`."""
+    by_place: bool = False
+    """Whether it is called by its place in the record, which says nothing about who wrote it."""
 
 
 @dataclass(frozen=True)

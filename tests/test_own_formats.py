@@ -525,6 +525,8 @@ def test_the_same_records_from_every_kind_of_file(tmp_path):
         path = tmp_path / "other.csv"
         path.write_bytes(text.replace(",", separator).replace("\n", "\r\n").encode(encoding))
         assert [dict(record) for _, record in sources.read(path)] == GENERIC.records
+    path.write_text('"a, b, or c";d\n1;2\n')  # the separator is one of names, not of letters
+    assert [dict(record) for _, record in sources.read(path)] == [{"a, b, or c": "1", "d": "2"}]
 
 
 def test_records_begin_on_the_lines_that_are_named(tmp_path):
@@ -568,7 +570,7 @@ DAMAGED = {
         "a,b\n": "no records",
     },
     "a.parquet": {"PAR1": "not a readable table"},
-    "a.csv.gz": {"\x1f\x8b damaged": "damaged gzip"},
+    "a.csv.gz": {"\x1f\x8b damaged": "cannot be unpacked"},
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbt.own.decoding import Damaged
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
 from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
@@ -124,7 +125,7 @@ class _Gathered:
                     problems.add(path, str(refused), line)
                     if isinstance(refused, RefusedFile):
                         return
-        except sources.Damaged as damaged:
+        except Damaged as damaged:
             problems.add(path, str(damaged), damaged.line)
             return
         if number < 0:

@@ -19,6 +19,7 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
+from jbt.own.verdicts import ALL
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
 """Columns of item names that are known without an option."""
@@ -31,9 +32,6 @@ WORDS: Mapping[str, float | None] = {
 }
 """What a winner may be besides an item's own name, and the share the first then won; in any
 case of letters."""
-
-ALL = "all"
-"""Name of the pool where there is only one."""
 
 
 @dataclass(frozen=True)

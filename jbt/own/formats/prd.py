@@ -72,7 +72,7 @@ def _split(rest: str, judge: str | None) -> tuple[str, str | None]:
             f"the file's name has {rest!r} for the second model and the judge, which can be split "
             "in several ways: say the judge's name as it is there (--judge NAME)"
         )
-    return second, *(judges or [None])
+    return second, judges[0] if judges else None
 
 
 FORMAT = Format(

@@ -29,6 +29,15 @@ ROWS = [
 ]
 SHARES = ["1", "0.5", ".25", "1e-1", "", "0"]
 GRADED = [[*row[:4], share, *row[5:]] for row, share in zip(ROWS, SHARES, strict=True)]
+ITEMS = [
+    ["pool", "item", "content", "words", "quality"],
+    ["p", "x", "A", "10", "0.5"],
+    ["p", "y", "A", "3.5", ""],
+    ["p", 'z, the "third"', "B", "1e2", "-1"],
+    ["q", "u", "B", "7", ""],
+    ["q", "v", "Zoë", "0", "2"],
+]
+VERDICTS = "pool,first,second,winner\np,x,y,first\nq,u,v,tie\n"
 CELLS = [
     "",
     " ",
@@ -67,12 +76,14 @@ class File:
         return out.getvalue()
 
 
+WINNERS = [HEADER, *ROWS]
+SHARED = [[*HEADER[:4], "p_first", *HEADER[5:]], *GRADED]
+
+
 @st.composite
-def mutated(draw) -> bytes:
-    """A valid table, changed in form in one to three ways."""
-    graded = draw(st.booleans())
-    header = [*HEADER[:4], "p_first", *HEADER[5:]] if graded else HEADER
-    file = File([list(row) for row in (header, *(GRADED if graded else ROWS))])
+def mutated(draw, tables: tuple[list[list[str]], ...] = (WINNERS, SHARED)) -> bytes:
+    """One of these valid tables, changed in form in one to three ways."""
+    file = File([list(row) for row in draw(st.sampled_from(tables))])
     changes = draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3))
     for change in changes:
         if change in OF_TABLES:
@@ -97,7 +108,9 @@ def any_row(draw, file: File) -> list[str]:
 def set_cell(draw, file: File) -> None:
     row = any_row(draw, file)
     if row:
-        row[draw(st.integers(0, len(row) - 1))] = draw(st.sampled_from([*CELLS, *HEADER]))
+        row[draw(st.integers(0, len(row) - 1))] = draw(
+            st.sampled_from([*CELLS, *HEADER, *ITEMS[0]])
+        )
 
 
 def drop_cell(draw, file: File) -> None:
@@ -120,19 +133,19 @@ def drop_row(draw, file: File) -> None:
 
 
 def drop_column(draw, file: File) -> None:
-    at = draw(st.integers(0, len(HEADER) - 1))
+    at = draw(st.integers(0, len(ITEMS[0]) - 1))
     for row in file.rows:
         del row[at : at + 1]
 
 
 def repeat_column(draw, file: File) -> None:
-    at = draw(st.integers(0, len(HEADER) - 1))
+    at = draw(st.integers(0, len(ITEMS[0]) - 1))
     for row in file.rows:
         row.extend(row[at : at + 1])
 
 
 def permute_columns(draw, file: File) -> None:
-    order = draw(st.permutations(range(len(HEADER))))
+    order = draw(st.permutations(range(max(map(len, file.rows)))))
     file.rows[:] = [[row[i] for i in order if i < len(row)] for row in file.rows]
 
 
@@ -178,9 +191,9 @@ OF_BYTES = {
 CHANGES = [*OF_TABLES, *OF_TEXTS, *OF_BYTES]
 
 
-def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
-    """The valid verdicts, errors of each judge and number of rows, read with the csv module and
-    plain loops."""
+def rows_of(data: bytes, needed: set[str]) -> list[list[str]]:
+    """The rows of a file, read with the csv module, in the first separator that gives the columns
+    needed."""
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
     wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -191,9 +204,14 @@ def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
             for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
         ]
         rows = [row for row in rows if any(row)]
-        if {"first", "second"} <= set(rows[0]):
-            break
-    valid, errors = [], Counter()
+        if needed <= set(rows[0]):
+            return rows
+    raise AssertionError("no such columns")
+
+
+def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
+    """The valid verdicts, errors of each judge and number of rows, in plain loops."""
+    rows, valid, errors = rows_of(data, {"first", "second"}), [], Counter()
     for row in rows[1:]:
         of = dict(zip(rows[0], row, strict=True))
         key = of.get("pool", "all"), of.get("judge")
@@ -219,11 +237,12 @@ def naive_share(of: dict[str, str]) -> float | None:
     return float(winner == of["first"].casefold())
 
 
-def check_message(path: Path, message: str) -> None:
+def check_message(message: str, *paths: Path) -> None:
     """One line a problem, each with file and, where there is one, line; no more than 21."""
     *lines, last = message.splitlines()
     assert len(lines) <= 20
-    line = re.compile(rf"{re.escape(str(path))}(, line [0-9]+)?: \S")
+    files = "|".join(re.escape(str(path)) for path in paths)
+    line = re.compile(rf"({files})(, line [0-9]+)?: \S")
     assert all(line.match(text) for text in lines), message
     assert line.match(last) or re.fullmatch("and [0-9]+ more problems", last), message
     assert "Error" not in message
@@ -235,7 +254,7 @@ def check(path: Path, data: bytes) -> bool:
     try:
         tables = own.read(path)
     except own.TableError as refusal:
-        check_message(path, str(refusal))
+        check_message(str(refusal), path)
         return False
     valid, errors, n_rows = twin(data)
     items, found = tables.items["item"], []
@@ -267,6 +286,55 @@ def test_many_mutations(tmp_path_factory, data):
     check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
 
 
+def check_items(folder: Path, data: bytes) -> bool:
+    """As `check`, of an items table beside two verdicts."""
+    verdicts, items = folder / "verdicts.csv", folder / "items.csv"
+    verdicts.write_text(VERDICTS)
+    items.write_bytes(data)
+    try:
+        tables = own.read(verdicts, items, covariates=["words"])
+    except own.TableError as refusal:
+        check_message(str(refusal), verdicts, items)
+        return False
+    rows = rows_of(data, {"pool", "item", "words"})
+    expected = []
+    for row in rows[1:]:
+        of = dict(zip(rows[0], row, strict=True))
+        quality = float(of["quality"]) if of.get("quality") else None
+        content = of.get("content", of["item"])
+        expected.append((of["pool"], of["item"], content, float(of["words"]), quality))
+    found = [
+        (
+            tables.pools[row.pool],
+            row.item,
+            tables.contents[row.content],
+            row.words,
+            None if math.isnan(row.quality) else row.quality,
+        )
+        for row in tables.items.itertuples()
+    ]
+    assert found == expected
+    assert len(tables.verdicts) == 2
+    return True
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated((ITEMS,)))
+def test_mutations_of_the_items(tmp_path_factory, data):
+    check_items(tmp_path_factory.getbasetemp(), data)
+
+
+@pytest.mark.heavy
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated((ITEMS,)))
+def test_many_mutations_of_the_items(tmp_path_factory, data):
+    check_items(tmp_path_factory.getbasetemp(), data)
+
+
+def test_items_as_they_stand_are_read(tmp_path):
+    assert check_items(tmp_path, File(ITEMS).text().encode())
+
+
 HARMLESS = [
     {},
     {"separator": "\t"},
@@ -279,9 +347,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "rows", [[HEADER, *ROWS], [[*HEADER[:4], "p_first", *HEADER[5:]], *GRADED]]
-)
+@pytest.mark.parametrize("rows", [WINNERS, SHARED])
 @pytest.mark.parametrize("form", HARMLESS)
 def test_forms_that_are_read(form, rows, tmp_path):
     file = File(rows, **form)

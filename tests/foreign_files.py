@@ -27,7 +27,7 @@ class Sample:
     """Pool (its number, if it is named by a digest), judge (None: not named), first, second,
     winner or p_first as it is written, order."""
     items: dict[tuple[str, str], tuple] = field(default_factory=dict)
-    """Pool and item: content (None: not named) and words (None: not known)."""
+    """Pool and item: content (None: not named; ...: pool/item) and words (None: not known)."""
     anchors: list[tuple] = field(default_factory=list)
     wrong: dict[str, object] = field(default_factory=dict)
     """Changes to the last record that its format does not allow, by the message they get."""
@@ -223,7 +223,7 @@ LLMBAR = Sample(
     [(n, None, *pair, winner, "shown")
      for n, winners in enumerate([("first", "first"), ("second", "first"), ("error", "second")])
      for pair, winner in zip(OUTPUTS, winners, strict=True)],
-    {(0, "output_1"): (None, 3), (0, "output_2"): (None, 1)},
+    {(0, "output_1"): (..., 3), (1, "output_2"): (..., 1)},
     [(0, "output_1", "output_2"), (1, "output_2", "output_1"), (2, "output_2", "output_1")],
     wrong={"label is 0": {"label": 0}, "results is []": {"results": []},
            "winner is 'tie'": {"results": [{"swap = False": {"winner": "tie"}}]},
@@ -247,7 +247,7 @@ JUDGEBENCH = Sample(
      for n, winners in enumerate(
          [("first", "first"), ("second", "tie"), ("error", "second"), ("first",)])
      for pair, winner in zip(RESPONSES, winners, strict=False)],
-    {("p0", "response_A"): (None, 2)},
+    {("p0", "response_A"): (..., 2), ("p1", "response_A"): (..., 2)},
     [("p0", "response_A", "response_B"), ("p1", "response_B", "response_A"),
      ("p2", "response_B", "response_A"), ("p3", "response_A", "response_B")],
     wrong={"label is 'A=B'": {"label": "A=B"}, "0 judgments": {"judgments": []},

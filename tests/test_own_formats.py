@@ -6,16 +6,22 @@ import json
 import os
 import re
 
+import jax
+import numpy as np
 import pandas as pd
 import pytest
 from foreign_files import (
+    ALPACA_EVAL,
     ARENA_100K,
     ARENA_HARD,
     BATTLES,
     GENERIC,
+    JUDGEBENCH,
     LLMBAR,
     MT_BENCH,
+    PRD,
     SAMPLES,
+    Sample,
     save,
     talk,
 )
@@ -75,7 +81,8 @@ def test_what_each_format_says(name, tmp_path):
     items = {(numbered(row["pool"], pools), row["item"]): row for row in tables["items"]}
     assert len(items) == len(tables["items"])
     for key, (content, words) in sample.items.items():
-        assert items[key].get("content") == content
+        own_content = f"{items[key]['pool']}/{key[1]}"
+        assert items[key].get("content") == (own_content if content is ... else content)
         assert items[key].get("words") == (None if words is None else str(words))
     anchors = [tuple(row.values()) for row in tables.get("anchors", [])]
     assert [(numbered(pool, pools), *pair) for pool, *pair in anchors] == sample.anchors
@@ -254,7 +261,9 @@ def test_several_files_are_one_import_and_share_their_pools(tmp_path):
     assert (found.counts["pools"], found.counts["verdicts"]) == (3, 12)
     assert found.judges == ["a", "b"]
     assert {v.judge for v in formats.collect(paths, judges=("c",)).verdicts} == {"c"}
-    assert "judge: all verdicts are taken" in formats.collect(paths).not_known()[0]
+    with pytest.raises(ValueError, match=r"2 files do not name their judge, .* 2 names"):
+        formats.collect(paths)
+    assert "judge: all verdicts are taken" in formats.collect(paths[:1]).not_known()[0]
     with pytest.raises(ValueError, match="3 judges for 2 files"):
         formats.collect(paths, judges=("a", "b", "c"))
     with pytest.raises(ValueError, match="given twice"):
@@ -282,6 +291,52 @@ def test_records_without_a_name_keep_apart_in_files_of_one_name(tmp_path):
     pools = list(formats.collect(paths).items)
     assert pools[::3] == ["battles.1/000000", "battles.2/000000", "battles.1 (2)/000000"]
     assert len(pools) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "second", "judge"),
+    [
+        ("gpt35-claude-reviewer_threeclass", None, "gpt35", "claude"),
+        ("gpt35-claude-reviewer_threeclass", "some judge", "gpt35", "some judge"),
+        ("gpt35-vicuna-13b-reviewer_threeclass", "vicuna-13b", "gpt35", "vicuna-13b"),
+        ("gpt-4-vicuna-13b-reviewer", "vicuna-13b", "gpt-4", "vicuna-13b"),
+        ("gpt-4-vicuna-13b-reviewer", "13b", "gpt-4-vicuna", "13b"),
+        ("gpt35-vicuna-13b-reviewer_threeclass", None, None, None),
+        ("gpt35-vicuna-13b-reviewer_threeclass", "claude", None, None),
+        ("vicuna-13b-reviewer_threeclass", "vicuna-13b", None, None),
+        ("vicuna-13b", None, "vicuna-13b", None),
+        ("k-vs-answer_m-claude-reviewer", None, None, None),
+    ],
+)
+def test_names_in_a_file_of_prd_are_not_guessed(name, told, second, judge, tmp_path):
+    path = save(tmp_path, f"answer_bard-vs-answer_{name}.jsonl", PRD.records)
+    judges = () if told is None else (told,)
+    if second is None:
+        with pytest.raises(own.TableError, match="the file's name") as error:
+            formats.collect([path], judges=judges)
+        assert len(str(error.value).splitlines()) == 1
+        assert ("--judge NAME" in str(error.value)) == ("-vs-" not in name)
+    else:
+        found = formats.collect([path], judges=judges)
+        assert {(v.first, v.second, v.judge) for v in found.verdicts} == {("bard", second, judge)}
+
+
+@pytest.mark.parametrize("odd", ["one\ntwo", "one\rtwo"])
+def test_names_with_a_line_break_are_refused(odd, tmp_path):
+    """Tables with such names are, so they are not written."""
+    for key in ("pool", "judge", "model_a", "model_b"):
+        records = [{**GENERIC.records[0], key: odd}]
+        with pytest.raises(own.TableError, match=f"{key} is .*, allowed: a name on one line"):
+            formats.collect([save(tmp_path, "mine.jsonl", records)])
+    with pytest.raises(own.TableError, match=r"the file is .*, allowed: a name on one line"):
+        formats.collect([save(tmp_path, f"{odd}.json", BATTLES.records)])
+    judged = save(tmp_path, f"judge_model={odd}.jsonl", JUDGEBENCH.records)
+    with pytest.raises(own.TableError, match="judge_model in the file's name is "):
+        formats.collect([judged])
+    with pytest.raises(ValueError, match="--judge is "):
+        formats.collect([save(tmp_path, "mine.jsonl", GENERIC.records)], judges=(odd,))
+    padded = {**GENERIC.records[0], "pool": "p\n"}
+    assert list(formats.collect([save(tmp_path, "mine.jsonl", [padded])]).items) == ["p"]
 
 
 def test_many_judges_may_be_one_crowd(tmp_path):
@@ -322,6 +377,33 @@ def test_pools_of_a_generic_table(tmp_path):
     unnamed = GenericColumns(winner=("w",), texts=("one", "two"))
     (verdict,) = generic(tmp_path, unnamed, {**row, "w": "two"}).verdicts
     assert verdict[:5] == ("mine/000000", None, "one", "two", 0.0)
+
+
+@pytest.mark.parametrize("name", ["llmbar", "judgebench", "generic"])
+def test_places_are_contents_of_their_pool_alone(name, tmp_path):
+    """No leaderboard takes `output_1` for a model, and a fit, within pools, is the same."""
+    options = {}
+    sample = SAMPLES[name]
+    if name == "generic":
+        options = {"columns": GenericColumns(winner=("w",), texts=("one", "two"))}
+        record = {"one": "a b", "two": "c"}
+        sample = Sample("mine.jsonl", [{**record, "w": w} for w in ("one", "two", "tie")], [])
+    found, tables = imported(tmp_path, sample, **options)
+    assert [i["content"] for i in tables["items"]] == [
+        f"{i['pool']}/{i['item']}" for i in tables["items"]
+    ]
+    assert any("each is its own, pool/item" in sentence for sentence in found.not_known())
+    out = tmp_path / "out"
+    merged = own.read(out / "verdicts.csv", out / "items.csv", merge_pools=True)
+    assert len(merged.contents) == len(merged.items)
+    told, untold = (
+        own.load(out / "verdicts.csv", out / "items.csv", ["words"], content=content).groups
+        for content in ("content", None)
+    )
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *([(g.design, g.comparisons) for g in groups] for groups in (told, untold)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -387,6 +469,23 @@ def test_graded_and_counted_verdicts_of_a_generic_table(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text", ["1_0", "0_1", "\u0661", "\uff11", "0x1", "nan", "Infinity", "1 0"]
+)
+def test_numbers_are_in_decimal_notation(text, tmp_path):
+    """Not in Python's, of which Python's own `float` takes more than a table may hold."""
+    columns = GenericColumns("x", "y", counts=(("n", "n", "n"),))
+    record = {"x": "k", "y": "m", "p_first": "1e0", "count": " 3. ", "n": "+.5"}
+    (verdict,) = generic(tmp_path, columns, record).verdicts
+    assert (verdict.p_first, verdict.count) == (1.0, 3)
+    for key in ("p_first", "count", "n"):
+        with pytest.raises(own.TableError, match=f"line 1: {key} is "):
+            generic(tmp_path, columns, {**record, key: text})
+    annotations = [{**ALPACA_EVAL.records[0], "preference": text}]
+    with pytest.raises(own.TableError, match="line 2: preference is "):
+        formats.collect([save(tmp_path, ALPACA_EVAL.name, annotations)])
+
+
+@pytest.mark.parametrize(
     ("columns", "message"),
     [
         (GenericColumns(first="x"), "--first and --second go together"),
@@ -426,6 +525,8 @@ def test_the_same_records_from_every_kind_of_file(tmp_path):
         path = tmp_path / "other.csv"
         path.write_bytes(text.replace(",", separator).replace("\n", "\r\n").encode(encoding))
         assert [dict(record) for _, record in sources.read(path)] == GENERIC.records
+    path.write_text('"a, b, or c";d\n1;2\n')  # the separator is one of names, not of letters
+    assert [dict(record) for _, record in sources.read(path)] == [{"a, b, or c": "1", "d": "2"}]
 
 
 def test_records_begin_on_the_lines_that_are_named(tmp_path):
@@ -469,7 +570,7 @@ DAMAGED = {
         "a,b\n": "no records",
     },
     "a.parquet": {"PAR1": "not a readable table"},
-    "a.csv.gz": {"\x1f\x8b damaged": "damaged gzip"},
+    "a.csv.gz": {"\x1f\x8b damaged": "cannot be unpacked"},
 }
 
 

@@ -260,9 +260,9 @@ def test_a_report_is_short_and_its_table_whole(tmp_path):
     lines = report.text().splitlines()
     assert lines[0] == "first"
     assert lines[3] == (
-        "a: converged in 1, flat in 2, separated in 1 of 4 pools; 8.0 nats about c in all; without "
-        "a prior +0.5 (median of 1); where any value fits as well, the prior chose +0.43 "
-        "(median of 2)"
+        "a: converged in 1, flat in 2, separated in 1 of 4 pools; 2.0 nats about c in a pool "
+        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); where any value fits as "
+        "well, the prior chose +0.43 (median of 2)"
     )
     assert lines[-1] == "adding 1 to every quality (in 8 of 8)"
     alone = module.report("What v.csv says", [], some[:1]).text()

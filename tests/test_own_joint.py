@@ -47,7 +47,9 @@ def explicit(batch, judge):
         for i, at in enumerate(group.index):
             pool, j = divmod(int(at), len(tables.judges))
             rows = np.flatnonzero(tables.items["pool"] == pool)
-            x[rows] = np.asarray(group.items.covariates)[i, : len(rows)]
+            told = "c" not in batch.pools[int(at)].prior_selected  # else c is left out there
+            if j == judge and told:
+                x[rows] = np.asarray(group.items.covariates)[i, : len(rows)]
             free[pool] |= j == judge and bool(group.variant.kappa[i])
     owner = (tables.items["pool"] * 100 + tables.items["content"]).to_numpy()
     names, owner = np.unique(owner, return_inverse=True)

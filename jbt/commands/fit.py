@@ -38,8 +38,7 @@ def main(argv: Sequence[str]) -> int:
     tables = options.read()
     batch = options.batch(tables)
     check_k(batch, options.k)
-    n_verdicts = tables.counts["n_verdicts"].sum()
-    print(f"fitting {n_verdicts} verdicts ...", file=sys.stderr, flush=True)
+    options.announce(tables)
     fits = own.fit(batch, k=options.k, prior=prior)
     untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
     judges = own.summarise(batch, fits, k=options.k, prior=prior, untied=untied)

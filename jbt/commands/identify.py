@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from jbt import files
+from jbt import files, runtime
 from jbt.commands.options import TableOptions
 from jbt.own import doctor, identify
 
@@ -30,6 +30,8 @@ def main(argv: Sequence[str]) -> int:
     if not options.covariates:
         raise ValueError("jbt identify needs a covariate (--covariates)")
     tables, prior = options.read(), options.prior()
+    options.announce(tables)
+    runtime.start()
     batch = options.batch(tables)
     lead = doctor.headline(doctor.examine(tables, options.typed()))
     found = identify.identify(tables, batch, prior)

@@ -158,7 +158,7 @@ def _print(options: ImportOptions, found: Imported, written: list[Path]) -> None
     if found.not_known():
         print("Not known:", *found.not_known(), sep="\n  ")
     print(f"Wrote {', '.join(map(str, written))}. Next:")
-    command = ["jbt", "fit", "--verdicts", str(written[0]), "--items", str(written[1])]
+    command = ["jbt", "doctor", "--verdicts", str(written[0]), "--items", str(written[1])]
     if found.measures:
         command += ["--covariates", found.measures[0], "--transform", "log1p"]
     print(f"  {shlex.join(command)}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from jbt import files, own
+from jbt import files, own, runtime
 from jbt.commands.options import TableOptions
 from jbt.own import Leaderboard, doctor, standings
 from jbt.own.listing import Difference
@@ -46,6 +46,8 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError("a leaderboard makes all pools one; jbt fit ranks each for itself")
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
+    options.announce(tables)
+    runtime.start()
     boards = own.leaderboard(
         tables,
         options.covariates,

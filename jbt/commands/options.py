@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,10 @@ class TableOptions:
             content=None if self.content.lower() == "none" else self.content,
             merge_pools=self.merge_pools,
         )
+
+    def announce(self, tables: Tables) -> None:
+        """Say on stderr what is under way, as compiling takes a while."""
+        print(f"fitting {tables.counts['n_verdicts'].sum()} verdicts ...", file=sys.stderr)
 
     def batch(self, tables: Tables) -> Batch:
         """The tables as a batch, with the covariates asked for."""

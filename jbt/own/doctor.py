@@ -373,8 +373,11 @@ class _Examination:
         return Check("quality", True, found, self._line("replay"))
 
     def _contents_are_items(self) -> bool:
-        """Whether each item is its own content, known by its own name."""
+        """Whether each item is its own content, known by its own name, and the table does not say
+        so itself."""
         t = self.tables
+        if t.items_path is not None and "content" in column_names(t.items_path, ["item"]):
+            return False
         names = np.asarray(t.contents, object)[t.items["content"].to_numpy()]
         return bool((names == t.items["item"].to_numpy(object)).all())
 

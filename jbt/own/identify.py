@@ -274,7 +274,12 @@ def _in_short(found: list[Identified]) -> str:
     evidence = [one.profile_range for one in found if not np.isnan(one.profile_range)]
     measured = [one for one in found if one.status == Status.CONVERGED]
     chosen = [one.c_map for one in found if one.status in ANY]
-    parts = [f"{said} of {len(found)} pools", f"{nats(sum(evidence))} about c in all"]
+    parts = [f"{said} of {len(found)} pools"]
+    if evidence:
+        largest = nats(max(evidence))
+        parts.append(
+            f"{nats(float(np.median(evidence)))} about c in a pool (median), at most {largest}"
+        )
     if measured:
         middle = np.median([one.c_mle for one in measured])
         parts.append(f"without a prior {signed(float(middle))} (median of {len(measured)})")

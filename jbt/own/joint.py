@@ -11,12 +11,18 @@ as in a generalised linear mixed model (Tierney and Kadane, 1986). The mode over
 which lacks the determinant, is not to be trusted with many pools: each brings qualities of its own,
 what their shrinkage takes from c does not average out, and the interval shrinks around it.
 
+The prior of quality takes part in this: it holds that quality has nothing to do with the
+covariates. Where a pool's verdicts are silent about c, all it says of c would be that assumption.
+So if some of a judge's pools tell c, the others leave it out (c is 0 there, and apparent quality
+takes the place of quality).
+
 Given (c, kappa) the pools are independent, so that the gradient and the information left when the
 qualities are unknown (Schur complements) are sums over pools.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,7 +83,7 @@ def fit_judges(batch: Batch, *, prior: Prior | None = None) -> list[JudgeFit]:
     """
     prior = Prior() if prior is None else prior
     with runtime.precision("float64"):
-        bias, information, status = _newton(batch, prior)
+        bias, information, status = _newton(_telling(batch), prior)
         told = _told(batch)
     n_judges = len(bias)
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges)
@@ -105,6 +111,25 @@ def fit_judges(batch: Batch, *, prior: Prior | None = None) -> list[JudgeFit]:
         )
         for j, judge in enumerate(batch.tables.judges)
     ]
+
+
+def _telling(batch: Batch) -> Batch:
+    """The batch with c left out of the pools that are silent about it, unless all of a judge's
+    are."""
+    n_judges = len(batch.tables.judges)
+    tells = np.array(["c" not in pool.prior_selected for pool in batch.pools])
+    some = tells.reshape(-1, n_judges).any(0)
+    counts = tells | ~np.tile(some, len(tells) // n_judges)
+    groups = [
+        dataclasses.replace(
+            group,
+            variant=dataclasses.replace(
+                group.variant, c=group.variant.c & jnp.asarray(counts[group.index])[:, None]
+            ),
+        )
+        for group in batch.groups
+    ]
+    return dataclasses.replace(batch, groups=tuple(groups))
 
 
 def profiles(batch: Batch, judges: list[JudgeFit]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,20 +7,19 @@ quoted field that does not end or bytes that are no text are problems, said with
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
 import io
 import re
-import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 import pandas as pd
+
+from jbt.own.decoding import NOT_TEXT, Damaged, decode
 
 SHOWN = 20
 """Problems said in full; of the others, how many there are."""
@@ -31,8 +30,6 @@ LONGEST_HEADER = 2**20
 """Characters looked at for the header."""
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-NOT_TEXT = "not a table: needs CSV in UTF-8, or in UTF-16 with a byte order mark"
 
 
 class TableError(ValueError):
@@ -235,22 +232,26 @@ def _read_csv(
 
 
 def _decode(path: Path, problems: Problems) -> str:
-    data = path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error):
-            problems.end(path, "cannot be unpacked: damaged or not whole")
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return data.decode("utf-16" if wide else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = None if wide else data.count(b"\n", 0, error.start) + 1
-        problems.end(path, NOT_TEXT, line)
+        return decode(path.read_bytes())
+    except Damaged as damaged:
+        problems.end(path, str(damaged), damaged.line)
 
 
 def _header(path: Path, text: str, known: set[str], problems: Problems) -> tuple[list[str], str]:
-    """The header, and the separator with which it has the most names that are known."""
+    try:
+        return find_header(text, known)
+    except Damaged as damaged:
+        problems.end(path, str(damaged))
+
+
+def find_header(text: str, known: Set[str] = frozenset()) -> tuple[list[str], str]:
+    """The header, and the separator with which it has the most names that are known; of those with
+    as many, the most names.
+
+    Raises:
+      Damaged: there is no header.
+    """
     best: tuple[int, int, list[str], str] | None = None
     wrong = []
     for separator in SEPARATORS:
@@ -258,13 +259,13 @@ def _header(path: Path, text: str, known: set[str], problems: Problems) -> tuple
         if isinstance(fields, str):
             wrong.append(fields)
             continue
-        found = len(known.intersection(fields)), len(fields), fields, separator
+        found = len(known & set(fields)), len(fields), fields, separator
         if best is None or found[:2] > best[:2]:
             best = found
     if best is None:
-        problems.end(path, wrong[0])
+        raise Damaged(wrong[0])
     if any("\0" in name for name in best[2]):
-        problems.end(path, NOT_TEXT)
+        raise Damaged(NOT_TEXT)
     return best[2], best[3]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbt.own.decoding import Damaged
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
 from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
@@ -15,12 +16,14 @@ from jbt.own.formats.records import (
     Answer,
     Format,
     Refused,
+    RefusedFile,
     Row,
     Used,
     Verdict,
+    as_name,
     brief,
 )
-from jbt.own.formats.registry import Name, Unrecognised, known, recognise
+from jbt.own.formats.registry import Name, known, recognise
 from jbt.own.reading import Problems, TableError
 
 
@@ -38,7 +41,8 @@ def collect(
     Args:
       format: `auto` recognises it by the keys of each file's first record.
       order: of every verdict, if not what the source says.
-      judges: the judge, or one for each file, in place of what the source names.
+      judges: the judge, or one for each file, in place of what the source names; needed for
+        several files that name none.
       columns: of a generic table, which it then is.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
 
@@ -48,6 +52,7 @@ def collect(
       ValueError: arguments that do not go together.
     """
     columns.check()
+    judges = [as_name(judge, "--judge") for judge in judges]
     paths = [Path(path) for path in paths]
     _check(paths, format, judges, columns, strong_weight)
     formats = known(columns, strong_weight)
@@ -60,6 +65,11 @@ def collect(
         raise TableError(f"{paths[0]}: no verdicts")
     if strong_weight != 1 and gathered.format.name != "arena_hard":
         raise ValueError(f"strong weight {strong_weight}: {gathered.format.name} has no `>>`")
+    if (unnamed := list(gathered.unnamed))[1:]:
+        raise ValueError(
+            f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge with "
+            f"{len(paths)} names, one a file, or with one if it is one judge"
+        )
     return gathered.imported(order)
 
 
@@ -96,6 +106,8 @@ class _Gathered:
         self.used = Used()
         self.keys: dict[str, None] = {}
         self.sources: dict[str, int] = {}
+        self.unnamed: dict[Path, None] = {}
+        """Files with verdicts whose judge nobody names."""
         self.n_records = 0
         self.recognising = self.format is None
 
@@ -108,12 +120,12 @@ class _Gathered:
                 try:
                     if number == 0:
                         self._recognise(values)
-                    self._add(Row(path, source, number, line, values, self.used), judge)
+                    self._add(Row(path, source, number, line, values, self.used, judge))
                 except Refused as refused:
                     problems.add(path, str(refused), line)
-                    if isinstance(refused, Unrecognised):
+                    if isinstance(refused, RefusedFile):
                         return
-        except sources.Damaged as damaged:
+        except Damaged as damaged:
             problems.add(path, str(damaged), damaged.line)
             return
         if number < 0:
@@ -131,10 +143,10 @@ class _Gathered:
         if self.recognising:
             found = recognise(values, self.formats)
             if self.format not in (None, found):
-                raise Unrecognised(f"this is {found.name}, but {self.format.name} came before it")
+                raise RefusedFile(f"this is {found.name}, but {self.format.name} came before it")
             self.format = found
 
-    def _add(self, row: Row, judge: str | None) -> None:
+    def _add(self, row: Row) -> None:
         """Add what one record of the source says, under another judge's name, if one is given.
 
         Raises:
@@ -144,13 +156,15 @@ class _Gathered:
         self.n_records += 1
         for record in self.format.records(row):
             if isinstance(record, Verdict):
-                v = record
+                v, judge = record, row.judge or record.judge
+                if judge is None:
+                    self.unnamed[row.file] = None
                 for item in (v.first, v.second):
                     self._known(v.pool, item.name).learn(item)
                 self.verdicts.append(
                     Told(
                         v.pool,
-                        judge or v.judge,
+                        judge,
                         v.first.name,
                         v.second.name,
                         v.p_first,

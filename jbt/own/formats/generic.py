@@ -19,9 +19,10 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
+from jbt.own.verdicts import ALL
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
-"""GenericColumns of item names that are known without an option."""
+"""Columns of item names that are known without an option."""
 
 WORDS: Mapping[str, float | None] = {
     **dict.fromkeys(("first", "model_a", "left", "1", "a"), 1.0),
@@ -32,13 +33,10 @@ WORDS: Mapping[str, float | None] = {
 """What a winner may be besides an item's own name, and the share the first then won; in any
 case of letters."""
 
-ALL = "all"
-"""Name of the pool where there is only one."""
-
 
 @dataclass(frozen=True)
 class GenericColumns:
-    """GenericColumns of the user's table; None: the usual name, if it is there."""
+    """Columns of the user's table; None: the usual name, if it is there."""
 
     first: str | None = None
     second: str | None = None
@@ -47,7 +45,7 @@ class GenericColumns:
     pool: str | None = None
     judge: str | None = None
     texts: tuple[str, str] | None = None
-    """GenericColumns of the two answers' texts."""
+    """Columns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
     """Covariates counted already: a name, and the columns of the first and second answer."""
 
@@ -113,7 +111,7 @@ def _name(row: Row, role: str, column: str | None) -> str | None:
 
 
 def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
-    names = _names(row, columns)
+    names, by_place = _names(row, columns)
     said: list[str | None] = [None, None]
     if columns.texts is not None:
         for column in columns.texts:
@@ -123,20 +121,25 @@ def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     for name, *sides in columns.counts:
         for side, column in enumerate(sides):
             measures[side][name] = texts.as_count(row.need(name, column), column)
-    first, second = (Item(names[side], text=said[side], measures=measures[side]) for side in (0, 1))
+    first, second = (
+        Item(name, text=text, measures=measure, by_place=by_place)
+        for name, text, measure in zip(names, said, measures, strict=True)
+    )
     return first, second
 
 
-def _names(row: Row, columns: GenericColumns) -> tuple[str, str]:
-    """Names of the two items; of the columns of their texts where nothing else names them."""
+def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
+    """Names of the two items, and whether they are those of the columns of their texts, as nothing
+    else names them."""
     if columns.first is not None and columns.second is not None:
         pair = columns.first, columns.second
     else:
         pair = next((p for p in PAIRS if set(p) <= row.values.keys()), None)
     if pair is not None:
-        return row.name("first", pair[0]), row.name("second", pair[1])
+        return (row.name("first", pair[0]), row.name("second", pair[1])), False
     if columns.texts is not None:
-        return columns.texts
+        one, two = columns.texts
+        return (as_name(one, "the column"), as_name(two, "the column")), True
     there = ", ".join(map(repr, list(row.values)[:12]))
     raise Refused(f"no items here, name their columns (--first --second); columns are {there}")
 

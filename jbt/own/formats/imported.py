@@ -43,6 +43,7 @@ class Known:
     text: int | None = None
     """Hash of its text."""
     measures: dict[str, float] = field(default_factory=dict)
+    by_place: bool = False
 
     def learn(self, item: Item) -> None:
         """Add what one more record says of it.
@@ -62,6 +63,7 @@ class Known:
             self.text = text
             self.measures = {**texts.measures(item.text), **self.measures}
         self.content = self.content or item.content
+        self.by_place = self.by_place or item.by_place
         self.measures = {**self.measures, **item.measures}
 
 
@@ -119,6 +121,10 @@ class Imported:
         """Who wrote the items, where the source says so."""
         return [c for c in dict.fromkeys(known.content for known in self._known()) if c]
 
+    @property
+    def _by_place(self) -> bool:
+        return any(known.by_place for known in self._known())
+
     def _known(self) -> Iterator[Known]:
         return (known for items in self.items.values() for known in items.values())
 
@@ -166,7 +172,8 @@ class Imported:
         if missing := counts["items_without_lengths"]:
             said.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
         if not self.contents:
-            said.append("content: which items are of one model")
+            own = "; each is its own, pool/item" * self._by_place
+            said.append(f"content: which items are of one model{own}")
         if not self.anchors:
             said.append("anchors: no gold labels")
         return said
@@ -227,13 +234,15 @@ class Imported:
             ]
 
     def _items(self) -> Iterator[list[Any]]:
-        content, measures = bool(self.contents), self.measures
+        content, measures = bool(self.contents) or self._by_place, self.measures
         yield ["pool", "item", *(["content"] if content else []), *measures]
         for pool, items in self.items.items():
             for name, known in items.items():
                 values = [known.measures.get(m) for m in measures]
                 counts = [int(v) if v is not None and v.is_integer() else v for v in values]
-                yield [pool, name, *([known.content or name] if content else []), *counts]
+                # Places come again in every pool, where they are of other models.
+                owner = known.content or (f"{pool}/{name}" if known.by_place else name)
+                yield [pool, name, *([owner] if content else []), *counts]
 
     def _anchors(self) -> Iterator[list[Any]]:
         yield ["pool", "better", "worse"]

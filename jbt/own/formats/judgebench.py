@@ -15,6 +15,7 @@ from jbt.own.formats.records import (
     Row,
     Verdict,
     as_code,
+    as_name,
     as_objects,
 )
 
@@ -34,7 +35,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def records(row: Row) -> Iterator[Record]:
     """The label, and a verdict in each order."""
     pool = row.name("pool", "pair_id")
-    a, b = (Item(key, text=row.text("texts", key)) for key in RESPONSES)
+    a, b = (Item(key, text=row.text("texts", key), by_place=True) for key in RESPONSES)
     row.note("first", "response_A")
     row.note("second", "response_B")
     gold = as_code(row.need("anchors", "label"), LABELS, "label")
@@ -57,7 +58,7 @@ def _judge(row: Row) -> str | None:
     named = re.search(r"judge_model=([^,=]+?)(\.jsonl?)?(\.gz)?$", row.file.name)
     if named:
         row.note("judge", "judge_model in the file's name")
-        return named[1]
+        return as_name(named[1], "judge_model in the file's name")
     return row.optional_name("judge", "judge_model", "judge_name")
 
 

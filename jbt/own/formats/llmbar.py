@@ -33,7 +33,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def records(row: Row) -> Iterator[Record]:
     """The label, and the first round's verdicts; later rounds saw the first."""
-    one, two = (Item(key, text=row.text("texts", key)) for key in OUTPUTS)
+    one, two = (Item(key, text=row.text("texts", key), by_place=True) for key in OUTPUTS)
     pool = digest(row.need("pool", "input"), one.text or "", two.text or "")
     row.note("first", "output_1")
     row.note("second", "output_2")

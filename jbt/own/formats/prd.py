@@ -6,15 +6,25 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jbt.own.formats.records import Format, Item, Record, Refused, Row, Verdict, as_code
+from jbt.own.formats.records import (
+    Format,
+    Item,
+    Record,
+    RefusedFile,
+    Row,
+    Verdict,
+    as_code,
+    as_name,
+)
+
+ALLOWED = "answer_FIRST-vs-answer_SECOND-JUDGE-reviewer"
 
 SCORES = {"1": 1.0, "2": 0.0, "3": 0.5}
 
 NAMED = re.compile(
-    r"(?:answer[_-])?(?P<first>.+?)[_-]vs[_-](?:answer[_-])?(?P<second>.+?)"
-    r"(?:-(?P<judge>[^-]+)-reviewer.*)?"
+    r"(?:answer[_-])?(?P<first>.+?)[_-]vs[_-](?:answer[_-])?(?P<rest>.+?)(?P<judged>-reviewer.*)?"
 )
-"""answer_FIRST-vs-answer_SECOND-JUDGE-reviewer_threeclass.jsonl"""
+"""answer_FIRST-vs-answer_SECOND-JUDGE-reviewer_threeclass.jsonl; `rest` is SECOND-JUDGE."""
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -24,19 +34,45 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def records(row: Row) -> Iterator[Record]:
     """One rating; answer 1 was shown first."""
-    stem = re.sub(r"(\.jsonl?)?(\.gz)?$", "", row.file.name)
-    named = NAMED.fullmatch(stem)
-    if not named or named["first"] == named["second"]:
-        raise Refused("the models are in the file's name, allowed: answer_FIRST-vs-answer_SECOND-…")
-    for role in ("first", "second"):
+    *models, judge = _names(row)
+    for role in ("first", "second", *(["judge"] if judge else [])):
         row.note(role, "the file's name")
-    if named["judge"]:
-        row.note("judge", "the file's name")
-    first, second = (Item(name, name) for name in (named["first"], named["second"]))
+    first, second = (Item(name, name) for name in models)
     score = row.need("winner", "score")
     p_first = None if score is None else as_code(score, SCORES, "score")
     pool = row.name("pool", "question_id")
-    yield Verdict(pool, first, second, p_first, named["judge"], shown=True)
+    yield Verdict(pool, first, second, p_first, judge, shown=True)
+
+
+def _names(row: Row) -> tuple[str, str, str | None]:
+    """The two models and the judge.
+
+    Raises:
+      RefusedFile: they are not in the file's name, or it can be read in several ways.
+    """
+    stem = re.sub(r"(\.jsonl?)?(\.gz)?$", "", row.file.name)
+    named = NAMED.fullmatch(stem)
+    if not named or len(re.findall(r"[_-]vs[_-]", stem)) > 1:
+        raise RefusedFile(f"the models are in the file's name, allowed: {ALLOWED}")
+    first, second, judge = as_name(named["first"], "the first model"), named["rest"], None
+    if named["judged"]:
+        second, judge = _split(second, row.judge)
+    if first == second:
+        raise RefusedFile(f"both models in the file's name are {first!r}, allowed: {ALLOWED}")
+    return first, as_name(second, "the second model"), judge
+
+
+def _split(rest: str, judge: str | None) -> tuple[str, str | None]:
+    """SECOND-JUDGE at its one hyphen, or before the judge's name, if that is given."""
+    if judge is not None and rest.endswith(f"-{judge}"):
+        return rest.removesuffix(f"-{judge}"), judge
+    second, *judges = rest.split("-")
+    if len(judges) > 1 or rest == judge:
+        raise RefusedFile(
+            f"the file's name has {rest!r} for the second model and the judge, which can be split "
+            "in several ways: say the judge's name as it is there (--judge NAME)"
+        )
+    return second, judges[0] if judges else None
 
 
 FORMAT = Format(

@@ -6,12 +6,20 @@ import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
+
+from jbt.own.reading import NUMBER
 
 
 class Refused(ValueError):
     """A record that cannot be used: what was found in it, and what is allowed."""
+
+
+class RefusedFile(Refused):
+    """A file none of whose records can be used: of no format, of another than those before it, or
+    of a name that does not say what it has to."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,8 @@ class Item:
     text: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     """What the source has counted itself, beside what is counted in `text`."""
+    by_place: bool = False
+    """Whether it is called by its place in the record, which says nothing about who wrote it."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class Row:
     """Of the file, from 1; the row, in Parquet."""
     values: Mapping[str, Any]
     used: Used = field(default_factory=Used)
+    judge: str | None = None
+    """Name of the judge, if the user gives it."""
 
     def note(self, role: str, key: str, within: str = "") -> None:
         """Note that a key, or what is at `within` in it, became this."""
@@ -142,8 +154,12 @@ class Row:
         return value
 
     def numbered(self) -> str:
-        """A name for a pool that has none in its source: the file's and the record's number."""
-        return f"{self.source}/{self.number:06d}"
+        """A name for a pool that has none in its source: the file's and the record's number.
+
+        Raises:
+          Refused: the file's name is none for a pool.
+        """
+        return f"{as_name(self.source, 'the file')}/{self.number:06d}"
 
 
 Order = Literal["recorded", "columns", "unknown"]
@@ -181,21 +197,26 @@ def as_name(value: object, key: str) -> str:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, str) and value.strip() and is_text(value):
-        return value.strip()
-    raise Refused(f"{key} is {brief(value)}, allowed: a name")
+    if isinstance(value, str) and (name := value.strip()) and is_name(name):
+        return name
+    raise Refused(f"{key} is {brief(value)}, allowed: a name on one line")
 
 
-def is_text(value: str) -> bool:
-    """Whether a table can hold it: no NUL, no half of a surrogate pair."""
-    return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+def is_name(value: str) -> bool:
+    """Whether a table can hold it: no line break, no NUL, no half of a surrogate pair."""
+    return not any(c in "\n\r\0" or "\ud800" <= c <= "\udfff" for c in value)
 
 
 def as_number(value: object) -> float:
-    """A number, also of text that is one; NaN for anything else."""
+    """A number, also of text that is one in decimal notation, as in the tables that are read;
+    NaN for anything else."""
+    if isinstance(value, str):
+        return float(value) if NUMBER.fullmatch(value := value.strip()) else math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return math.nan
     try:
-        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        return float(value)
+    except OverflowError:
         return math.nan
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from jbt.own.formats import alpaca_eval, chatbot_arena, comparia, judgebench, llmbar, mt_bench, prd
 from jbt.own.formats.arena_hard import arena_hard
 from jbt.own.formats.generic import USUAL, GenericColumns, generic
-from jbt.own.formats.records import Format, Refused
+from jbt.own.formats.records import Format, RefusedFile
 
 Name = Literal[
     "auto",
@@ -23,10 +23,6 @@ Name = Literal[
     "comparia",
     "generic",
 ]
-
-
-class Unrecognised(Refused):
-    """A file of no format, or of another than those before it."""
 
 
 def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
@@ -55,16 +51,16 @@ def recognise(values: Mapping[str, Any], formats: Mapping[str, Format]) -> Forma
     """The format of a file whose first record has these values; `generic` only if no other is.
 
     Raises:
-      Unrecognised: no format is recognised, or several are.
+      RefusedFile: no format is recognised, or several are.
     """
     found = [f for f in formats.values() if f.recognises(values)]
     found = [f for f in found if f.name != "generic"] or found
     if len(found) == 1:
         return found[0]
     if found:
-        raise Unrecognised(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
+        raise RefusedFile(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
     keys = ", ".join(map(repr, list(values)[:12]))
-    raise Unrecognised(
+    raise RefusedFile(
         f"none of the formats known has the keys {keys}; for a table of your own name its columns "
         "(--first --second --winner)"
     )

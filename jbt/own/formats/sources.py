@@ -6,27 +6,17 @@ What a file holds is read as data; nothing in it is run.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jbt.own.decoding import Damaged, decode, unpack
+from jbt.own.reading import find_header
+
 Found = tuple[int, Mapping[str, Any]]
 """Line of the file, from 1 (row, in Parquet), and a record that begins there."""
-
-SEPARATORS = ",\t;"
-
-
-class Damaged(ValueError):
-    """A file that cannot be read to its end: the reason, and the line, where there is one."""
-
-    def __init__(self, reason: str, line: int | None = None):
-        super().__init__(reason)
-        self.line = line
-
 
 BATCH = 1000
 """Rows of a Parquet table held at a time."""
@@ -43,7 +33,9 @@ def read(path: Path) -> Iterator[Found]:
         if name.endswith(".parquet"):
             yield from _parquet(path)
             return
-        text = _text(path)
+        text = decode(path.read_bytes())
+        if not text.strip():
+            raise Damaged("the file is empty")
         begins = text.lstrip()[:1]
         tabular = name.endswith((".csv", ".tsv", ".txt")) or begins not in ("[", "{")
         if tabular and not name.endswith((".json", ".jsonl")):
@@ -54,25 +46,8 @@ def read(path: Path) -> Iterator[Found]:
             yield from _json_lines(text)
     except FileNotFoundError:
         raise Damaged("no such file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise Damaged(f"damaged gzip file: {error}") from None
     except OSError as error:
         raise Damaged(f"cannot be read: {error.strerror or error}") from None
-
-
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
-    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise Damaged("not text in UTF-8 or UTF-16", line) from None
-    if not text.strip():
-        raise Damaged("the file is empty")
-    return text
 
 
 def _constant(name: str) -> float | None:
@@ -142,8 +117,7 @@ def _record(value: Any, line: int) -> Mapping[str, Any]:
 
 def _csv(text: str) -> Iterator[Found]:
     """Records of text, an empty field being null; the first line names the columns."""
-    head = text.lstrip("\r\n").split("\n", 1)[0]
-    separator = max(SEPARATORS, key=head.count)
+    _, separator = find_header(text)
     limit = csv.field_size_limit(2**31 - 1)  # a conversation may be long
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
@@ -178,7 +152,7 @@ def _parquet(path: Path) -> Iterator[Found]:
         raise Damaged("reading Parquet needs the extra: jbt[parquet]") from None
     data: Any = path
     if path.name.lower().endswith(".gz"):
-        data = pa.BufferReader(gzip.decompress(path.read_bytes()))
+        data = pa.BufferReader(unpack(path.read_bytes()))
     number = 0
     try:
         with pq.ParquetFile(data) as file:

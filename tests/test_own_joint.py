@@ -153,3 +153,23 @@ def test_evidence_is_summed_over_pools(tables):
     expected -= expected.max(-1, keepdims=True)
     np.testing.assert_allclose(sums, expected, atol=1e-8)
     assert (sums.min(-1) < -0.01).all()
+
+
+@pytest.mark.heavy
+def test_many_pools_of_few_verdicts_do_not_shrink_c(tables):
+    """6,000 pools of ten verdicts, of the model's own prior, whose c is known to +-0.01: the mode
+    over everything at once is near 0.73. What Laplace's approximation leaves is 0.01."""
+    rng, n = np.random.default_rng(1), 6000
+    x, quality = rng.normal(size=(n, 6)), np.repeat(rng.normal(size=(n, 3)), 2, axis=1)
+    rows = ["pool,first,second,winner"]
+    for p in range(n):
+        for _ in range(10):
+            i, j = rng.permutation(6)[:2]
+            logit = quality[p, i] - quality[p, j] + 0.8 * (x[p, i] - x[p, j]) + 0.3
+            rows.append(f"{p},{i},{j},{'first' if rng.random() < expit(logit) else 'second'}")
+    items = [f"{p},{i},{i // 2},{x[p, i]}" for p in range(n) for i in range(6)]
+    v, i = tables("\n".join(rows), "pool,item,content,x\n" + "\n".join(items))
+    (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False, position="yes"))
+    assert (found.c_high[0] - found.c[0]) / Z < 0.01
+    assert abs(found.c[0] - 0.8) < 0.04
+    assert abs(found.kappa - 0.3) < 0.04

@@ -82,7 +82,7 @@ def test_every_pool_equals_scipy(name, merged, data):
     fits = {(f.pool, f.judge): f for f in own.fit(batch, intervals=False)}
     n = 0
     for pool, judge, theta, c, kappa in by_scipy(folder, merged, prior):
-        found = fits[pool, judge]
+        found = fits[str(pool), str(judge)]
         np.testing.assert_allclose(found.theta, theta, atol=1e-6)
         assert found.c[0] == pytest.approx(c, abs=1e-6)
         assert found.kappa == pytest.approx(kappa, abs=1e-6, nan_ok=True)

@@ -15,6 +15,7 @@ import pandas as pd
 from jbt import runtime
 from jbt.identifiability import null_space, prior_selected, silent_parts
 from jbt.own import tables as own_tables
+from jbt.own.layout import Layout, count_within
 from jbt.own.tables import Tables, Ties, Transform
 from jbt.own.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts
@@ -101,7 +102,7 @@ class Batch:
     ) -> Batch:
         """Tables that were read, see `load`."""
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
-        layout = _Layout.of(tables, x)
+        layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
         listed = _listed(tables, layout, free)
         groups = [
@@ -162,51 +163,6 @@ def load(
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Layout:
-    """Where each row of the items table goes."""
-
-    x: np.ndarray
-    """[rows, D]"""
-    pool: np.ndarray
-    """[rows]"""
-    place: np.ndarray
-    """[rows], within its pool."""
-    content: np.ndarray
-    """[rows], numbered within its pool."""
-    sizes: np.ndarray
-    """[pools]"""
-    names: list[tuple[str, ...]]
-    """Of each pool's items."""
-    contents: list[tuple[str, ...]]
-    """Likewise."""
-
-    @classmethod
-    def of(cls, tables: Tables, x: np.ndarray) -> _Layout:
-        pool = tables.items["pool"].to_numpy()
-        sizes = np.bincount(pool, minlength=len(tables.pools))
-        label = tables.items["content"].to_numpy()
-        owner, owners = pd.factorize(pool * len(tables.contents) + label)
-        pool_of, label_of = np.divmod(owners, len(tables.contents))
-        names = _by_pool(pool, tables.items["item"].to_numpy(object), len(tables.pools))
-        known = np.asarray(tables.contents, object)[label_of]
-        contents = _by_pool(pool_of, known, len(tables.pools))
-        content = _count_within(pool_of)[owner]
-        return cls(x, pool, _count_within(pool), content, sizes, names, contents)
-
-
-def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[str, ...]]:
-    """The names of each pool, in their order."""
-    ends = np.cumsum(np.bincount(pool, minlength=n_pools))
-    each = np.split(names[np.argsort(pool, kind="stable")], ends[:-1])
-    return [tuple(some) for some in each]
-
-
-def _count_within(group: np.ndarray) -> np.ndarray:
-    """How many of the same group came before."""
-    return pd.Series(group).groupby(group).cumcount().to_numpy()
-
-
 def kappa_free(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
     or two contents; never where no verdict's order is known."""
@@ -228,7 +184,7 @@ def kappa_free(tables: Tables, position: Position) -> np.ndarray:
     return free
 
 
-def _listed(tables: Tables, layout: _Layout, free: np.ndarray) -> np.ndarray:
+def _listed(tables: Tables, layout: Layout, free: np.ndarray) -> np.ndarray:
     """[pools] whether verdicts are kept as rows: counts would be too large, or larger than all
     else; or kappa is free for some verdicts and, their order being unknown, not for others."""
     unknown = tables.verdicts[~tables.verdicts["shown"]]
@@ -258,7 +214,7 @@ def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _group(
-    tables: Tables, layout: _Layout, members: np.ndarray, free: np.ndarray, listed: bool
+    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray, listed: bool
 ) -> Group:
     """These pools with every judge, as counts or as rows."""
     n_judges, n = len(tables.judges), int(layout.sizes[members].max())
@@ -303,7 +259,7 @@ def _group(
 
 
 def _counts(
-    layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
+    layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
 ) -> Comparisons:
     first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
     cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
@@ -316,7 +272,7 @@ def _counts(
     return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
 
 
-def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
     """Like verdicts together in one row; as many rows for each fit, padding without verdicts."""
     keys = {
         "fit": fit,
@@ -328,7 +284,7 @@ def _rows(layout: _Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int)
     }
     same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
     fit = same["fit"].to_numpy()
-    place = fit, _count_within(fit)
+    place = fit, count_within(fit)
     most = int(np.bincount(fit, minlength=n_fits).max(initial=1))
 
     def padded(values: np.ndarray) -> jax.Array:
@@ -401,7 +357,7 @@ def _repeated(tables: Tables) -> np.ndarray:
 
 
 def _facts(
-    tables: Tables, layout: _Layout, group: Group, repeated: np.ndarray
+    tables: Tables, layout: Layout, group: Group, repeated: np.ndarray
 ) -> Iterator[tuple[int, PoolTable]]:
     """What is known of each pool of a group."""
     x = np.asarray(group.items.covariates)

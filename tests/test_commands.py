@@ -212,6 +212,7 @@ def test_tables_of_another_form(tables, tmp_path, capsys):
     assert record["n_verdicts"] == 2
 
 
+@pytest.mark.heavy
 def test_real_judges(data, tmp_path, capsys):
     prd, llmbar = data / "prd", data / "llmbar"
     content = fit_json(

@@ -261,6 +261,7 @@ def test_pools_are_grouped_by_size():
     assert groups(*[30] * 9, *[1000, 501, 500]) == [[9, 10], [11], list(range(9))]
 
 
+@pytest.mark.heavy
 def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
     """And so do rows instead of counts, with one judge or two, contents shared or not."""
     v, i = tables(*random_tables(1))

@@ -113,6 +113,7 @@ def test_the_coefficients_are_those_of_scipy(position, tables):
             assert found.kappa_high - found.kappa == pytest.approx(Z * sd[-1], rel=1e-6)
 
 
+@pytest.mark.heavy
 def test_pools_may_tell_together_what_none_tells_alone(tables):
     """One pool tells only the sum of two coefficients, the other only their difference."""
     head, rows = "pool,first,second,winner\n", "{0},a,b,first\n{0},b,a,first\n"

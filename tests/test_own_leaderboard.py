@@ -259,6 +259,7 @@ def test_repeats_do_not_narrow_an_interval(tables):
     np.testing.assert_array_equal(again.n_verdicts, 2 * once.n_verdicts)
 
 
+@pytest.mark.heavy
 def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
     verdicts, items = simulated()
     other = {"first": "second", "second": "first"}

@@ -173,7 +173,11 @@ def _sentences(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Itera
         ["budget", "area"], ascending=[True, False], na_position="last"
     )
     best = ranked.iloc[0]
-    among = f", the best of {len(ranked)} rules here," if len(ranked) > 1 else ""
+    among = (
+        f", the best of {len(ranked)} rules (chosen here, so a little flattered),"
+        if len(ranked) > 1
+        else ""
+    )
     spent = _interval(best["budget"], best["low"], best["high"])
     said = f"{best['rule']}{among} found {what} after {spent} verdicts of a pool"
     said += f" ({best['share']:.0%} of them)".replace("%", " %")

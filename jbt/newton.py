@@ -19,6 +19,7 @@ where the MAP's is too) and takes the worst-conditioned direction out of the ari
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -79,7 +80,10 @@ def newton(
     problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
     without_prior = precision is None
     if precision is None:
-        precision = RIDGE * information_scale(comparisons, design, free)
+        shown = comparisons.shown  # of each problem, as the design may be
+        shown = jnp.broadcast_to(shown, (*shown.shape[:-1], *problems))
+        of_each = dataclasses.replace(comparisons, shown=shown)
+        precision = RIDGE * information_scale(of_each, design, free)
     pull = 0 * precision if without_prior else precision
 
     def step(s: _State) -> _State:

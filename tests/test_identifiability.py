@@ -147,6 +147,23 @@ def test_directions_with_two_covariates(x64):
         names(np.stack([length, topic], 1), content, full, covariates=["length"])
 
 
+def test_one_set_of_comparisons_under_several_designs(x64):
+    """What the designs share is not copied, and each has the estimate that it has alone."""
+    q = problems.random_problem(3, shared=True)
+    comparisons, design, _, _ = jax.tree.map(
+        lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
+    )
+    contents = jnp.stack([design.content, jnp.arange(problems.N) % problems.M])
+
+    @jax.jit
+    def estimate(content):
+        owned = dataclasses.replace(design, content=content)
+        return identifiability.estimate_bias(comparisons, owned).curvature
+
+    together = jax.vmap(estimate)(contents)
+    np.testing.assert_allclose(together, [estimate(c) for c in contents], rtol=1e-6, atol=1e-9)
+
+
 # --- profile likelihood
 
 

@@ -153,15 +153,15 @@ def test_one_set_of_comparisons_under_several_designs(x64):
     comparisons, design, _, _ = jax.tree.map(
         lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
     )
-    contents = jnp.stack([design.content, jnp.arange(problems.N) % problems.M])
+    covariates = jnp.stack([design.covariates, design.covariates[::-1] + 1])
 
     @jax.jit
-    def estimate(content):
-        owned = dataclasses.replace(design, content=content)
-        return identifiability.estimate_bias(comparisons, owned).curvature
+    def estimate(x):
+        other = dataclasses.replace(design, covariates=x)
+        return identifiability.estimate_bias(comparisons, other).curvature
 
-    together = jax.vmap(estimate)(contents)
-    np.testing.assert_allclose(together, [estimate(c) for c in contents], rtol=1e-6, atol=1e-9)
+    together = jax.vmap(estimate)(covariates)
+    np.testing.assert_allclose(together, [estimate(x) for x in covariates], rtol=1e-6, atol=1e-9)
 
 
 # --- profile likelihood

@@ -143,6 +143,7 @@ def test_top_two_asks_where_two_sampled_sets_disagree(x64, same_key_again):
             assert {i, j} & (rival - leading)
 
 
+@pytest.mark.heavy
 def test_round_robin_spreads_evenly():
     task = binary_task(jax.random.key(0))
     queries = run_by("round_robin", jax.random.key(1), task).queries
@@ -169,6 +170,7 @@ def test_entropy_falls_by_the_first_order_formula(x64):
         assert exact == pytest.approx(formula, rel=2e-3)
 
 
+@pytest.mark.heavy
 def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
     """Against both verdicts of every pair, refitted and resampled."""
     normals = sobol_normals(2**13, 10, "float64")

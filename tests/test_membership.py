@@ -87,6 +87,7 @@ def test_few_draws_are_unbiased():
     assert spread["shifts"].mean() < spread["counted"].mean() * 0.7
 
 
+@pytest.mark.heavy
 def test_the_error_of_64_draws_is_that_of_1500_counted_ones():
     """On posteriors of 30 contents, from vague to settled."""
     n, k, pools = 30, 5, 24

@@ -280,6 +280,7 @@ def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
                 np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-9)
 
 
+@pytest.mark.heavy
 def test_verdicts_of_unknown_order_say_nothing_about_position(tables):
     """Turned round, with the share of the other, they are the same verdicts."""
     known = "p,a,b,0.9,shown\np,b,a,0.4,shown\np,c,a,0.5,shown\n"

@@ -199,6 +199,7 @@ def test_too_few_pools_have_no_intervals(tables):
     assert np.isfinite(board.rank).all()
 
 
+@pytest.mark.heavy
 def test_what_few_pools_tell_of_has_no_interval(tables):
     """A model in 3 of 40 pools; a covariate that differs in 2 of them."""
     verdicts, items = simulated(length=lambda rng, *_: rng.uniform(50, 150))

@@ -16,6 +16,7 @@ in it: where the verdicts say little the sandwich is small, and the error is not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,9 @@ from jaxtyping import Array, Float, Int
 from jbt import model
 from jbt.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 AT_ONCE = 2**20
 """Rows times resamples that a bootstrap fits together."""
@@ -68,24 +72,13 @@ def sandwich(
     Raises:
       ValueError: fewer than 2 clusters.
     """
-    from scipy import sparse
-    from scipy.special import expit
-
-    shown = np.asarray(rows.shown)
-    made = shown > 0
-    names, of = np.unique(np.asarray(cluster)[made], return_inverse=True)
-    g, m = len(names), len(mode.theta)
+    told = _Told.by(mode, rows, cluster)
+    g = told.n_clusters
     if g < 2:
         raise ValueError(f"a sandwich needs 2 clusters, got {g}")
-    first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
-    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
-    theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
-    expected = expit(theta[first] - theta[second] + x @ bias)
-    residual = np.asarray(rows.wins)[made] - shown[made] * expected
-    # A cluster compares few contents: its score in theta is kept sparse.
-    entry = np.r_[residual, -residual], (np.r_[of, of], np.r_[first, second])
-    in_theta = sparse.coo_matrix(entry, shape=(g, m)).tocsr()
-    in_bias = np.stack([np.bincount(of, residual * v, minlength=g) for v in x.T], 1)
+    in_theta = told.of_contents(told.residual, -told.residual)
+    each = [np.bincount(told.cluster, told.residual * v, minlength=g) for v in told.x.T]
+    in_bias = np.stack(each, 1)
     border = in_theta.T @ in_bias
     meat = np.block([[(in_theta.T @ in_theta).toarray(), border], [border.T, in_bias.T @ in_bias]])
     return g / (g - 1) * inverse @ meat @ inverse
@@ -135,28 +128,36 @@ def effective_number_of_contents(
     Args:
       mode, rows, cluster: as for `sandwich`.
     """
-    from scipy import sparse
-
     told = _Told.by(mode, rows, cluster)
     weight = np.where(told.first == told.second, 0, told.weight)
-    pairs = np.r_[told.cluster, told.cluster], np.r_[told.first, told.second]
-    entry = np.r_[weight, weight], pairs
-    each = sparse.coo_matrix(entry, shape=(told.n_clusters, len(mode.theta))).tocsr()
+    each = told.of_contents(weight, weight)
     return _kish(*(np.asarray(v.sum(0)).ravel() for v in (each, each.power(2))))
 
 
 @dataclass(frozen=True)
 class _Told:
-    """Of every row with a verdict, what its information is made of."""
+    """Of every row with a verdict, what its score and its information are made of."""
 
     n_clusters: int
+    n_contents: int
     cluster: np.ndarray
     first: np.ndarray
     second: np.ndarray
     x: np.ndarray
     """[rows, D + 1] what c and kappa are multiplied with."""
+    residual: np.ndarray
+    """wins - shown p"""
     weight: np.ndarray
     """shown p (1 - p)"""
+
+    def of_contents(self, to_first: np.ndarray, to_second: np.ndarray) -> csr_matrix:
+        """[clusters, contents], what the rows of a cluster add to their first and second content;
+        sparse, as a cluster compares few."""
+        from scipy import sparse
+
+        at = np.r_[self.cluster, self.cluster], np.r_[self.first, self.second]
+        entry = np.r_[to_first, to_second], at
+        return sparse.coo_matrix(entry, shape=(self.n_clusters, self.n_contents)).tocsr()
 
     @classmethod
     def by(cls, mode: Parameters, rows: Rows, cluster: np.ndarray) -> _Told:
@@ -169,7 +170,9 @@ class _Told:
         x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
         theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
         p = expit(theta[first] - theta[second] + x @ bias)
-        return cls(len(names), of, first, second, x, shown[made] * p * (1 - p))
+        residual = np.asarray(rows.wins)[made] - shown[made] * p
+        weight = shown[made] * p * (1 - p)
+        return cls(len(names), len(theta), of, first, second, x, residual, weight)
 
 
 def _kish(total: np.ndarray, squares: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ def logits(parameters: Parameters, design: Design) -> Float[Array, "N N ..."]:
 def logits_of(
     parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "N N ..."] | Float[Array, "R ..."]:
-    """Log-odds that the first wins, where `verdicts` count: for every ordered pair or row."""
+    """Log-odds that the first wins, for each of the comparisons: every ordered pair, or row."""
     return (
         rows.logits(parameters, comparisons)
         if isinstance(comparisons, Rows)
@@ -133,7 +133,7 @@ def information(
 
     Args:
       weight: shown p (1 - p) of every ordered pair, or row.
-      verdicts: which form of the data the weights are of.
+      comparisons: which the weights are of.
       chain: that of the design, where it is known already.
     """
     if isinstance(comparisons, Rows):

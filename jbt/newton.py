@@ -232,7 +232,8 @@ def result(
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
 ) -> Fit:
-    """What nobody reads of it, the compiler leaves out."""
+    """The fit at beta, with status, gradient norm and objective. These cost nothing where nobody
+    reads them, as the compiler leaves them out."""
     parameters = Parameters.unflat(beta, design.n_contents)
     gradient = model.score(parameters, design, comparisons) - precision * beta
     gradient = jnp.where(free, gradient, 0)

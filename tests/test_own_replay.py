@@ -259,7 +259,10 @@ def test_the_command(tables, tmp_path, capsys):
     rules = ["--rules", "lucb", "random", "top_k_aware_fresh"]
     assert cli.main([*argv, "--out", str(out), *rules, "--seeds", "2", "--refit-every", "2"]) == 0
     said = capsys.readouterr()
-    assert "rules here, found 90 % of the top 1 that all verdicts give after" in said.out
+    assert (
+        "rules (chosen afterwards, which flatters it), found 90 % of the top 1 that all verdicts give after"
+        in said.out
+    )
     assert "in random order it took" in said.out
     assert "replay:" in said.err
     assert "found 90 % of the top 1" in (out / "report.md").read_text()

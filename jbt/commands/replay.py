@@ -174,7 +174,7 @@ def _sentences(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Itera
     )
     best = ranked.iloc[0]
     among = (
-        f", the best of {len(ranked)} rules (chosen here, so a little flattered),"
+        f", the best of {len(ranked)} rules (chosen afterwards, which flatters it),"
         if len(ranked) > 1
         else ""
     )

@@ -169,7 +169,9 @@ def _qualities(contents: Sequence[str]) -> str:
     return f"{what} {some}, which nothing compares with the others"
 
 
-def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
+def prior_selected(
+    design: Design, shown: np.ndarray | Rows, items: Design | None = None
+) -> tuple[str, ...]:
     """Which of theta, c, kappa and phi the comparisons made are silent about [Prop. 2].
 
     Those that some null direction of the design matrix of the pairs shown moves: the likelihood
@@ -177,8 +179,9 @@ def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown, or rows of verdicts, which do not say
-        what phi is: it is left out.
+      shown: [N, N] how often each ordered pair was shown, or rows of verdicts.
+      items: for rows, the contents and covariates of the items compared, which the rows do not
+        say; without it phi is left out.
 
     Returns:
       Their names, in this order.
@@ -187,19 +190,22 @@ def prior_selected(design: Design, shown: np.ndarray | Rows) -> tuple[str, ...]:
       ValueError: not [N, N].
     """
     if isinstance(shown, Rows):
-        return _silent_in_rows(design, shown)
+        return _silent_in_rows(design, shown, items)
     _check_shape(design, shown)
     return tuple(name for name, is_silent in silent_parts(design, shown).items() if is_silent)
 
 
-def _silent_in_rows(design: Design, rows: Rows) -> tuple[str, ...]:
+def _silent_in_rows(design: Design, rows: Rows, items: Design | None) -> tuple[str, ...]:
     m, directions = design.n_contents, null_space(design, rows).directions
-    theta = directions[:, :m][:, _shown_contents(design)]
-    moved = {
-        "theta": theta - theta.mean(1, keepdims=True),
-        "c": directions[:, m:-1],
-        "kappa": directions[:, -1:],
-    }
+    theta, c = directions[:, :m], directions[:, m:-1]
+    moved = {"theta": theta[:, _shown_contents(design)], "c": c, "kappa": directions[:, -1:]}
+    if items is not None:
+        content = np.arange(m) if items.content is None else np.asarray(items.content)
+        phi = theta[:, content] + c @ np.asarray(items.covariates).T
+        moved["phi"] = phi[:, np.asarray(items.item_mask)]
+    for name in ("theta", "phi"):  # up to a constant
+        if name in moved:
+            moved[name] = moved[name] - moved[name].mean(1, keepdims=True)
     largest = np.abs(directions).max(1, initial=1e-300)[:, None]
     return tuple(name for name, v in moved.items() if (np.abs(v) > 1e-6 * largest).any())
 

@@ -42,7 +42,7 @@ class VersionCheck:
     models: tuple[str, ...]
     """[V] of versions (items of one name) that recur over the pools."""
     versions: tuple[str, ...]
-    """[V]"""
+    """[V] the versions' own names."""
     naive: np.ndarray
     """[V] theta were each version a model of its own, logits."""
     corrected: np.ndarray

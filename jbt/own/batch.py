@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import null_space, prior_selected, silent_parts
+from jbt.identifiability import prior_selected, silent_parts
 from jbt.own import tables as own_tables
 from jbt.own.layout import Layout, count_within
 from jbt.own.tables import Tables, Ties, Transform
@@ -311,7 +311,9 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
             for i in range(len(free)):
                 whole = group.items, group.design, group.comparisons
                 items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
-                yield _silent_in_rows(items, design, rows, bool(free[i]))
+                if not free[i]:
+                    rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
+                yield prior_selected(design, rows, items)
         return
     told = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
@@ -322,19 +324,6 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
         shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
         silent = silent_parts(items, shown)
         yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
-
-
-def _silent_in_rows(items: Design, design: Design, rows: Rows, free: bool) -> tuple[str, ...]:
-    if not free:
-        rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
-    names = prior_selected(design, rows)
-    directions = null_space(design, rows).directions
-    theta, c = directions[:, : design.n_contents], directions[:, design.n_contents : -1]
-    content = np.arange(design.n_contents) if items.content is None else np.asarray(items.content)
-    phi = (theta[:, content] + c @ np.asarray(items.covariates).T)[:, np.asarray(items.item_mask)]
-    moved = np.abs(phi - phi.mean(1, keepdims=True)).max(1)
-    silent = np.any(moved > 1e-6 * np.abs(directions).max(1, initial=1e-300))
-    return names + ("phi",) * bool(silent)
 
 
 def _repeated(tables: Tables) -> np.ndarray:

@@ -223,7 +223,7 @@ def _newton(batch: Batch, prior: Prior) -> tuple[np.ndarray, np.ndarray, np.ndar
             np.where(good[:, None], then.gradient, top.gradient),
             np.where(good[:, None, None], then.information, top.information),
             np.where(good, then.status, top.status),
-            then.theta,  # but a start
+            then.theta,  # only where the next fits begin
         )
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)

@@ -82,9 +82,9 @@ class Problem:
     contents: np.ndarray
     """[M], see `Listing`."""
     source: np.ndarray
-    """[R]"""
+    """[R] the pool in the file that each row comes from."""
     n_verdicts: np.ndarray
-    """[M]"""
+    """[M] verdicts on each content."""
 
     @classmethod
     def of(cls, listing: Listing, scale: np.ndarray, free_kappa: bool, prior: Prior) -> Problem:

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from jbt import metrics
 from jbt.acquisition import Task
 from jbt.acquisition.loop import refit
+from jbt.own.analysis import check_k
 from jbt.own.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.tables import Tables
 from jbt.own.trusted import top_by_anchors, top_by_quality
@@ -44,12 +45,20 @@ class Oracle:
 def oracles(
     tables: Tables, batch: Batch, k: int, model: Model, prior: Prior
 ) -> tuple[list[Oracle], list[str]]:
+    """The verdicts of a batch as judges that can be asked, pools of similar size together; and what
+    there is to know about them, in sentences.
+
+    Args:
+      k: size of the top set (count of contents).
+      model: which is fitted, and whose fit to all verdicts gives the top k of `full_data`.
+
+    Raises:
+      ValueError: k out of range, a pool with too many items, nothing to ask.
+    """
     n_judges = len(tables.judges)
-    several = np.zeros(len(batch.pools), int)
-    for group in batch.groups:
-        several[group.index] = np.asarray(jax.vmap(Design.content_mask)(group.items)).sum(1)
     _check_size(batch)
-    _check_k(batch, several, k)
+    check_k(batch, k)
+    several = np.array([len(pool.contents) > 1 for pool in batch.pools])
     place = tables.items.groupby("pool").cumcount().to_numpy()
     owner = _owners(tables, batch, place)
     labels = [
@@ -63,7 +72,7 @@ def oracles(
     for group in batch.groups:
         answers, means = _answers(tables, group, place)
         n_verdicts = (~np.isnan(answers)).sum((1, 2))
-        kept = np.flatnonzero((n_verdicts > 0) & (several[group.index] > 1))
+        kept = np.flatnonzero((n_verdicts > 0) & several[group.index])
         if not len(kept):
             continue
         fits = group.index[kept]
@@ -87,14 +96,6 @@ def _check_size(batch: Batch) -> None:
     if (n := len(largest.items)) > LARGEST_COUNTS:
         what = f"pool {largest.pool!r} has {n} items"
         raise ValueError(f"{what}, at most {LARGEST_COUNTS} can be run")
-
-
-def _check_k(batch: Batch, n_contents: np.ndarray, k: int) -> None:
-    several = np.flatnonzero(n_contents > 1)  # a pool of one content has nothing to rank
-    if len(several) and not 1 <= k < n_contents[several].min():
-        smallest = several[n_contents[several].argmin()]
-        what = f"pool {batch.pools[smallest].pool!r} has {n_contents[smallest]} contents"
-        raise ValueError(f"k must lie in 1..{n_contents[smallest] - 1} ({what}), got {k}")
 
 
 def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,9 @@ FEWEST_CLUSTERS = 10
 """Below which the scores of clusters do not tell how they vary; of the clusters that tell of the
 number in question (`clusters.effective_number`)."""
 
+FEWEST_FOUND = 0.9
+"""Share of resamples that must have an estimate; those without one are unlike the others."""
+
 PRIOR_SHARE = 0.1
 """Share of the prior in the posterior variance beyond which the prior is said to have chosen. With
 a truth drawn from the prior, the bias is a third of a standard error there."""
@@ -72,6 +75,9 @@ def spread(
       cluster: [R] which cluster each row is of.
       bootstrap: resamples; 0 for the sandwich.
       seed: of the resampling.
+
+    Raises:
+      ValueError: more than a tenth of the resamples have no estimate.
     """
     m, known = design.n_contents, np.asarray(design.content_mask())
     inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
@@ -141,7 +147,11 @@ def _intervals(
         draws = clusters.bootstrap(
             mode, rows, design, prior, variant, cluster, resamples=bootstrap, seed=seed
         )
-        draws = draws[np.isfinite(draws).all(1)] @ centre.T
+        found = np.isfinite(draws).all(1)
+        if found.mean() < FEWEST_FOUND:
+            lost = f"{(~found).sum()} of {bootstrap} resamples have no estimate"
+            raise ValueError(f"{lost}: use the sandwich (no --bootstrap)")
+        draws = draws[found] @ centre.T
         variances = _Variances.of(np.cov(draws, rowvar=False), np.eye(len(centre)), m)
         error = np.sqrt(variances.own)
         low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)

@@ -149,11 +149,11 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
     for reason in board.reasons():
         yield f"no interval: {reason}"
-    pull = np.abs(np.nan_to_num(board.pull))
-    if pull.max() > PULLED:
+    pull = np.abs(board.pull)  # NaN where there is no interval for it to be missing from
+    if np.any(pull > PULLED):
         yield (
-            f"the prior has moved theta by up to {pull.max():.1f} standard errors "
-            f"({board.models[int(pull.argmax())]}), which no interval includes; a --lam below "
+            f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
+            f"({board.models[int(np.nanargmax(pull))]}), which no interval includes; a --lam below "
             f"{prior.lam:g} moves it less"
         )
     if board.c:

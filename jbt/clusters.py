@@ -28,7 +28,7 @@ from jbt.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_array
 
 AT_ONCE = 2**20
 """Rows times resamples that a bootstrap fits together."""
@@ -115,7 +115,7 @@ def effective_number(
         change = along[told.first[some]] - along[told.second[some]]
         change = change + told.x[some] @ along[len(mode.theta) :]
         entry = told.weight[some], (told.cluster[some], np.arange(len(change)))
-        each += sparse.csr_matrix(entry, shape=(told.n_clusters, len(change))) @ change**2
+        each += sparse.csr_array(entry, shape=(told.n_clusters, len(change))) @ change**2
     return _kish(each.sum(0), (each**2).sum(0))
 
 
@@ -150,14 +150,14 @@ class _Told:
     weight: np.ndarray
     """shown p (1 - p)"""
 
-    def of_contents(self, to_first: np.ndarray, to_second: np.ndarray) -> csr_matrix:
+    def of_contents(self, to_first: np.ndarray, to_second: np.ndarray) -> csr_array:
         """[clusters, contents], what the rows of a cluster add to their first and second content;
         sparse, as a cluster compares few."""
         from scipy import sparse
 
         at = np.r_[self.cluster, self.cluster], np.r_[self.first, self.second]
         entry = np.r_[to_first, to_second], at
-        return sparse.coo_matrix(entry, shape=(self.n_clusters, self.n_contents)).tocsr()
+        return sparse.coo_array(entry, shape=(self.n_clusters, self.n_contents)).tocsr()
 
     @classmethod
     def by(cls, mode: Parameters, rows: Rows, cluster: np.ndarray) -> _Told:

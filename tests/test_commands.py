@@ -234,6 +234,7 @@ def test_real_judges(data, tmp_path, capsys):
     assert sum(r["status"] == "no_verdicts" for r in content["pools"]) == 4
 
 
+@pytest.mark.heavy
 def test_the_command_itself(tables):
     """Started as a program, twice in one process: that is what takes time."""
     v, _ = tables()

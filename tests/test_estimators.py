@@ -13,6 +13,7 @@ from jbt.fit import fit_mle
 from jbt.types import Comparisons, Design, Prior, Status
 
 
+@pytest.mark.heavy
 def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
     comparisons, design, prior = problem(2)
     joint, _ = fits(comparisons, design, prior)

@@ -119,6 +119,7 @@ def small_problem():
     return comparisons, design, Prior(1.0, 0.1), variant
 
 
+@pytest.mark.heavy
 def test_lbfgs_agrees_with_newton(x64):
     args = small_problem()
     newton, lbfgs = fit_once(*args), fit_once(*args, solver="lbfgs")

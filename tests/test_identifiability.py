@@ -147,6 +147,7 @@ def test_directions_with_two_covariates(x64):
         names(np.stack([length, topic], 1), content, full, covariates=["length"])
 
 
+@pytest.mark.heavy
 def test_one_set_of_comparisons_under_several_designs(x64):
     """What the designs share is not copied, and each has the estimate that it has alone."""
     q = problems.random_problem(3, shared=True)

@@ -63,6 +63,7 @@ def test_equals_enumeration_by_integration(k):
             assert p.sum() == pytest.approx(k, abs=1e-9 if name == "counted" else 5e-3)
 
 
+@pytest.mark.heavy
 def test_few_draws_are_unbiased():
     """Over scrambles, over shifts of one table, and over normals."""
     k, repeats, mask = 2, 400, jnp.ones(5, bool)

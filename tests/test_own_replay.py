@@ -260,8 +260,8 @@ def test_the_command(tables, tmp_path, capsys):
     assert cli.main([*argv, "--out", str(out), *rules, "--seeds", "2", "--refit-every", "2"]) == 0
     said = capsys.readouterr()
     assert (
-        "rules (chosen afterwards, which flatters it), found 90 % of the top 1 that all verdicts give after"
-        in said.out
+        "rules (chosen afterwards, which flatters it), found 90 % of the top 1 that all verdicts "
+        "give after" in said.out
     )
     assert "in random order it took" in said.out
     assert "replay:" in said.err

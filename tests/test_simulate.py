@@ -72,6 +72,7 @@ def theta(pool_ids, chunk, devices):
     return np.concatenate([out["theta"] for _, out in parts])
 
 
+@pytest.mark.heavy
 def test_chunk_order_and_devices_do_not_matter():
     base = theta(SEVERAL, 8, 2)
     # The inner batch is the same, so are the bits.

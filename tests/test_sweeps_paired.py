@@ -149,6 +149,7 @@ def test_the_table_of_paired():
     assert len(paired.headline(table, SMALL)) < len(table)
 
 
+@pytest.mark.heavy
 def test_every_number_of_the_paper_on_paired_finds_its_row():
     s = dataclasses.replace(paired.PRESETS["full"], pools=20)
     s = dataclasses.replace(s, pools_other_sizes=12)

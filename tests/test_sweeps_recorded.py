@@ -162,6 +162,7 @@ def rows_of(table: pd.DataFrame, **wanted) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.heavy
 def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
     table = study.run(llmbar.SWEEP, pairs(tmp_path))
     assert table is not None

@@ -75,6 +75,7 @@ def test_crossing_law_limits():
     assert theory.crossing_law(1e200) == pytest.approx(2**-0.5)
 
 
+@pytest.mark.heavy
 def test_crossing_law_of_a_bias_against_what_goes_with_quality():
     assert theory.crossing_law(-0.3) == pytest.approx(0.3)
     assert theory.crossing_limit(-0.3, 1 / 6, "binary") == pytest.approx(0.3, abs=1e-6)

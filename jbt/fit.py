@@ -11,7 +11,18 @@ from jaxtyping import Array, Bool, Float
 from jbt import model, newton
 from jbt.batching import batch_last
 from jbt.newton import MAX_STEPS, information_scale
-from jbt.types import Design, Fit, Parameters, Prior, Rows, Status, Variant, Verdicts
+from jbt.types import (
+    Design,
+    Fit,
+    Panel,
+    Parameters,
+    Prior,
+    Rows,
+    Status,
+    Variant,
+    Verdicts,
+    n_judges,
+)
 
 FLAT = 1e-10
 """Information left, as a fraction of what the same comparisons carry at even odds, below
@@ -32,7 +43,7 @@ def fit_map(
     """Maximum a posteriori estimate [Eq. S1].
 
     Args:
-      comparisons: counts [N, N], or rows.
+      comparisons: counts [N, N], or rows; of one judge, or of a panel.
       design: who owns what; its dtype decides the precision.
       prior: precisions of quality and of bias.
       variant: free coefficients, see `model.variant`.
@@ -53,9 +64,9 @@ def fit_map(
     Raises:
       ValueError: unknown solver; comparisons that do not fit the design.
     """
-    _check(comparisons, design)
+    _check(comparisons, design, variant)
     if solver == "lbfgs":
-        start = Parameters.zeros(design) if start is None else start
+        start = Parameters.zeros(design, variant.n_judges) if start is None else start
         return _lbfgs(comparisons, design.centred(), prior, variant, start, max_steps, tolerance)
     if solver != "newton":
         raise ValueError(f"unknown solver {solver!r}: one of newton, lbfgs")
@@ -63,7 +74,8 @@ def fit_map(
         tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
     limit = MAX_STEPS if max_steps is None else max_steps
     solve = partial(newton.newton, limit=limit, tolerance=tolerance)
-    precision, free = model.prior_precision(design, prior), model.free_mask(variant, design)
+    precision = model.prior_precision(design, prior, variant.n_judges)
+    free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
     return batch_last(solve)(comparisons, design, precision, free, beta)
 
@@ -120,7 +132,7 @@ def fit_supremum(
         raise ValueError(
             "likelihoods without a prior need float64, got float32: see jbt.runtime.precision"
         )
-    _check(comparisons, design)
+    _check(comparisons, design, variant)
     limit = 8 * MAX_STEPS if max_steps is None else max_steps
     solve = partial(newton.newton, limit=limit, tolerance=1e-7)
     free = model.free_mask(variant, design)
@@ -157,15 +169,23 @@ def _is_unique(
     return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 
 
-def _check(comparisons: Verdicts, design: Design) -> None:
-    shape = comparisons.shown.shape
-    if isinstance(comparisons, Rows):
-        found, d = comparisons.difference.shape, design.n_covariates
-        if found != (*shape, d):
+def _check(comparisons: Verdicts, design: Design, variant: Variant) -> None:
+    judges = n_judges(comparisons)
+    if variant.n_judges != judges:
+        found = [
+            "one judge" if j is None else f"a panel of {j}" for j in (variant.n_judges, judges)
+        ]
+        raise ValueError(f"a variant for {found[0]}, but comparisons of {found[1]}")
+    made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
+    each = () if judges is None else (judges,)
+    shape = made.shown.shape
+    if isinstance(made, Rows):
+        found, d = made.difference.shape, design.n_covariates
+        if found != (shape[0], d, *each):
             raise ValueError(f"differences must be [{shape[0]}, {d}] for this design, got {found}")
     else:
         n = design.n_items
-        if shape != (n, n) or comparisons.wins.shape != shape:
+        if shape != (n, n, *each) or made.wins.shape != shape:
             raise ValueError(f"shown and wins must be [{n}, {n}] for this design, got {shape}")
     if comparisons.shown.dtype != design.dtype:
         found = f"{comparisons.shown.dtype} comparisons, {design.dtype} design"
@@ -188,7 +208,7 @@ def _lbfgs(
     m = design.n_contents
 
     def objective(beta: Float[Array, " P"]) -> Float[Array, ""]:
-        parameters = Parameters.unflat(jnp.where(free, beta, start.flat()), m)
+        parameters = Parameters.unflat(jnp.where(free, beta, start.flat()), m, variant.n_judges)
         likelihood = model.log_likelihood(parameters, design, comparisons)
         return -likelihood - model.log_prior(parameters, prior)
 
@@ -196,7 +216,7 @@ def _lbfgs(
         start.flat()
     )
     beta = jnp.where(free, jnp.asarray(run.params), start.flat())
-    precision = model.prior_precision(design, prior)
+    precision = model.prior_precision(design, prior, variant.n_judges)
     finite = jnp.isfinite(beta).all() & (precision > 0).all()
     converged, steps = run.state.error <= tol, run.state.iter_num
     return newton.result(beta, converged, finite, steps, comparisons, design, precision, free)

@@ -28,7 +28,8 @@ def laplace(
       A `Posterior`; parameters that the variant fixes, and contents never shown, have
       variance 0. NaN where H is not positive definite.
     """
-    precision, free = model.prior_precision(design, prior), model.free_mask(variant, design)
+    precision = model.prior_precision(design, prior, variant.n_judges)
+    free = model.free_mask(variant, design)
     return Posterior(mode, *batch_last(_root_at)(mode, comparisons, design, precision, free))
 
 

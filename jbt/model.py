@@ -12,12 +12,24 @@ Sums name their axis, counted from the front, so that axes which follow pass thr
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jbt import rows
-from jbt.types import Design, Parameters, Prior, Rows, Variant, Verdicts
+from jbt import panel, rows
+from jbt.types import (
+    Comparisons,
+    Design,
+    Panel,
+    Parameters,
+    Prior,
+    Rows,
+    Variant,
+    Verdicts,
+    flat,
+)
 
 VARIANTS = {
     "naive": (False, False),
@@ -28,8 +40,8 @@ VARIANTS = {
 """Model name -> (c is free, kappa is free)."""
 
 
-def variant(name: str, design: Design) -> Variant:
-    """The mask of a named model.
+def variant(name: str, design: Design, n_judges: int | None = None) -> Variant:
+    """The mask of a named model, the same for all judges of a panel (`n_judges`, J).
 
     Raises:
       ValueError: unknown name.
@@ -37,12 +49,13 @@ def variant(name: str, design: Design) -> Variant:
     if name not in VARIANTS:
         raise ValueError(f"unknown model {name!r}: one of {', '.join(VARIANTS)}")
     free_c, free_kappa = VARIANTS[name]
-    return Variant(jnp.full(design.n_covariates, free_c), jnp.asarray(free_kappa))
+    judges = () if n_judges is None else (n_judges,)
+    return Variant(jnp.full((design.n_covariates, *judges), free_c), jnp.full(judges, free_kappa))
 
 
 def free_mask(v: Variant, design: Design) -> Bool[Array, "P ..."]:
     """Which entries of the flat parameter vector are free: contents shown, and the variant's."""
-    return jnp.concatenate([design.content_mask(), v.c, v.kappa[None]])
+    return flat(design.content_mask(), v.c, v.kappa)
 
 
 def apparent_quality(parameters: Parameters, design: Design) -> Float[Array, "N ..."]:
@@ -59,18 +72,29 @@ def logits(parameters: Parameters, design: Design) -> Float[Array, "N N ..."]:
 def logits_of(
     parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "N N ..."] | Float[Array, "R ..."]:
-    """Log-odds that the first wins, for each of the comparisons: every ordered pair, or row."""
-    return (
-        rows.logits(parameters, comparisons)
-        if isinstance(comparisons, Rows)
-        else logits(parameters, design)
-    )
+    """Log-odds that the first wins, for each of the comparisons: every ordered pair, or row; of a
+    panel for each judge, as last axis."""
+    if isinstance(comparisons, Panel):
+        return logits_of(*_each_judge(parameters, design, comparisons))
+    if isinstance(comparisons, Rows):
+        return rows.logits(parameters, comparisons)
+    return logits(parameters, design)
+
+
+def _each_judge(
+    parameters: Parameters, design: Design, comparisons: Panel
+) -> tuple[Parameters, Design, Comparisons | Rows]:
+    """The model of each judge of a panel, judges as an axis behind those of one problem."""
+    each = panel.each_judge(parameters, comparisons)
+    return each, panel.for_judges(design), comparisons.verdicts
 
 
 def log_likelihood(
     parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "..."]:
     """Log-likelihood of the verdicts, nats, without the binomial coefficients."""
+    if isinstance(comparisons, Panel):
+        return log_likelihood(*_each_judge(parameters, design, comparisons)).sum(0)
     z = logits_of(parameters, design, comparisons)
     each = comparisons.wins * z - comparisons.shown * jax.nn.softplus(z)
     return each.sum(0) if isinstance(comparisons, Rows) else each.sum((0, 1))
@@ -78,19 +102,33 @@ def log_likelihood(
 
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
     """Log-density of the Gaussian prior, nats, without its normalising constant [Eq. S1]."""
-    bias = jnp.append(parameters.c, parameters.kappa)
-    return -0.5 * (prior.lam * (parameters.theta**2).sum() + (prior.lam_b * bias**2).sum())
+    bias = jnp.concatenate([parameters.c, parameters.kappa[None]])
+    precision = _bias_precision(prior, bias.shape, bias.dtype)
+    return -0.5 * (prior.lam * (parameters.theta**2).sum() + (precision * bias**2).sum())
 
 
-def prior_precision(design: Design, prior: Prior) -> Float[Array, " P"]:
-    """Diagonal of the prior's precision, in the order (theta, c, kappa)."""
+def prior_precision(
+    design: Design, prior: Prior, n_judges: int | None = None
+) -> Float[Array, " P"]:
+    """Diagonal of the prior's precision, in the order (theta, c, kappa). `n_judges` is J of a
+    panel, whose judges have one prior unless it gives one for each."""
     lam = jnp.full(design.n_contents, prior.lam, design.dtype)
-    lam_b = jnp.broadcast_to(jnp.asarray(prior.lam_b, design.dtype), design.n_covariates + 1)
-    return jnp.concatenate([lam, lam_b])
+    judges = () if n_judges is None else (n_judges,)
+    lam_b = _bias_precision(prior, (design.n_covariates + 1, *judges), design.dtype)
+    return jnp.concatenate([lam, lam_b.reshape(-1)])
+
+
+def _bias_precision(prior: Prior, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
+    """Of each of (c, kappa), of a panel for each set of coefficients."""
+    lam_b = jnp.asarray(prior.lam_b, dtype)
+    return jnp.broadcast_to(lam_b[:, None] if len(shape) > lam_b.ndim == 1 else lam_b, shape)
 
 
 def score(parameters: Parameters, design: Design, comparisons: Verdicts) -> Float[Array, "P ..."]:
     """Gradient of the log-likelihood in (theta, c, kappa)."""
+    if isinstance(comparisons, Panel):
+        each = score(*_each_judge(parameters, design, comparisons))
+        return panel.joint_score(each, comparisons, design.n_contents)
     residual, _ = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
     return _score(residual, design, comparisons, chain_of(design))
 
@@ -99,13 +137,20 @@ def score_and_information(
     parameters: Parameters,
     design: Design,
     comparisons: Verdicts,
-    chain: Float[Array, "Q P ..."] | None = None,
+    chain: Float[Array, "Q own_P ..."] | None = None,
 ) -> tuple[Float[Array, "P ..."], Float[Array, "P P ..."]]:
     """Gradient of the log-likelihood and the Fisher information (its negative Hessian).
 
-    `chain` is that of the design, where it is known already.
+    `chain` is that of the design, where it is known already; of a panel its P is that of one judge.
     """
     chain = chain_of(design) if chain is None else chain
+    if isinstance(comparisons, Panel):
+        model_of_each = _each_judge(parameters, design, comparisons)
+        each = score_and_information(*model_of_each, _for_judges(chain))
+        return (
+            panel.joint_score(each[0], comparisons, design.n_contents),
+            panel.joint_information(each[1], comparisons, design.n_contents),
+        )
     residual, weight = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
     return (
         _score(residual, design, comparisons, chain),
@@ -123,7 +168,7 @@ def information(
     weight: Float[Array, "N N ..."] | Float[Array, "R ..."],
     design: Design,
     comparisons: Verdicts,
-    chain: Float[Array, "Q P ..."] | None = None,
+    chain: Float[Array, "Q own_P ..."] | None = None,
 ) -> Float[Array, "P P ..."]:
     """Fisher information in (theta, c, kappa).
 
@@ -132,19 +177,27 @@ def information(
     the sum of W. All are chained through the design.
 
     Args:
-      weight: shown p (1 - p) of every ordered pair, or row.
+      weight: shown p (1 - p) of every ordered pair, or row; of a panel for each judge.
       comparisons: which the weights are of.
       chain: that of the design, where it is known already.
     """
     if isinstance(comparisons, Rows):
         return rows.information(weight, comparisons, design.n_contents)
     chain = chain_of(design) if chain is None else chain
+    if isinstance(comparisons, Panel):
+        of_judges = panel.for_judges(design), comparisons.verdicts, _for_judges(chain)
+        each = information(weight, *of_judges)
+        return panel.joint_information(each, comparisons, design.n_contents)
     of_items = _information_of_items(weight, design)
     if chain is None:
         return of_items
     # Matrix products, which are worth a turn of the axes that follow to the front.
     chain, of_items = (jnp.moveaxis(v, (0, 1), (-2, -1)) for v in (chain, of_items))
     return jnp.moveaxis(jnp.swapaxes(chain, -1, -2) @ of_items @ chain, (-2, -1), (0, 1))
+
+
+def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..."] | None:
+    return None if chain is None else chain[:, :, None]
 
 
 def _residual_and_weight(

@@ -26,8 +26,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import cholesky, model, rows
-from jbt.types import Design, Fit, Parameters, Rows, Status, Verdicts
+from jbt import cholesky, model, panel, rows
+from jbt.types import (
+    Design,
+    Fit,
+    Panel,
+    Parameters,
+    Rows,
+    Status,
+    Verdicts,
+    flat,
+    n_judges,
+)
 
 MAX_STEPS = 64
 """Default step limit. Ordinary pools take 3 to 6 steps; each step beyond moves a
@@ -74,20 +84,17 @@ def newton(
     keep Newton's length.
     """
     design = design.centred()
-    m, contents = design.n_contents, design.content_mask()
+    m, contents, judges = design.n_contents, design.content_mask(), n_judges(comparisons)
     chain = model.chain_of(design)  # or every step would build it
     each = jax.tree.leaves((comparisons, design, precision, free, start))
     problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
     without_prior = precision is None
     if precision is None:
-        shown = comparisons.shown  # of each problem, as the design may be
-        shown = jnp.broadcast_to(shown, (*shown.shape[:-1], *problems))
-        of_each = dataclasses.replace(comparisons, shown=shown)
-        precision = RIDGE * information_scale(of_each, design, free)
+        precision = RIDGE * information_scale(_of_all(comparisons, problems), design, free)
     pull = 0 * precision if without_prior else precision
 
     def step(s: _State) -> _State:
-        parameters = Parameters.unflat(s.beta, m)
+        parameters = Parameters.unflat(s.beta, m, judges)
         gradient, information = model.score_and_information(parameters, design, comparisons, chain)
         gradient = jnp.where(free, gradient - pull * s.beta, 0)
         delta, half = cholesky.solve(
@@ -97,7 +104,7 @@ def newton(
         delta = jnp.where(free, delta, 0)
         decrement = jnp.sqrt((half**2).sum(0))
         grad_norm = jnp.sqrt((gradient**2).sum(0))
-        change = Parameters.unflat(delta, m)
+        change = Parameters.unflat(delta, m, judges)
         reach = _reach(change, design, comparisons)
         safeguard = s.safeguard | (grad_norm >= s.grad_norm)
         length = jnp.where(safeguard & (reach > 1), jnp.log1p(reach) / reach, 1)
@@ -150,8 +157,21 @@ def newton(
     return result(end.beta, end.done, finite, end.steps, comparisons, design, pull, free)
 
 
+def _of_all(comparisons: Verdicts, problems: tuple[int, ...]) -> Verdicts:
+    """The comparisons as of each problem, where all may share them and differ in their designs."""
+    if isinstance(comparisons, Panel):
+        return dataclasses.replace(comparisons, verdicts=_of_all(comparisons.verdicts, problems))
+    shown = comparisons.shown
+    return dataclasses.replace(
+        comparisons, shown=jnp.broadcast_to(shown, (*shown.shape[:-1], *problems))
+    )
+
+
 def _reach(change: Parameters, design: Design, comparisons: Verdicts) -> Float[Array, "..."]:
     """The largest change of any logit (of counts, by any pair of items, shown or not)."""
+    if isinstance(comparisons, Panel):
+        each = panel.each_judge(change, comparisons), panel.for_judges(design)
+        return _reach(*each, comparisons.verdicts).max(0)
     if isinstance(comparisons, Rows):
         return jnp.abs(rows.logits(change, comparisons)).max(0)
     items, phi = design.item_mask, model.apparent_quality(change, design)
@@ -171,16 +191,15 @@ def from_win_rates(
     shrinks its logit: by about the root of 1 + v / 2, v the variance of the shrunk logits (a fit to
     MacKay's 1 + pi/8 times the true variance, 1992). The prior shrinks it as it would at even odds.
     """
-    shown, wins = comparisons.shown, comparisons.wins
-    if isinstance(comparisons, Rows):
-        won, asked = rows.won_and_asked(comparisons, design.n_contents)
-        shown, wins = ((comparisons.ordered * v).sum(0) for v in (shown, wins))
-    else:
-        won = wins.sum(1) + (shown - wins).sum(0)
-        asked = shown.sum(1) + shown.sum(0)
-        if design.content is not None:
-            won, asked = ((design.ownership() * v[:, None]).sum(0) for v in (won, asked))
-        shown, wins = shown.sum((0, 1)), wins.sum((0, 1))
+    won, asked, wins, shown = _wins(comparisons, design)
+    discrimination = 1.0
+    if isinstance(comparisons, Panel):
+        s, sets = comparisons.discrimination, jnp.abs(comparisons.sharing)
+        # Of a content by its judges, two verdicts at discrimination 1 more; of a set by those
+        # that have a part in it.
+        discrimination = ((asked * s).sum(1) + 4) / (asked.sum(1) + 4)
+        won, asked = won.sum(1), asked.sum(1)
+        wins, shown = ((sets * v[:, None]).sum(0) for v in (wins, shown))
 
     def logit(won: Array, asked: Array, precision: Array) -> Array:
         return jnp.log((won + 2) / (asked - won + 2)) / (1 + 4 * precision / (asked + 1))
@@ -190,19 +209,42 @@ def from_win_rates(
     mean = jnp.where(contents, theta, 0).sum(0) / contents.sum(0)
     theta = jnp.where(contents, theta - mean, 0)
     stretch = jnp.sqrt(1 + (theta**2).sum(0) / contents.sum(0) / 2)
-    kappa = stretch * logit(wins, shown, precision[-1])
+    of_kappa = Parameters.unflat(precision, m, n_judges(comparisons)).kappa
+    kappa = stretch * logit(wins, shown, of_kappa)
     c = jnp.zeros((design.n_covariates, *kappa.shape), kappa.dtype)
-    return jnp.where(free, jnp.concatenate([stretch * theta, c, kappa[None]]), 0)
+    return jnp.where(free, flat(stretch * theta / discrimination, c, kappa), 0)
+
+
+def _wins(
+    comparisons: Verdicts, design: Design
+) -> tuple[Array, Array, Float[Array, "..."], Float[Array, "..."]]:
+    """How many of its verdicts each content won, and how many it has; how many the first shown
+    won, and how many tell of that. Of a panel for each judge, as last axis."""
+    if isinstance(comparisons, Panel):
+        return _wins(comparisons.verdicts, panel.for_judges(design))
+    shown, wins = comparisons.shown, comparisons.wins
+    if isinstance(comparisons, Rows):
+        won, asked = rows.won_and_asked(comparisons, design.n_contents)
+        shown, wins = ((comparisons.ordered * v).sum(0) for v in (shown, wins))
+        return won, asked, wins, shown
+    won = wins.sum(1) + (shown - wins).sum(0)
+    asked = shown.sum(1) + shown.sum(0)
+    if design.content is not None:
+        won, asked = ((design.ownership() * v[:, None]).sum(0) for v in (won, asked))
+    return won, asked, wins.sum((0, 1)), shown.sum((0, 1))
 
 
 def _trace(
     information: Float[Array, "P P ..."], m: int, comparisons: Verdicts
 ) -> Float[Array, "..."]:
-    """The sum of the diagonal that belongs to theta; where a content meets itself, or more."""
-    if isinstance(comparisons, Rows):
+    """The sum of the diagonal that belongs to theta; where a content meets itself, or more; of a
+    panel as if all discriminations were 1."""
+    made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
+    if isinstance(made, Rows):
         return jnp.einsum("ii...->...", information[:m, :m])
     # The Laplacian's trace is twice the information about kappa, which is one number to read.
-    return 2 * information[-1, -1]
+    of_kappa = [information[-h, -h] for h in range(1, 1 + (n_judges(comparisons) or 1))]
+    return 2 * sum(of_kappa[1:], of_kappa[0])
 
 
 def _hessian(
@@ -234,7 +276,7 @@ def result(
 ) -> Fit:
     """The fit at beta, with status, gradient norm and objective. These cost nothing where nobody
     reads them, as the compiler leaves them out."""
-    parameters = Parameters.unflat(beta, design.n_contents)
+    parameters = Parameters.unflat(beta, design.n_contents, n_judges(comparisons))
     gradient = model.score(parameters, design, comparisons) - precision * beta
     gradient = jnp.where(free, gradient, 0)
     penalty = (precision * beta**2).sum(0) / 2

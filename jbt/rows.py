@@ -9,6 +9,8 @@ The rows are the first axis; axes that follow pass through, as in `jbt.model`.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -103,6 +105,8 @@ def _sums(
     """The sum of the values at each index, 0..n-1."""
     if index.size == len(index):  # one for all problems
         return jax.ops.segment_sum(values, index.reshape(-1), n)
-    values = jnp.broadcast_to(values, index.shape)
-    each = jax.vmap(lambda v, i: jax.ops.segment_sum(v, i, n), in_axes=-1, out_axes=-1)
+    values, index = jnp.broadcast_arrays(values, index)
+    each = partial(jax.ops.segment_sum, num_segments=n)
+    for _ in index.shape[1:]:
+        each = jax.vmap(each, in_axes=-1, out_axes=-1)
     return each(values, index)

@@ -6,8 +6,10 @@ Axis letters, used in every annotation of the package:
     M  contents of a pool: what owns a quality (M = N unless renderings share one)
     R  rows of verdicts, where they are not counted over all pairs of items
     D  covariates of an item
-    P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa)
-    biases  the last D + 1 of them, (c, kappa)
+    J  judges of a panel
+    P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa); of a panel
+       M + (D + 1) J, each coefficient of (c, kappa) for all judges before the next
+    biases  all of them behind theta
 
 Containers describe *one* pool; thousands of them are the same containers with leading
 axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. `...` in an annotation says that axes
@@ -23,6 +25,7 @@ win of `[i, j]` is a win of i, the first shown. kappa > 0 favours the first show
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeVar, dataclass_transform
 
@@ -372,8 +375,85 @@ class Rows:
         return cls(jnp.asarray(f, jnp.int32), jnp.asarray(s, jnp.int32), *each)
 
 
-Verdicts = Comparisons | Rows
-"""The two forms of the data."""
+@container
+class Panel:
+    """Several judges' verdicts about the same items, who share the qualities and nothing else:
+
+        P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
+
+    Whatever takes `Verdicts` takes a panel. `Parameters` then hold c [D, J] and kappa [J], and so
+    does a `Variant`."""
+
+    verdicts: Comparisons | Rows
+    """Of all judges, the judge as last axis: counts [N, N, J], or rows [R, J]."""
+    discrimination: Float[Array, "J ..."]
+    """s_g, a factor on quality, not on the biases; 1 or above 0."""
+    sharing: Float[Array, "J J ..."]
+    """How the judges' biases are made of J sets of coefficients, which are the parameters: those
+    of judge g, (c, kappa), are the sum over h of `sharing[g, h]` times set h. The identity gives
+    every judge its own; a first column of ones and zeros elsewhere, one for all; any other matrix
+    passes."""
+
+    @classmethod
+    def build(
+        cls,
+        verdicts: Sequence[Comparisons] | Sequence[Rows],
+        *,
+        discrimination: Any = 1.0,
+        sharing: Any = None,
+    ) -> Panel:
+        """A panel from the verdicts of each judge, checked.
+
+        Args:
+          verdicts: J of them, all counts over the same items or all rows; shorter rows are padded.
+          discrimination: s_g, one number or [J].
+          sharing: [J, J], default the identity.
+
+        Raises:
+          ValueError: no judge, counts beside rows, shapes that do not fit, s not above 0.
+        """
+        each = list(verdicts)
+        if not each:
+            raise ValueError("a panel needs at least one judge")
+        if len({type(v) for v in each}) > 1:
+            raise ValueError("the judges of a panel have all counts or all rows")
+        if isinstance(each[0], Rows):
+            longest = max(v.shown.shape[0] for v in each)
+            each = [_padded(v, longest) for v in each]
+        shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in each}
+        if len(shapes) > 1:
+            found = " and ".join(sorted(str(v.shown.shape) for v in each))
+            raise ValueError(f"the judges of a panel see the same items, got counts {found}")
+        n, dtype = len(each), each[0].shown.dtype
+        check_positive("discrimination", discrimination)
+        s = jnp.asarray(discrimination, dtype)
+        if s.ndim > 1 or s.size not in (1, n):
+            raise ValueError(f"discrimination must be a number or [{n}], got shape {s.shape}")
+        mixes = jnp.eye(n, dtype=dtype) if sharing is None else jnp.asarray(sharing, dtype)
+        if mixes.shape != (n, n) or not bool(jnp.isfinite(mixes).all()):
+            raise ValueError(f"sharing must be [{n}, {n}] finite numbers, got shape {mixes.shape}")
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *each)
+        return cls(stacked, jnp.broadcast_to(s, n), mixes)
+
+    @property
+    def shown(self) -> Float[Array, "... J"]:
+        """How many verdicts of each judge stand behind each pair or row."""
+        return self.verdicts.shown
+
+
+def _padded(rows: Rows, n: int) -> Rows:
+    """With rows of no verdicts behind, n in all."""
+    more = n - rows.shown.shape[0]
+    return jax.tree.map(lambda v: jnp.pad(v, [(0, more)] + [(0, 0)] * (v.ndim - 1)), rows)
+
+
+Verdicts = Comparisons | Rows | Panel
+"""The forms of the data."""
+
+
+def n_judges(verdicts: Verdicts) -> int | None:
+    """J of a panel, None of a single judge."""
+    return verdicts.discrimination.shape[0] if isinstance(verdicts, Panel) else None
 
 
 @container
@@ -383,24 +463,41 @@ class Parameters:
     theta: Float[Array, "M ..."]
     """Quality of each content, logits."""
     c: Float[Array, "D ..."]
-    """Bias coefficient of each covariate, logits per unit of the covariate."""
+    """Bias coefficient of each covariate, logits per unit of the covariate; of a panel [D, J]."""
     kappa: Float[Array, "..."]
-    """Position term, logits in favour of the first shown."""
+    """Position term, logits in favour of the first shown; of a panel [J]."""
 
     @classmethod
-    def zeros(cls, design: Design) -> Parameters:
-        d = design.dtype
+    def zeros(cls, design: Design, n_judges: int | None = None) -> Parameters:
+        """All zero; `n_judges` is J of a panel, None of a single judge."""
+        d, j = design.dtype, () if n_judges is None else (n_judges,)
         return cls(
-            jnp.zeros(design.n_contents, d), jnp.zeros(design.n_covariates, d), jnp.zeros((), d)
+            jnp.zeros(design.n_contents, d),
+            jnp.zeros((design.n_covariates, *j), d),
+            jnp.zeros(j, d),
         )
 
     def flat(self) -> Float[Array, "P ..."]:
         """theta, c, kappa one after the other."""
-        return jnp.concatenate([self.theta, self.c, self.kappa[None]])
+        return flat(self.theta, self.c, self.kappa)
 
     @classmethod
-    def unflat(cls, beta: Float[Array, "P ..."], n_contents: int) -> Parameters:
-        return cls(beta[:n_contents], beta[n_contents:-1], beta[-1])
+    def unflat(
+        cls, beta: Float[Array, "P ..."], n_contents: int, n_judges: int | None = None
+    ) -> Parameters:
+        """`n_judges`: J of a panel, None of a single judge."""
+        biases = beta[n_contents:]
+        if n_judges is not None:
+            biases = biases.reshape(-1, n_judges, *biases.shape[1:])
+        return cls(beta[:n_contents], biases[:-1], biases[-1])
+
+
+def flat(
+    theta: Shaped[Array, "M ..."], c: Shaped[Array, "D ..."], kappa: Shaped[Array, "..."]
+) -> Shaped[Array, "P ..."]:
+    """Values for theta, c and kappa one after the other, in the order of P."""
+    biases = jnp.concatenate([c, kappa[None]])
+    return jnp.concatenate([theta, biases.reshape(-1, *theta.shape[1:])])
 
 
 @container
@@ -409,8 +506,9 @@ class Prior:
 
     lam: ScalarLike = 1.0
     """Precision of quality, 1/logit^2."""
-    lam_b: ScalarLike | Float[Array, " biases"] = 0.1
-    """Precision of c and kappa, 1/tau^2: one for all, or one for each of (c, kappa)."""
+    lam_b: ScalarLike | Float[Array, " biases"] | Float[Array, " biases J"] = 0.1
+    """Precision of c and kappa, 1/tau^2: one for all, one for each of (c, kappa), or of a panel
+    one for each of them and each set of coefficients."""
 
     def __post_init__(self) -> None:
         check_positive("lam", self.lam)
@@ -424,6 +522,11 @@ class Variant:
 
     c: Bool[Array, "D ..."]
     kappa: Bool[Array, "..."]
+
+    @property
+    def n_judges(self) -> int | None:
+        """J of a panel, None of a single judge."""
+        return self.kappa.shape[0] if self.kappa.ndim else None
 
 
 @container

@@ -114,9 +114,21 @@ def reference(
     free = q.free()
     for column, value in (fixed or {}).items():
         known[column], free[column] = value, False
-    matrix, (shown, wins) = q.design_matrix(), q.counts()
-    z, offset = matrix[:, free], matrix @ known
-    precision = q.precision()[free] * penalised
+    precision = q.precision() * penalised
+    return minimum(q.design_matrix(), *q.counts(), precision, free, known)
+
+
+def minimum(
+    matrix: np.ndarray,
+    shown: np.ndarray,
+    wins: np.ndarray,
+    precision: np.ndarray,
+    free: np.ndarray,
+    known: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """`reference` on any design matrix [rows, P], those not free staying at `known`."""
+    z, offset, precision = matrix[:, free], matrix @ known, precision[free]
+    penalised = precision.any()
 
     def objective(b):
         logit = z @ b + offset

@@ -60,8 +60,8 @@ class Settings(sweep.Settings):
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
     """Prices of a verdict of the reference, in verdicts of the cheap judge; increasing."""
     purse: tuple[float, ...] = (60.0, 120.0, 240.0, 480.0, 870.0)
-    """What is spent, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items, each
-    asked once of the cheap judge, cost 870."""
+    """What is spent, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items,
+    each asked once of the cheap judge, cost 870."""
     strategy: tuple[str, ...] = STRATEGIES
     """Rules that spend on both judges, of `jbt.acquisition`."""
     protocol: Literal["frozen", "stochastic"] = "frozen"

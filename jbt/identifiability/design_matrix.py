@@ -88,11 +88,11 @@ def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
 def _with_gram(gram: np.ndarray) -> np.ndarray:
     """A [P, P] matrix Z with this Z'Z, which has the null space of every such matrix. What is
     null by `NULL` is null to rounding in it."""
-    scale = np.sqrt(np.diagonal(gram))
-    scale = np.where(scale > 0, scale, 1)
+    lengths = np.sqrt(np.diagonal(gram))
+    scale = np.where(lengths > 0, lengths, 1)
     values, vectors = np.linalg.eigh(gram / scale / scale[:, None])
     values = np.where(values > NULL**2 * values.max(), values, 0)
-    return np.sqrt(values)[:, None] * vectors.T * scale
+    return np.sqrt(values)[:, None] * vectors.T * lengths
 
 
 def owner(design: Design) -> np.ndarray:

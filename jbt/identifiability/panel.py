@@ -76,13 +76,12 @@ def difference(panel: Panel, judge: int | Int[Array, ""], reference: int | Int[A
     Raises:
       ValueError: no such judge, the reference itself, judges that share coefficients.
     """
-    n = panel.discrimination.shape[0]
-    for name, value in (("judge", judge), ("reference", reference)):
+    n, both = panel.discrimination.shape[0], (judge, reference)
+    for name, value in zip(("judge", "reference"), both, strict=True):
         if not isinstance(value, Tracer) and not 0 <= int(value) < n:
             raise ValueError(f"{name} must lie in 0..{n - 1}, got {int(value)}")
-    if not isinstance(judge, Tracer) and not isinstance(reference, Tracer):
-        if int(judge) == int(reference):
-            raise ValueError(f"judge {int(judge)} cannot differ from itself")
+    if not any(isinstance(value, Tracer) for value in both) and int(judge) == int(reference):
+        raise ValueError(f"judge {int(judge)} cannot differ from itself")
     sharing, s = panel.sharing, panel.discrimination
     if not isinstance(sharing, Tracer) and not np.array_equal(sharing, np.eye(n)):
         raise ValueError("the judges must have coefficients of their own: sharing the identity")

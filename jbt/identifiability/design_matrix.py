@@ -46,19 +46,13 @@ def matrix_and_gram(
 ) -> tuple[np.ndarray, np.ndarray]:
     """[rows, P] Z, and [P, P] Z'Z: of counts the design matrix itself, of rows a small one with the
     same Z'Z."""
-    rows = shown.verdicts if isinstance(shown, Panel) else shown
-    if not isinstance(rows, Rows):
+    if isinstance(shown, Rows):
+        gram = _gram_of_rows(shown, design.n_contents)
+    elif isinstance(shown, Panel) and isinstance(shown.verdicts, Rows):
+        gram = _gram_of_listed(shown, shown.verdicts, design)
+    else:
         z = comparison_matrix(design, shown)
         return z, z.T @ z
-    m = design.n_contents
-    if isinstance(shown, Panel):
-        each = of_each_judge(shown, design)
-        gram = np.zeros((each.shape[-1],) * 2)
-        for g, to_own in enumerate(each):
-            own = jax.tree.map(lambda v, g=g: v[..., g], rows)
-            gram += to_own.T @ _gram_of_rows(own, m) @ to_own
-    else:
-        gram = _gram_of_rows(rows, m)
     return _with_gram(gram), gram
 
 
@@ -72,6 +66,16 @@ def of_each_judge(panel: Panel, design: Design) -> np.ndarray:
     for d in range(n_biases):
         to_own[..., m + d, m + d * judges : m + (d + 1) * judges] = sharing
     return to_own
+
+
+def _gram_of_listed(panel: Panel, rows: Rows, design: Design) -> np.ndarray:
+    """[P, P], Z'Z of a panel of rows."""
+    each = of_each_judge(panel, design)
+    gram = np.zeros((each.shape[-1],) * 2)
+    for g, to_own in enumerate(each):
+        own = _gram_of_rows(jax.tree.map(lambda v, g=g: v[..., g], rows), design.n_contents)
+        gram += to_own.T @ own @ to_own
+    return gram
 
 
 def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:

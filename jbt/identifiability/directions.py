@@ -157,7 +157,7 @@ class _Biases:
     def name(self, direction: np.ndarray, moved: np.ndarray, n_contents: int) -> str:
         """Of a null direction [P], given which entries of it matter."""
         shape = (len(self.names), len(self.sharing))
-        coefficients = np.flatnonzero(moved[n_contents:].reshape(shape).any(1))
+        coefficients = np.flatnonzero(moved[n_contents:].reshape(shape).any(1)).tolist()
         each = (direction[n_contents:].reshape(shape) @ self.sharing.T) / self.discrimination
         parts = ["quality"] * bool(moved[:n_contents].any())
         parts += [self.names[d] + self._whose(each[d]) for d in coefficients]

@@ -47,7 +47,7 @@ def prior_selected(
     Raises:
       ValueError: not [N, N].
     """
-    if isinstance(shown.verdicts if isinstance(shown, Panel) else shown, Rows):
+    if isinstance(shown, Rows) or (isinstance(shown, Panel) and isinstance(shown.verdicts, Rows)):
         silent = _silent_in_rows(design, shown, items, variant)
     else:
         check_shape(design, shown)

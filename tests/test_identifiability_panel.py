@@ -189,8 +189,9 @@ def test_what_a_null_space_refuses():
     with pytest.raises(ValueError, match="names of judges go with a panel"):
         identifiability.null_space(design, FULL, judges=["a"])
     every = model.variant("bias_aware", design)
-    with pytest.raises(ValueError, match="a variant for one judge, but comparisons of a panel"):
-        identifiability.null_space(design, panel, variant=every)
+    for f in (identifiability.null_space, identifiability.prior_selected):
+        with pytest.raises(ValueError, match="a variant for one judge, but comparisons of a panel"):
+            f(design, panel, variant=every)
     with pytest.raises(ValueError, match=r"shown must be \[4, 4\]"):
         identifiability.prior_selected(design, made(1 - np.eye(3)))
 
@@ -640,6 +641,13 @@ def test_what_is_refused(x64):
     ):
         with pytest.raises(ValueError, match=r"(judge|reference) must lie in 0..1, got 2"):
             call(2)
+    every = model.variant("bias_aware", design)
+    for call in (
+        lambda: identifiability.rank(design, panel, variant=every),
+        lambda: identifiability.estimate_bias(panel, design, variant=every),
+    ):
+        with pytest.raises(ValueError, match="a variant for one judge, but comparisons of a panel"):
+            call()
     one = Comparisons.build(FULL, FULL / 2)
     with pytest.raises(ValueError, match=r"judge must lie in 0..0, got 1"):
         identifiability.estimate_bias(one, design, judge=1)

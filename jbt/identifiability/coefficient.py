@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt import model
-from jbt.fit import fit_supremum
+from jbt.fit import check_judges, fit_supremum
 from jbt.newton import RIDGE, information_scale
 from jbt.types import (
     Design,
@@ -53,7 +53,7 @@ class Coefficient:
         """Checked; of a variant (default all free) the mask of the others.
 
         Raises:
-          ValueError: no such covariate, no such judge, float32.
+          ValueError: no such covariate, no such judge, a variant for other judges, float32.
         """
         if design.dtype != jnp.float64:
             raise ValueError(
@@ -69,6 +69,7 @@ class Coefficient:
                 raise ValueError(f"{name} must lie in 0..{n - 1}, got {int(value)}")
         if variant is None:
             variant = model.variant("bias_aware", design, judges)
+        check_judges(variant, judges)
         one = cls(comparisons, design, variant, jnp.asarray(covariate), jnp.asarray(judge))
         return dataclasses.replace(one, nuisance=one._with(variant, free=False))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jbt.fit import check_judges
 from jbt.identifiability.design_matrix import NULL, matrix_and_gram, shown_contents
 from jbt.types import Design, Panel, Rows, Variant
 
@@ -142,13 +143,7 @@ class _Biases:
         """[D + 1, J] which are parameters."""
         unknown = np.ones((len(self.names), len(self.sharing)), bool)
         if variant is not None:
-            n_judges = None if self.judges is None else len(self.judges)
-            if variant.n_judges != n_judges:
-                found = [
-                    "one judge" if n is None else f"a panel of {n}"
-                    for n in (variant.n_judges, n_judges)
-                ]
-                raise ValueError(f"a variant for {found[0]}, but comparisons of {found[1]}")
+            check_judges(variant, None if self.judges is None else len(self.judges))
             each = [np.asarray(variant.c), np.asarray(variant.kappa)[None]]
             unknown &= np.concatenate(each).reshape(unknown.shape)
         unknown[-1] &= position

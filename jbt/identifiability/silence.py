@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jbt import model
+from jbt.fit import check_judges
 from jbt.identifiability.design_matrix import (
     NULL,
     check_shape,
@@ -18,7 +19,7 @@ from jbt.identifiability.design_matrix import (
     shown_contents,
 )
 from jbt.identifiability.directions import null_space
-from jbt.types import Comparisons, Design, Panel, Rows, Variant
+from jbt.types import Comparisons, Design, Panel, Rows, Variant, n_judges
 
 
 def prior_selected(
@@ -45,8 +46,10 @@ def prior_selected(
       Their names, in this order.
 
     Raises:
-      ValueError: not [N, N].
+      ValueError: not [N, N], a variant for other judges.
     """
+    if variant is not None:
+        check_judges(variant, n_judges(shown) if isinstance(shown, Panel) else None)
     if isinstance(shown, Rows) or (isinstance(shown, Panel) and isinstance(shown.verdicts, Rows)):
         silent = _silent_in_rows(design, shown, items, variant)
     else:
@@ -188,7 +191,7 @@ def rank(
       variant: coefficients that are unknown, default all; those known are no columns.
 
     Raises:
-      ValueError: float32, not [N, N].
+      ValueError: float32, not [N, N], a variant for other judges.
     """
     if design.dtype != jnp.float64:
         raise ValueError(f"rank needs float64, got {design.dtype}: see jbt.runtime.precision")
@@ -206,6 +209,7 @@ def rank(
         made = Comparisons(once, once)
     gram = 4 * model.information_at_even_odds(made, design)
     if variant is not None:
+        check_judges(variant, n_judges(made))
         unknown = model.free_mask(variant, design)
         gram = jnp.where(unknown[:, None] & unknown, gram, 0)
     values = jnp.linalg.eigvalsh(gram)

@@ -125,11 +125,11 @@ def test_the_example_on_identifiability(capsys):
 
 @pytest.mark.documents
 def test_the_example_of_several_judges(capsys):
-    page = "docs/findings/identifiability.md"
-    run_example(page, 1)
+    run_example("docs/findings/identifiability.md", 1)
+    page = (ROOT / "docs" / "findings" / "identifiability.md").read_text()
     flat, nothing, told, known, apart = capsys.readouterr().out.splitlines()
     # The draws, and with them the numbers, are those of one version of JAX.
-    assert f"{flat}\n{nothing}\n{told}\nCONVERGED" in (ROOT / page).read_text()
+    assert f"{flat}\n{nothing}\n{told}\nCONVERGED" in page
     for line in (known.removeprefix("CONVERGED "), apart):
         estimate, low, high = map(float, line.split())
         assert low < estimate < high

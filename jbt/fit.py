@@ -169,13 +169,18 @@ def _is_unique(
     return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 
 
-def _check(comparisons: Verdicts, design: Design, variant: Variant) -> None:
-    judges = n_judges(comparisons)
-    if variant.n_judges != judges:
+def check_judges(variant: Variant, n_judges: int | None) -> None:
+    """Raise `ValueError` unless a variant is for J judges of a panel, or one judge (None)."""
+    if variant.n_judges != n_judges:
         found = [
-            "one judge" if j is None else f"a panel of {j}" for j in (variant.n_judges, judges)
+            "one judge" if j is None else f"a panel of {j}" for j in (variant.n_judges, n_judges)
         ]
         raise ValueError(f"a variant for {found[0]}, but comparisons of {found[1]}")
+
+
+def _check(comparisons: Verdicts, design: Design, variant: Variant) -> None:
+    judges = n_judges(comparisons)
+    check_judges(variant, judges)
     made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
     each = () if judges is None else (judges,)
     shape = made.shown.shape

@@ -94,7 +94,8 @@ class Status(IntEnum):
     """One coefficient has no prior-free estimate: the comparisons made are silent about it, as
     another parameter can undo any change of it."""
     DISCONNECTED = 7
-    """As FLAT, but comparing items that no chain of comparisons links would break the silence."""
+    """As FLAT, but comparing items that no chain of comparisons (of a panel: of one judge's) links
+    would break the silence."""
     SEPARATED = 8
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
 

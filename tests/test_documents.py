@@ -124,6 +124,18 @@ def test_the_example_on_identifiability(capsys):
 
 
 @pytest.mark.documents
+def test_the_example_of_several_judges(capsys):
+    run_example("docs/findings/identifiability.md", 1)
+    page = (ROOT / "docs" / "findings" / "identifiability.md").read_text()
+    flat, nothing, told, known, apart = capsys.readouterr().out.splitlines()
+    # The draws, and with them the numbers, are those of one version of JAX.
+    assert f"{flat}\n{nothing}\n{told}\nCONVERGED" in page
+    for line in (known.removeprefix("CONVERGED "), apart):
+        estimate, low, high = map(float, line.split())
+        assert low < estimate < high
+
+
+@pytest.mark.documents
 def test_the_example_of_a_rule_of_your_own():
     trace = run_example("docs/findings/acquisition.md")["trace"]
     assert trace.recall.shape == (15,)

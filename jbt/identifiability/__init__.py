@@ -10,7 +10,8 @@ With one covariate and kappa known, c is identified exactly if some closed chain
 which may pass from one rendering of a content to another of it at any point, changes the covariate.
 Kappa is told by any pair shown in both orders; where nothing tells it, it may be confounded with c.
 With several covariates the renderings must differ in as many independent ways: if all differ by the
-same amounts, only the sum of these amounts times c is told.
+same amounts, only the sum of these amounts times c is told. Of several judges see
+`jbt.identifiability.panel`, where all of this is proved.
 
 `null_space` and `rank` call a direction null if it moves no logit by more than a millionth of what
 others do; `estimate_bias` calls c flat if less than 1e-10 of its information is left, which is a
@@ -18,22 +19,13 @@ remainder of 1e-5 in the covariate.
 """
 
 from jbt.fit import FLAT
-from jbt.identifiability.directions import (
-    NullSpace,
-    comparison_matrix,
-    null_space,
-    prior_selected,
-    rank,
-    silent_parts,
-)
-from jbt.identifiability.likelihood import (
-    BiasEstimate,
-    Profile,
-    efficient_information,
-    estimate_bias,
-    grid_around,
-    profile,
-)
+from jbt.identifiability.coefficient import efficient_information
+from jbt.identifiability.design_matrix import comparison_matrix
+from jbt.identifiability.directions import NullSpace, null_space
+from jbt.identifiability.estimate import BiasEstimate, estimate_bias
+from jbt.identifiability.likelihood import Profile, grid_around, profile
+from jbt.identifiability.panel import difference
+from jbt.identifiability.silence import prior_selected, rank, silent_parts
 from jbt.identifiability.supremum import undetermined
 
 __all__ = [
@@ -42,6 +34,7 @@ __all__ = [
     "NullSpace",
     "Profile",
     "comparison_matrix",
+    "difference",
     "efficient_information",
     "estimate_bias",
     "grid_around",

@@ -23,7 +23,7 @@ def undetermined(
     has reached its supremum. The constant of theta, which is always one, is left out.
 
     Args:
-      comparisons, design: one pool, float64.
+      comparisons, design: one pool, float64; of one judge, or of a panel.
       variant: free coefficients.
       start: where to begin; the coefficients that the variant fixes stay there.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from jbt.identifiability.directions import NULL
+from jbt.identifiability.design_matrix import NULL
 from jbt.own.tables import Tables
 
 

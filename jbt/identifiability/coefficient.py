@@ -1,0 +1,188 @@
+"""One coefficient c as the parameter of interest: which it is, what is unknown beside it, and how
+much is known about it then.
+
+Without a prior, in float64, and on (theta, c, kappa) as they stand, so that flatness is found, not
+assumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int
+
+from jbt import model
+from jbt.fit import check_judges, fit_supremum
+from jbt.newton import RIDGE, information_scale
+from jbt.types import (
+    Design,
+    Fit,
+    Panel,
+    Parameters,
+    Rows,
+    Variant,
+    Verdicts,
+    container,
+    n_judges,
+)
+
+
+@container
+class Coefficient:
+    """One entry of c, and all that may tell of it."""
+
+    comparisons: Verdicts
+    design: Design
+    nuisance: Variant
+    """The coefficients that are unknown beside it, as the qualities are; itself held."""
+    covariate: Int[Array, ""]
+    judge: Int[Array, ""]
+    """Of a panel, whose: the set of coefficients. Else 0."""
+
+    @classmethod
+    def of(
+        cls,
+        comparisons: Verdicts,
+        design: Design,
+        covariate: int | Int[Array, ""],
+        judge: int | Int[Array, ""],
+        variant: Variant | None,
+    ) -> Coefficient:
+        """Checked; of a variant (default all free) the mask of the others.
+
+        Raises:
+          ValueError: no such covariate, no such judge, a variant for other judges, float32.
+        """
+        if design.dtype != jnp.float64:
+            raise ValueError(
+                "the profile likelihood needs float64, "
+                f"got {design.dtype}: see jbt.runtime.precision"
+            )
+        judges = n_judges(comparisons)
+        for name, value, n in (
+            ("covariate", covariate, design.n_covariates),
+            ("judge", judge, judges or 1),
+        ):
+            if not isinstance(value, Tracer) and not 0 <= int(value) < n:
+                raise ValueError(f"{name} must lie in 0..{n - 1}, got {int(value)}")
+        if variant is None:
+            variant = model.variant("bias_aware", design, judges)
+        check_judges(variant, judges)
+        one = cls(comparisons, design, variant, jnp.asarray(covariate), jnp.asarray(judge))
+        return dataclasses.replace(one, nuisance=one._with(variant, free=False))
+
+    @property
+    def index(self) -> Int[Array, ""]:
+        """Among the flat parameters."""
+        return self.design.n_contents + self._offset
+
+    @property
+    def _offset(self) -> Int[Array, ""]:
+        """Among all of c."""
+        return self.covariate * (n_judges(self.comparisons) or 1) + self.judge
+
+    def _with(self, variant: Variant, *, free: bool) -> Variant:
+        c = variant.c.reshape(-1).at[self._offset].set(free)
+        return Variant(c.reshape(variant.c.shape), variant.kappa)
+
+    def centred(self) -> Coefficient:
+        """The same in a design that is centred, which changes nothing but the rounding."""
+        return dataclasses.replace(self, design=self.design.centred())
+
+    def zeros(self) -> Parameters:
+        return Parameters.zeros(self.design, n_judges(self.comparisons))
+
+    def value_in(self, parameters: Parameters) -> Float[Array, ""]:
+        return parameters.c.reshape(-1)[self._offset]
+
+    def top(self, start: Parameters | None) -> Fit:
+        """Supremum of the likelihood."""
+        variant = self._with(self.nuisance, free=True)
+        return fit_supremum(self.comparisons, self.design, variant, start=start)
+
+    def top_at(self, value: Float[Array, ""], start: Parameters) -> Fit:
+        """Supremum of the likelihood with c fixed at `value`."""
+        c = start.c.reshape(-1).at[self._offset].set(value).reshape(start.c.shape)
+        start = dataclasses.replace(start, c=c)
+        return fit_supremum(self.comparisons, self.design, self.nuisance, start=start)
+
+    def moved(self, parameters: Parameters, change: Float[Array, " P"]) -> Parameters:
+        """By a change of the flat parameters."""
+        judges = n_judges(self.comparisons)
+        return Parameters.unflat(parameters.flat() + change, self.design.n_contents, judges)
+
+    def information(self, parameters: Parameters) -> Float[Array, "P P"]:
+        """About all parameters."""
+        return model.score_and_information(parameters, self.design, self.comparisons)[1]
+
+    def left(self, information: Float[Array, "P P"]) -> Float[Array, ""]:
+        """Information about c left when the other free parameters are unknown (Schur
+        complement)."""
+        # The quadratic form leaves out the ridge of the compensation, which would count as
+        # information where theta has to move far.
+        change = self.compensation(information)
+        return change @ information @ change
+
+    def compensation(self, information: Float[Array, "P P"]) -> Float[Array, " P"]:
+        """How the maximising parameters change as c goes up by 1, to first order."""
+        index, m = self.index, self.design.n_contents
+        others = model.free_mask(self.nuisance, self.design)
+        scale = information_scale(self.comparisons, self.design.centred(), others)
+        contents = self.design.content_mask()
+        gauge = scale[:m].max() / contents.sum() * (contents[:, None] & contents)
+        rest = (information + RIDGE * jnp.diag(scale)).at[:m, :m].add(gauge)
+        rest = jnp.where(others[:, None] & others, rest, jnp.eye(len(others), dtype=rest.dtype))
+        border = jnp.where(others, information[:, index], 0)
+        return (-jnp.linalg.solve(rest, border)).at[index].set(1)
+
+    def varies(self) -> Bool[Array, ""]:
+        """Whether the covariate takes more than one value; in rows, whether it ever differs."""
+        made = self.comparisons
+        if isinstance(made, Panel) and isinstance(made.verdicts, Rows):
+            differs = made.verdicts.difference[:, self.covariate] != 0
+            return (differs & self._concerned(made)).any()
+        if isinstance(made, Rows):
+            return (made.difference[:, self.covariate] != 0).any()
+        return self.design.spread()[self.covariate] > 0
+
+    def is_asked(self) -> Bool[Array, ""]:
+        """Whether there is any verdict; of a panel, by a judge whose coefficient it is."""
+        made = self.comparisons
+        if isinstance(made, Panel):
+            return jnp.where(self._concerned(made), made.shown, 0).sum() > 0
+        return made.shown.sum() > 0
+
+    def _concerned(self, panel: Panel) -> Bool[Array, " J"]:
+        """Which judges' coefficients this one is a part of."""
+        return panel.sharing[:, self.judge] != 0
+
+
+def efficient_information(
+    parameters: Parameters,
+    comparisons: Verdicts,
+    design: Design,
+    *,
+    covariate: int | Int[Array, ""] = 0,
+    judge: int | Int[Array, ""] = 0,
+    variant: Variant | None = None,
+) -> Float[Array, ""]:
+    """Fisher information about one coefficient c when the other parameters are unknown, at given
+    parameters: minus the second derivative of the profile log-likelihood where these are its
+    maximum, nats per squared unit of c. 1.96 / sqrt(it) is the half-width of a 95 % Wald interval.
+
+    Depends on the comparisons through how often each pair was shown, which may be a fraction.
+
+    Args:
+      parameters: where, fitted or true.
+      comparisons, design: one pool, float64; of one judge, or of a panel.
+      covariate: which one, 0..D-1.
+      judge: of a panel, whose, 0..J-1; may be traced, as `covariate` may.
+      variant: free coefficients, default all.
+
+    Raises:
+      ValueError: no such covariate, no such judge, float32.
+    """
+    of = Coefficient.of(comparisons, design, covariate, judge, variant).centred()
+    return of.left(of.information(parameters))

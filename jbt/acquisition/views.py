@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import xlogy
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from jbt import panel
 from jbt.types import Comparisons, Design, Parameters, Posterior, container
@@ -145,7 +145,7 @@ class PanelView:
         """One judge's own view; -1 is the last."""
         return jax.tree.map(lambda leaf: leaf[judge], self.views)
 
-    def each(self, function: Callable[[View], Float[Array, "..."]]) -> Float[Array, "... J"]:
+    def each(self, function: Callable[[View], Shaped[Array, "..."]]) -> Shaped[Array, "... J"]:
         """A function of one judge's view, of all; the judge as last axis."""
         return jax.vmap(function, out_axes=-1)(self.views)
 

@@ -132,14 +132,15 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
     """What the rule is given for the first pick of a block; of several judges a `PanelView`."""
     design, verdicts = task.design.centred(), task.verdicts(state.comparisons)
     posterior = laplace(state.parameters, verdicts, design, task.prior, task.variant)
-    probability = jax.nn.sigmoid(model.logits_of(state.parameters, design, verdicts))
+    covariance = posterior.covariance()
     share = _membership(posterior, state, task, loop)
+    probability = jax.nn.sigmoid(model.logits_of(state.parameters, design, verdicts))
     panelists = task.panelists
     if panelists is None:
         return View(
             design=design,
             posterior=posterior,
-            covariance=posterior.covariance(),
+            covariance=covariance,
             membership=share,
             probability=probability,
             shown=state.comparisons.shown,
@@ -155,6 +156,7 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
         discrimination=panelists.discrimination,
         sharing=panelists.sharing,
         design=design,
+        covariance=covariance,
         probability=probability,
         available=available_of_panel(may_be, shown, panelists, loop.protocol),
         membership=share,
@@ -162,7 +164,7 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
         k=loop.k,
     )
     spent = panelists.spent(shown.sum((1, 2)))
-    return PanelView(views, posterior, panelists.price, spent, panelists.purse)
+    return PanelView(views, posterior, covariance, panelists.price, spent, panelists.purse)
 
 
 def step(

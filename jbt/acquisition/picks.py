@@ -64,7 +64,7 @@ def ask(
     panelists = task.panelists
     assert panelists is not None
     pick = partial(_pick_of_panel, view=view, verdicts=panelists.panel(comparisons), **each)
-    carry = view.views.shown, view.views.wins, view.posterior.covariance(), no
+    carry = view.views.shown, view.views.wins, view.covariance, no
     (shown, wins, _, undefined), query = jax.lax.scan(pick, carry, times)
     counts = Comparisons(jnp.moveaxis(shown, 0, -1), jnp.moveaxis(wins, 0, -1))
     return counts, undefined, Queries(*query)
@@ -168,6 +168,7 @@ def _pick_of_panel(
     view = dataclasses.replace(
         view,
         views=jax.vmap(lambda own, new: dataclasses.replace(own, **new))(view.views, new),
+        covariance=covariance,
         spent=panelists.spent(shown.sum((1, 2))),
     )
     for_rule, for_judge, for_ties = jax.random.split(jax.random.fold_in(key, time), 3)

@@ -129,6 +129,8 @@ class PanelView:
     the standard normals of a draw are common to all."""
     posterior: Posterior
     """Of the last refit, of the parameters of all judges (`Panel`)."""
+    covariance: Float[Array, "P P"]
+    """Of these; for a rule with `fresh=True`, after the picks since the refit."""
     price: Float[Array, " J"]
     """Of a verdict of each judge."""
     spent: Float[Array, " J"]
@@ -157,6 +159,7 @@ def of_each_judge(
     discrimination: Float[Array, " J"],
     sharing: Float[Array, "J J"],
     design: Design,
+    covariance: Float[Array, "P P"],
     probability: Float[Array, "N N J"],
     available: Bool[Array, "J N N"],
     membership: Float[Array, " M"],
@@ -165,7 +168,7 @@ def of_each_judge(
 ) -> View:
     """The views of all judges, the judge as leading axis, from the posterior of their parameters
     together."""
-    m, mean, covariance = design.n_contents, posterior.mean.flat(), posterior.covariance()
+    m, mean = design.n_contents, posterior.mean.flat()
 
     def own(s: Array, shares: Array, probability: Array, counts: Comparisons, available: Array):
         root = panel.of_one_judge(posterior.root, s, shares, m)

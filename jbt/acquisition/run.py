@@ -103,8 +103,8 @@ def run(
         statuses = jnp.append(statuses, state.status)
     done = np.union1d(np.arange(1, blocks + 1) * loop.refit_every, at[-1:])
     for extra in np.setdiff1d(at, done):
-        start = Parameters.zeros(task.design, task.n_judges)
-        fitted = refit(_replay(queries, int(extra), task), start, task)
+        counts = _replay(queries, int(extra), task)
+        fitted = refit(counts, Parameters.zeros(task.design, task.n_judges), task)
         value = metrics.top_k_recall(
             fitted[0].theta, task.quality, loop.k, task.design.content_mask()
         )
@@ -197,15 +197,16 @@ def _try(
         state = init(keys[2], task, loop)
         state = dataclasses.replace(state, comparisons=Comparisons(shown, shown / 2))
         view = jax.jit(look, static_argnames="loop")(state, task, loop)
-        score = scores(rule, view, keys[3])
+        score = np.asarray(scores(rule, view, keys[3]))
         asked = view.available if isinstance(view, View) else view.each(lambda own: own.available)
-    if not bool((jnp.isfinite(score) | ~asked).all()):
+    score = score[np.asarray(asked)]
+    if not np.isfinite(score).all():
         raise ValueError(
             f"{name_of(rule.score)} returned a score that is not finite on a trial problem"
         )
     needs_gain = n_judges is not None and isinstance(rule, Rule) and rule.gain
     # Rounding may leave a gain of nothing below 0.
-    if needs_gain and bool((asked & (score < -1e-6 * jnp.abs(score).max())).any()):
+    if needs_gain and (score < -1e-6 * np.abs(score).max()).any():
         raise ValueError(
             f"{name_of(rule.score)} returned a score below 0, which has no ratio to a price: give "
             "Rule(..., gain=False) if it only ranks pairs"

@@ -361,7 +361,10 @@ def test_the_stochastic_protocol_may_ask_again():
     price = np.array([[1, 1], [1, 3], [1, np.inf]] * 2)
     trace = jax.device_get(one(keys_of(3), price))
     judge = trace.queries.judge
-    assert ((judge == 1).sum(1) > 10).tolist() == [True, True, False] * 2
+    references = (judge == 1).sum(1).reshape(2, 3)
+    assert (references[:, 0] > 10).all()
+    assert (references[:, 0] > references[:, 1]).all()
+    assert not references[:, 2].any()
     assert (trace.cost[:, -1] <= 90 + 1e-9).all()
     for i in range(POOLS):
         some = asked(trace)[i, judge[i] >= 0].tolist()

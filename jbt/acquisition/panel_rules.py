@@ -71,12 +71,13 @@ def with_reference(
     due = panel.spent[-1] + panel.price[-1] <= share * (panel.spent.sum() + panel.price[-1])
     due &= reference.available.any()
     due |= ~cheap.available.any()
-    judge = jnp.arange(panel.n_judges)
+    # The judge first, as the loop has it, and last at the end: the turns cancel.
+    judge = jnp.arange(panel.n_judges)[:, None, None]
     is_reference = judge == panel.n_judges - 1
-    score = jnp.where(is_reference, place(panel, key)[:, :, None], 0)
-    score = jnp.where(judge == 0, rules.top_k_aware(cheap, key)[:, :, None], score)
+    score = jnp.where(is_reference, place(panel, key), 0)
+    score = jnp.where(judge == 0, rules.top_k_aware(cheap, key), score)
     turn = jnp.where(due, is_reference, judge == 0)
-    return rules.prefer(jnp.broadcast_to(turn, score.shape), score)
+    return jnp.moveaxis(rules.prefer(jnp.broadcast_to(turn, score.shape), score), 0, -1)
 
 
 def at_boundary(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:

@@ -59,9 +59,7 @@ class Rule:
     (`View.settled`)."""
 
 
-def prefer(
-    chosen: Bool[Array, "N N ..."], score: Float[Array, "N N ..."]
-) -> Float[Array, "N N ..."]:
+def prefer(chosen: Bool[Array, "*pairs"], score: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
     """Put every pair that is not chosen below every pair that is, if there is one."""
     chosen |= ~chosen.any()
     return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)

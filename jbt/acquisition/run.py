@@ -43,8 +43,8 @@ class Trace:
     queries: Queries
     parameters: Parameters
     """The last fit."""
-    cost: Float[Array, " T"] | None = None
-    """What was spent up to each report, in the unit of the prices; None for one judge."""
+    cost: Float[Array, " T"]
+    """What was spent up to each report, in the unit of the prices; one judge's verdicts cost 1."""
 
 
 def reports(budget: int | Sequence[int], refit_every: int) -> np.ndarray:
@@ -137,14 +137,14 @@ def _replay(queries: Queries, budget: int, task: Task) -> Comparisons:
     return jax.vmap(lambda own: of(first * own[:, None]), in_axes=1, out_axes=-1)(mine)
 
 
-def _cost(queries: Queries, at: np.ndarray, task: Task) -> Float[Array, " T"] | None:
+def _cost(queries: Queries, at: np.ndarray, task: Task) -> Float[Array, " T"]:
     """Of the first `at` queries."""
+    dtype = task.design.dtype
+    so_far = (jnp.arange(len(queries.first)) < at[:, None]).astype(dtype)
     if queries.judge is None or task.panelists is None:
-        return None
-    price = task.panelists.price
-    by_judge = (queries.judge[:, None] == jnp.arange(len(price))).astype(price.dtype)
-    asked = (jnp.arange(len(by_judge)) < at[:, None]).astype(price.dtype) @ by_judge
-    return task.panelists.spent(asked).sum(-1)
+        return so_far @ (queries.first >= 0).astype(dtype)
+    by_judge = queries.judge[:, None] == jnp.arange(task.n_judges)
+    return task.panelists.spent(so_far @ by_judge.astype(dtype)).sum(-1)
 
 
 def check(design: Design, loop: Loop, budgets: np.ndarray, n_judges: int | None = None) -> None:

@@ -175,7 +175,7 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
 @pytest.mark.documents
 def test_the_example_of_several_judges(capsys):
     run_example("docs/extending.md", 3)
-    (shown,) = re.findall(r"^```text\n(price of .*?)^```", EXTENDING.read_text(), re.S | re.M)
+    (shown,) = re.findall(r"^```text\n(price .*?)^```", EXTENDING.read_text(), re.S | re.M)
     printed = capsys.readouterr().out
     check_printed(printed, shown)
 

@@ -98,12 +98,12 @@ def reveal(oracle: Bool[Array, "N N"], shown: Float[Array, "N N"]) -> Comparison
 
 def fresh_verdict(
     key: Key[Array, ""],
-    probability: Float[Array, "N N"],
-    first: Int[Array, ""],
-    second: Int[Array, ""],
+    probability: Float[Array, "N N ..."],
+    *at: Int[Array, ""],
 ) -> Bool[Array, ""]:
-    """A new draw at every query: True if the first shown wins."""
-    return jax.random.uniform(key, (), probability.dtype) < probability[first, second]
+    """A new draw at every query: True if the first shown wins. `at` is the first, the second, and
+    the judge where the table is of several."""
+    return jax.random.uniform(key, (), probability.dtype) < probability[at]
 
 
 def fresh_comparisons(

@@ -71,3 +71,17 @@ def joint_information(
             jnp.concatenate([jnp.swapaxes(border, 0, 1), corner], 1),
         ]
     )
+
+
+def of_one_judge(
+    values: Float[Array, "... P"],
+    discrimination: Float[Array, ""],
+    shares: Float[Array, " J"],
+    n_contents: int,
+) -> Float[Array, "... own_P"]:
+    """Values for the panel's flat parameters, last axis, taken to those of one judge's own model:
+    the linear map behind `each_judge`, for the judge of this discrimination and row of `sharing`.
+    """
+    sets = values[..., n_contents:]
+    sets = sets.reshape(*values.shape[:-1], -1, len(shares))
+    return jnp.concatenate([values[..., :n_contents] * discrimination, (sets * shares).sum(-1)], -1)

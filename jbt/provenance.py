@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jbt.acquisition import RULES
+from jbt.acquisition import PANEL_RULES, RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
 
@@ -94,7 +94,8 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
     if own is None:
         return {}
     # Pools and rules that a script has registered run too, though no sweep imports them.
-    functions = (*POOLS.values(), *(rule.score for rule in RULES.values()))
+    rules = *RULES.values(), *PANEL_RULES.values()
+    functions = (*POOLS.values(), *(rule.score for rule in rules))
     registered = {f for f in map(_source, functions) if f and PACKAGE not in f.parents}
     found: dict[Path, str] = {}
     waiting = [own, *registered, *SIMULATES]

@@ -554,10 +554,11 @@ class Posterior:
     """A Gaussian over beta = (theta, c, kappa), N(mean, root' root)."""
 
     mean: Parameters
-    root: Float[Array, "P P"]
+    root: Float[Array, "Z P"]
     """Inverse of the precision's lower Cholesky factor, columns of fixed parameters zeroed:
-    mean + z @ root with standard normal z [P] is a draw."""
-    factor: Float[Array, "P P"]
+    mean + z @ root with standard normal z [Z] is a draw. Z is P; of one judge's own model in a
+    panel it is the P of the panel."""
+    factor: Float[Array, "Z Z"]
     """The precision's lower Cholesky factor; of fixed parameters, rows of the identity."""
 
     def covariance(self) -> Float[Array, "P P"]:

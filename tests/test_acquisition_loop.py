@@ -19,10 +19,10 @@ from active import (
 )
 
 from jbt import model
-from jbt.acquisition import Loop, loop, run
+from jbt.acquisition import Loop, choice, loop, picks, run
 from jbt.types import Comparisons
 
-after_asking = jax.jit(loop._after_asking)
+after_asking = jax.jit(picks._after_asking)
 
 
 def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):
@@ -127,7 +127,7 @@ def test_two_runs_do_not_share_their_normals():
 def test_tied_pairs_are_drawn_anew_at_every_pick():
     score, available = jnp.zeros((4, 4)), ~jnp.eye(4, dtype=bool)
     salts = jax.random.bits(jax.random.key(0), (6000,), jnp.uint32)
-    choose = jax.jit(loop.choose)
+    choose = jax.jit(choice.choose)
     first, second, found = jax.jit(jax.vmap(choose, in_axes=(None, None, 0)))(
         score, available, salts
     )

@@ -184,6 +184,14 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
 
+@pytest.mark.documents
+def test_the_example_of_several_judges_with_prices(capsys):
+    run_example("docs/extending.md", 3)
+    (shown,) = re.findall(r"^```text\n(price .*?)^```", EXTENDING.read_text(), re.S | re.M)
+    printed = capsys.readouterr().out
+    check_printed(printed, shown)
+
+
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 

@@ -80,15 +80,19 @@ def scores(rule, x, beta, covariance, p, shown, priority, k):
     raise ValueError(rule)
 
 
-def rank_of_tie(number, salt, n):
-    """A pair's place among tied ones: its number and the pick's salt, hashed (MurmurHash3's
-    finaliser), over the number itself."""
-    h, word = number ^ salt, 2**32 - 1
+def scrambled(h):
+    """MurmurHash3's finaliser, of 32 bits."""
+    word = 2**32 - 1
     h = (h ^ (h >> 16)) * 0x85EBCA6B & word
     h = (h ^ (h >> 13)) * 0xC2B2AE35 & word
-    h = h ^ (h >> 16)
+    return h ^ (h >> 16)
+
+
+def rank_of_tie(number, salt, n):
+    """A pair's place among tied ones: its number and the pick's salt, hashed, over the number
+    itself."""
     bits = (n * n - 1).bit_length()
-    return (h >> bits << bits) + number
+    return (scrambled(number ^ salt) >> bits << bits) + number
 
 
 def counted(mean, d, k):
@@ -110,22 +114,61 @@ def conditional(mean, d, k, precision):
     return p
 
 
-def run(
-    rule, fresh, estimate, *, x, answers, free, lam, lam_b, k, refit_every, budget, table, state
-):
-    """Queries [(first, second, share won by the first)] of the frozen protocol.
+RANKS = ("lucb", "round_robin")
+"""Rules whose scores only rank pairs."""
 
-    `table` [draws, P] of normals; `state` the run's shuffle, signs, priority, and salts of ties.
+
+def run(rule, fresh, estimate, *, answers, free, **settings):
+    """Queries [(first, second, share won by the first)] of one judge, frozen protocol."""
+    n = len(answers)
+    asked = run_panel(
+        rule,
+        fresh,
+        estimate,
+        answers=answers[:, :, None],
+        maps=[np.eye(n + 2)],
+        price=np.ones(1),
+        purse=np.inf,
+        free=np.array([free, free]),
+        **settings,
+    )
+    return [query[:3] for query in asked]
+
+
+def run_panel(
+    rule,
+    fresh,
+    estimate,
+    *,
+    x,
+    answers,
+    maps,
+    price,
+    purse,
+    free,
+    lam,
+    lam_b,
+    k,
+    refit_every,
+    budget,
+    table,
+    state,
+):
+    """Queries [(first, second, share won by the first, judge)] of several judges, frozen protocol.
+
+    `maps` [J, n + 2, P] take all parameters to those of each judge's own model; `free` are those
+    behind theta. `table` [draws, P] of normals; `state` the run's shuffle, signs, priority, and
+    salts of ties.
     """
-    n = len(x)
-    precision = np.r_[np.full(n, lam), lam_b, lam_b]
-    free = np.r_[np.ones(n, bool), free, free]
+    n, judges = len(x), range(len(maps))
+    precision = np.r_[np.full(n, lam), np.full(len(free), lam_b)]
+    free = np.r_[np.ones(n, bool), free]
     rows, won, queries = [], [], []
-    shown = np.zeros((n, n))
+    shown = np.zeros((n, n, len(maps)))
     while len(queries) < budget:
-        z, y = np.array(rows).reshape(-1, n + 2), np.array(won)
+        z, y = np.array(rows).reshape(-1, len(free)), np.array(won)
         beta = fit(z, y, precision, free)
-        root = np.zeros((n + 2, n + 2))
+        root = np.zeros((len(free), len(free)))
         h = hessian(z, beta, precision)[np.ix_(free, free)]
         root[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(h))
         root[~free, ~free] = 1
@@ -137,21 +180,100 @@ def run(
         else:
             p = conditional(beta[:n], d[:, free], k, h)
         for _ in range(min(refit_every, budget - len(queries))):
-            score = scores(rule, x, beta, covariance, p, shown, state.priority, k)
-            open_pairs = [(i, j) for i in range(n) for j in range(n) if i != j and not shown[i, j]]
-            best = max(score[pair] for pair in open_pairs)
-            tied = [q for q in open_pairs if score[q] >= best - 1e-9 * abs(best)]
+            spent = price * shown.sum((0, 1))
+            can = [
+                {
+                    (i, j)
+                    for i in range(n)
+                    for j in range(n)
+                    if i != j
+                    and not shown[i, j, g]
+                    and not np.isnan(answers[i, j, g])
+                    and spent.sum() + price[g] <= purse
+                }
+                for g in judges
+            ]
+            if not any(can):
+                return queries
             salt = int(state.salts[len(queries)])
-            i, j = max(tied, key=lambda q: rank_of_tie(q[0] * n + q[1], salt, n))
-            row = np.zeros(n + 2)
-            row[i], row[j], row[n], row[n + 1] = 1, -1, x[i] - x[j], 1
+            offers = {}
+            for g in allowed(rule, spent, price, can):
+                name, among = part_of(rule, g, maps[0] @ beta, x, can[g])
+                score = scores(
+                    name,
+                    x,
+                    maps[g] @ beta,
+                    maps[g] @ covariance @ maps[g].T,
+                    p,
+                    shown[:, :, g],
+                    state.priority,
+                    k,
+                )
+                best = max(score[pair] for pair in among)
+                tied = [q for q in among if score[q] >= best - 1e-9 * abs(best)]
+                i, j = max(tied, key=lambda q: rank_of_tie(q[0] * n + q[1], salt, n))
+                offers[g] = (best / price[g], i, j)
+                if rule in RANKS:
+                    row = design_row(i, j, x) @ maps[g]
+                    share = settled(row, i, j, beta, covariance, free)
+                    offers[g] = (share / price[g], i, j)
+            best = max(worth for worth, *_ in offers.values())
+            tied = [g for g in offers if offers[g][0] >= best - 1e-9 * abs(best)]
+            tied = [g for g in tied if price[g] == min(price[tied])]
+            g = max(tied, key=lambda g: scrambled(g ^ ~salt & 2**32 - 1))
+            _, i, j = offers[g]
+            row = design_row(i, j, x) @ maps[g]
             rows.append(row)
-            won.append(float(answers[i, j]))
-            shown[i, j] = 1
-            queries.append((i, j, float(answers[i, j])))
+            won.append(float(answers[i, j, g]))
+            shown[i, j, g] = 1
+            queries.append((i, j, float(answers[i, j, g]), g))
             if fresh:
-                q = expit(row @ beta)
-                precise = np.linalg.pinv(covariance[np.ix_(free, free)])
-                precise += q * (1 - q) * np.outer(row[free], row[free])
-                covariance[np.ix_(free, free)] = np.linalg.inv(precise)
+                covariance = with_verdict(row, beta, covariance, free)
     return queries
+
+
+def design_row(i, j, x):
+    row = np.zeros(len(x) + 2)
+    row[i], row[j], row[-2], row[-1] = 1, -1, x[i] - x[j], 1
+    return row
+
+
+def with_verdict(row, beta, covariance, free):
+    """The covariance once a verdict with this row is in, whatever it says."""
+    q, after = expit(row @ beta), covariance.copy()
+    precise = np.linalg.pinv(covariance[np.ix_(free, free)])
+    precise += q * (1 - q) * np.outer(row[free], row[free])
+    after[np.ix_(free, free)] = np.linalg.inv(precise)
+    return after
+
+
+def settled(row, i, j, beta, covariance, free):
+    """Share of the variance of theta_i - theta_j that the verdict takes away."""
+    e = np.zeros(len(beta))
+    e[i], e[j] = 1, -1
+    after = with_verdict(row, beta, covariance, free)
+    return 1 - (e @ after @ e) / (e @ covariance @ e)
+
+
+def allowed(rule, spent, price, can):
+    """The judges who may be asked next."""
+    if rule not in ("escalation", "disputed"):
+        return [g for g in range(len(can)) if can[g]]
+    last = len(can) - 1
+    if not can[0] or (can[last] and spent[last] + price[last] <= (spent.sum() + price[last]) / 2):
+        return [last] if can[last] else [g for g in range(len(can)) if can[g]]
+    return [0]
+
+
+def part_of(rule, g, cheap, x, can):
+    """The rule that judge g is asked by, and among which pairs; `cheap` are the parameters of the
+    first judge's own model."""
+    if rule == "escalation":
+        return ("lucb" if g else "top_k_aware"), can
+    if rule != "disputed" or g == 0:
+        return ("top_k_aware" if rule == "disputed" else rule), can
+    theta, bias = cheap[: len(x)], cheap[-2] * x
+    ahead = theta[:, None] - theta
+    seeming = ahead + bias[:, None] - bias
+    opposed = (ahead * seeming < 0) & (np.minimum(abs(ahead), abs(seeming)) > 1e-9)
+    return "top_k_aware", {pair for pair in can if opposed[pair]} or can

@@ -10,6 +10,10 @@ asks the available pair of highest score, ties broken by a seeded permutation. T
 
 Scores of unavailable pairs (the diagonal, padding, what the frozen protocol has answered already)
 are ignored, whatever they are. A rule may draw from the key, which is new at every pick.
+
+Where there are several judges, a rule is asked about each, on that judge's own view, and the pair
+and the judge of the largest score over price are taken (`Rule.gain`). What needs all judges at once
+is a rule of `jbt.acquisition.panel_rules`.
 """
 
 from __future__ import annotations
@@ -19,92 +23,17 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtri, xlogy
+from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt.types import Design, Posterior, container
+from jbt.acquisition.views import View, contrast
 
 LUCB_WIDTH = 2.0
 """Half-width of LUCB's bounds, in posterior standard deviations."""
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
-
-
-@container
-class View:
-    """What a rule may look at. Index [i, j]: item i shown first, j second."""
-
-    design: Design
-    posterior: Posterior
-    """Of the last refit."""
-    covariance: Float[Array, "P P"]
-    """Of the posterior; for a rule with `fresh=True`, after the picks since the refit."""
-    membership: Float[Array, " M"]
-    """P(content is in the top k) at the last refit."""
-    probability: Float[Array, "N N"]
-    """P(first wins) of the fitted model, in the order shown."""
-    shown: Float[Array, "N N"]
-    """How often each ordered pair has been asked, the picks since the refit included."""
-    wins: Float[Array, "N N"]
-    """How often the first shown then won, likewise."""
-    available: Bool[Array, "N N"]
-    """Which ordered pairs may be asked."""
-    priority: Float[Array, " M"]
-    """Seeded and without ties: decides between contents that are tied."""
-    k: int = dataclasses.field(metadata={"static": True})
-    """Size of the top set."""
-
-    def quality_covariance(self) -> Float[Array, "M M"]:
-        """Sigma: c and kappa are marginalised."""
-        m = self.design.n_contents
-        return self.covariance[:m, :m]
-
-    def difference_variance(self) -> Float[Array, "N N"]:
-        """Var(theta_i - theta_j); 0 for two items of one content."""
-        sigma = self.quality_covariance()
-        if self.design.content is not None:
-            sigma = sigma[self.design.content][:, self.design.content]
-        v = jnp.diag(sigma)
-        return v[:, None] + v - 2 * sigma
-
-    def informativeness(self) -> Float[Array, "N N"]:
-        """p (1 - p), the Fisher information of a verdict about its logit."""
-        return self.probability * (1 - self.probability)
-
-    def relevance(self) -> Float[Array, "N N"]:
-        """Entropy of the two memberships, nats; 0 for two items of one content, whose
-        comparison says nothing about quality."""
-        p = self.membership
-        h = self.design.of_items(-xlogy(p, p) - xlogy(1 - p, 1 - p))
-        total = h[:, None] + h
-        content = self.design.content
-        return total if content is None else jnp.where(content[:, None] == content, 0, total)
-
-    def logit_variance(self) -> Float[Array, "N N"]:
-        """Posterior variance of the pair's own logit, theta, c and kappa together."""
-        return contrast(self.covariance, self.design)
-
-    def is_top(self, quality: Float[Array, " M"]) -> Bool[Array, " M"]:
-        """Whether each content is one of the k of highest quality, ties by priority."""
-        tie = 1e-5 if quality.dtype == jnp.float32 else 1e-9
-        quality = jnp.where(self.design.content_mask(), quality, -jnp.inf)
-        above = quality > quality[:, None] + tie
-        tied = ~above & ~above.T & (self.priority > self.priority[:, None])
-        return ((above | tied).sum(1) < self.k) & self.design.content_mask()
-
-    def across(self, inside: Bool[Array, " M"], outside: Bool[Array, " M"]) -> Bool[Array, "N N"]:
-        """Pairs, in either order, of which one content is inside and the other outside."""
-        i, o = self.design.of_items(inside), self.design.of_items(outside)
-        return (i[:, None] & o) | (o[:, None] & i)
-
-    def draw(self, key: Key[Array, ""]) -> Float[Array, " M"]:
-        """A draw of quality from the posterior of the last refit."""
-        root, m = self.posterior.root, self.design.n_contents
-        z = jax.random.normal(key, root.shape[:1], root.dtype)
-        return self.posterior.mean.theta + z @ root[:, :m]
-
 
 Score = Callable[[View, Key[Array, ""]], Float[Array, "N N"]]
 
@@ -123,23 +52,14 @@ class Rule:
     """In figures, a name of `jbt.plots.COLOURS`."""
     line: str = ":"
     """In figures, Matplotlib's line style."""
+    gain: bool = True
+    """Whether the score is an amount, at least 0, whose ratio to a price says something. If not, it
+    ranks pairs and no more: of several judges each is then offered the pair it ranks first, and the
+    one is asked whose verdict is expected to settle most of its pair for the price
+    (`View.settled`)."""
 
 
-def contrast(q: Float[Array, "P P"], design: Design) -> Float[Array, "N N"]:
-    """z' Q z of every ordered pair, with its design vector z = (e_i - e_j, x_i - x_j, 1)."""
-    m, x = design.n_contents, design.covariates
-    if design.content is None:
-        left = jnp.concatenate([q[:m, :] + x @ q[m:-1, :]], 0)
-    else:
-        left = design.ownership() @ q[:m, :] + x @ q[m:-1, :]
-    items = left[:, :m] if design.content is None else left[:, :m] @ design.ownership().T
-    between = items + left[:, m:-1] @ x.T
-    own = jnp.diag(between)
-    with_kappa = 2 * left[:, -1]
-    return own[:, None] + own - between - between.T + with_kappa[:, None] - with_kappa + q[-1, -1]
-
-
-def prefer(chosen: Bool[Array, "N N"], score: Float[Array, "N N"]) -> Float[Array, "N N"]:
+def prefer(chosen: Bool[Array, "*pairs"], score: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
     """Put every pair that is not chosen below every pair that is, if there is one."""
     chosen |= ~chosen.any()
     return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)
@@ -240,7 +160,9 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
         v_m phi(Phi^-1(p_m))^2 / (2 s_m^2 p_m (1 - p_m)) + O(v_m^2).
 
-    Summed over contents. It counts what a verdict tells through c and kappa as well.
+    Summed over contents. It counts what a verdict tells through c and kappa as well, and what it
+    does not tell because these are in doubt. Membership is a matter of ranks, so that the
+    unit of theta does not matter; over the price this is the fall expected for each unit of cost.
     """
     m, p = view.design.n_contents, view.membership
     spread = p * (1 - p)
@@ -261,11 +183,11 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 RULES: Mapping[str, Rule] = {
     "top_k_aware": Rule(top_k_aware, False, "paper", "blue", "-"),
     # those the paper compares it with
-    "thompson": Rule(thompson, False, "baselines", "orange", "-"),
-    "lucb": Rule(lucb, False, "baselines", "green", "-"),
+    "thompson": Rule(thompson, False, "baselines", "orange", "-", gain=False),
+    "lucb": Rule(lucb, False, "baselines", "green", "-", gain=False),
     "global_uncertainty": Rule(global_uncertainty, False, "baselines", "purple", "-"),
-    "round_robin": Rule(round_robin, False, "baselines", "sky", "-"),
-    "random": Rule(random, False, "baselines", "yellow", "-"),
+    "round_robin": Rule(round_robin, False, "baselines", "sky", "-", gain=False),
+    "random": Rule(random, False, "baselines", "yellow", "-", gain=False),
     # factors of its score left out
     "no_variance": Rule(no_variance, False, "ablations", "sky", ":"),
     "no_informativeness": Rule(no_informativeness, False, "ablations", "purple", ":"),
@@ -273,7 +195,7 @@ RULES: Mapping[str, Rule] = {
     "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper", "blue", "--"),
     "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper", "vermilion", "-"),
     "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper", "vermilion", "--"),
-    "top_two": Rule(top_two, False, "beyond the paper", "black", "--"),
+    "top_two": Rule(top_two, False, "beyond the paper", "black", "--", gain=False),
 }
 """Every rule by its name: score, fresh, family, colour, line."""
 
@@ -301,8 +223,16 @@ def resolve(rule: str | Rule | Score) -> Rule:
     return Rule(rule)
 
 
-def check_shape(rule: Rule, score: Array, n: int) -> None:
-    """Raise `ValueError` unless a rule's score is [n, n]."""
-    if jnp.shape(score) != (n, n):
-        name = getattr(rule.score, "__name__", "rule")
-        raise ValueError(f"{name} must return scores [{n}, {n}], got shape {jnp.shape(score)}")
+def check_shape(
+    function: Callable[..., Array], score: Array, shape: tuple[int, ...]
+) -> Float[Array, "..."]:
+    """The score; raise `ValueError` unless it has this shape."""
+    if jnp.shape(score) != shape:
+        found = f"must return scores {[*shape]}, got shape {jnp.shape(score)}"
+        raise ValueError(f"{name_of(function)} {found}")
+    return score
+
+
+def name_of(function: Callable[..., Array]) -> str:
+    """Of a rule's function, for messages."""
+    return getattr(function, "__name__", "rule")

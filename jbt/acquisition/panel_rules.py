@@ -1,0 +1,145 @@
+"""Which comparison to ask for next, and whom: rules that look at several judges at once.
+
+A rule of this kind is a function of a read-only `PanelView` and a key that scores every ordered
+pair of every judge, its price taken into account; the loop asks the available pair and judge of
+highest score:
+
+    def informed(panel, key):                   # most information for the price
+        told = panel.each(lambda view: view.informativeness() * view.difference_variance())
+        return told / panel.price               # [N, N, J], finite where available
+
+    run(key, task, Loop(rule=PanelRule(informed)), budget=120)
+
+These here have two judges in mind: the first, who is cheap, and the last, the reference. Those
+between are asked when neither can be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from jbt import metrics
+from jbt.acquisition import rules
+from jbt.acquisition.rules import RULES, Rule, Score
+from jbt.acquisition.views import PanelView
+
+SHARE = 0.5
+"""Of what is spent, the part that `escalation` and the rules like it leave to the reference."""
+
+PanelScore = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N J"]]
+
+Place = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N"]]
+"""Scores the pairs of the reference."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PanelRule:
+    """A score function of pairs and judges, and how the loop is to run it."""
+
+    score: PanelScore
+    fresh: bool = False
+    """Update the covariance by the Fisher term of every pick before the next one."""
+
+
+def with_reference(
+    panel: PanelView,
+    key: Key[Array, ""],
+    *,
+    place: Place,
+    share: float = SHARE,
+) -> Float[Array, "N N J"]:
+    """The cheap judge by Eq. acq, and the reference where `place` scores highest. The reference is
+    due whenever its verdict leaves it with at most `share` of all that is spent; at a half, first
+    when the cheap judge has cost as much as that verdict, and so on in turn. When one of them can
+    be asked nothing more, the rest is for the other.
+
+    For a share or a place of your own:
+
+        def mine(panel, key):
+            return with_reference(panel, key, place=where_disputed, share=0.25)
+
+    Raises:
+      ValueError: a single judge.
+    """
+    if panel.n_judges < 2:
+        raise ValueError("a rule with a reference needs at least two judges")
+    cheap, reference = panel.of(0), panel.of(-1)
+    due = panel.spent[-1] + panel.price[-1] <= share * (panel.spent.sum() + panel.price[-1])
+    due &= reference.available.any()
+    due |= ~cheap.available.any()
+    # The judge first, as the loop has it, and last at the end: the turns cancel.
+    judge = jnp.arange(panel.n_judges)[:, None, None]
+    is_reference = judge == panel.n_judges - 1
+    score = jnp.where(is_reference, place(panel, key), 0)
+    score = jnp.where(judge == 0, rules.top_k_aware(cheap, key), score)
+    turn = jnp.where(due, is_reference, judge == 0)
+    return jnp.moveaxis(rules.prefer(jnp.broadcast_to(turn, score.shape), score), 0, -1)
+
+
+def at_boundary(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Across the estimated boundary, the most ambiguous pair first: LUCB, the weakest lower bound
+    inside the top k against the strongest upper bound outside."""
+    return rules.lucb(panel.of(-1), key)
+
+
+def where_disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Pairs that estimated quality orders otherwise than the cheap judge does, whatever the order
+    shown: than its apparent quality theta + x . c, which is what a naive fit of its verdicts
+    estimates. By Eq. acq among these; where none is disputed, among all."""
+    cheap, reference = panel.of(0), panel.of(-1)
+    theta = cheap.design.of_items(cheap.posterior.mean.theta)
+    bias = (cheap.design.covariates * cheap.posterior.mean.c).sum(1)
+    quality = theta[:, None] - theta
+    apparent = quality + bias[:, None] - bias
+    opposed = (quality * apparent < 0) & (jnp.abs(quality) > metrics.tie_of(theta))
+    opposed &= jnp.abs(apparent) > metrics.tie_of(theta)
+    return rules.prefer(opposed & reference.available, rules.top_k_aware(reference, key))
+
+
+def anywhere(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Any pair the reference can be asked about."""
+    return rules.random(panel.of(-1), key)
+
+
+def escalation(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
+    """`with_reference` at the boundary of the top k."""
+    return with_reference(panel, key, place=at_boundary)
+
+
+def disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
+    """`with_reference` on pairs whose order hangs on the bias."""
+    return with_reference(panel, key, place=where_disputed)
+
+
+def reference_random(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
+    """`with_reference` on any pair."""
+    return with_reference(panel, key, place=anywhere)
+
+
+PANEL_RULES: Mapping[str, PanelRule] = {
+    "escalation": PanelRule(escalation),
+    "disputed": PanelRule(disputed),
+    "reference_random": PanelRule(reference_random),
+}
+"""Every rule of several judges by its name. Those of `rules.RULES` go for several judges too, by
+gain for price."""
+
+
+def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
+    """The rule of a name in either registry, or a user's own function as a rule.
+
+    Raises:
+      ValueError: unknown name, not callable.
+    """
+    if isinstance(rule, PanelRule):
+        return rule
+    if isinstance(rule, str) and rule not in RULES:
+        if rule not in PANEL_RULES:
+            known = f"one of {', '.join(RULES)}; of several judges {', '.join(PANEL_RULES)}"
+            raise ValueError(f"unknown rule {rule!r}: {known}; or a function")
+        return PANEL_RULES[rule]
+    return rules.resolve(rule)

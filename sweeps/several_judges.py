@@ -26,7 +26,7 @@ from jbt import model, runtime, study, sweep
 from jbt.fit import fit_map
 from jbt.own import shared, tables
 from jbt.own.batch import Batch
-from jbt.own.panel_fit import Panels
+from jbt.own.panel_parts import Panels
 from jbt.own.panels import Judges, panels_of
 from jbt.own.tables import ANCHORS
 from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Status, check_positive
@@ -184,7 +184,7 @@ class Recorded:
             raise ValueError(f"{name}: its pools differ too much in size to be studied together")
         (group,) = (panels_of(g, Judges.of(found)) for g in batch.groups)
         names = [str(judge) for judge in found.judges[:-1]]
-        return cls(name, found.pools, names, found, batch, group.items, group.comparisons.verdicts)
+        return cls(name, found.pools, names, found, batch, group.items, group.panel.verdicts)
 
     def conditions(self, s: Settings) -> Iterator[Condition]:
         """All judges together and each alone."""
@@ -256,7 +256,7 @@ class Recorded:
         joint = condition.model == "joint"
         with runtime.precision("float64"):
             panels = Panels.of(self.batch, judges)
-            (part,) = panels.with_slope(np.array([joint]))
+            (part,) = panels.parts(np.array([joint]))
             hears = np.asarray(part.hears)
             shown, wins = (np.asarray(v) for v in (self.made.shown, self.made.wins))
             if condition.model == "mixed":
@@ -274,7 +274,8 @@ class Recorded:
             def repeated(leaf: Any) -> Array:
                 return jnp.asarray(np.tile(leaf, (sets, *[1] * (np.ndim(leaf) - 1))))
 
-            s_g, own = part.comparisons.discrimination, part.comparisons.sharing
+            (group,) = panels.groups
+            s_g, own = group.panel.discrimination, group.panel.sharing
             panel = jax.vmap(
                 lambda shown, wins, s_g, own: Panel(Comparisons(shown, wins), s_g, own)
             )(*made, repeated(s_g), repeated(own))

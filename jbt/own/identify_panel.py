@@ -25,9 +25,9 @@ from jbt.identifiability import (
     profile,
 )
 from jbt.own import identify, shared
-from jbt.own.batch import Batch, Group
+from jbt.own.batch import Batch
 from jbt.own.identify import Identified, content_names
-from jbt.own.panels import Judges, known_in_words, only, panels_of
+from jbt.own.panels import Judges, PanelGroup, known_in_words, only, panels_of
 from jbt.own.report import Section
 from jbt.own.shared import Part
 from jbt.types import Design, Fit, Prior, Status, Variant, Verdicts
@@ -74,12 +74,12 @@ def identify_panel(
 
 
 def _of_group(
-    batch: Batch, group: Group, judges: Judges, prior: Prior, names: list[list[str]]
+    batch: Batch, group: PanelGroup, judges: Judges, prior: Prior, names: list[list[str]]
 ) -> Iterator[tuple[int, list[IdentifiedTogether]]]:
     d = len(batch.covariates)
     which = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
     judge, covariate = (jnp.asarray(v) for v in zip(*which, strict=True))
-    each = group.comparisons, group.design, group.variant
+    each = group.panel, group.design, group.variant
     measured = _measure(*each, judge, covariate, prior)
     curve, evidence, estimate, mode = jax.device_get(measured)
     told, leaves = _Told(group), jax.device_get(each)
@@ -150,7 +150,7 @@ def _measure(
 class _Told:
     """Which coefficients some judges' verdicts on a pool identify."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: PanelGroup) -> None:
         self._group, self._found = group, {}
 
     def in_pool(self, i: int, some: np.ndarray) -> np.ndarray:
@@ -163,7 +163,7 @@ class _Told:
             free = np.concatenate([c, kappa[:, None]], 1).reshape(n_pools, -1)
             hears = jnp.asarray(free[:, :, None] * np.eye((d + 1) * j))
             owner = np.arange(n_pools)
-            part = Part(only(group.comparisons, some), group.design, hears, owner)
+            part = Part(only(group.panel, some), group.design, hears, owner)
             told = shared.silence([part], n_pools).told & free
             self._found[key] = told.reshape(n_pools, d + 1, j)
         return self._found[key][i]

@@ -19,7 +19,7 @@ is told, b stays at 0, and the prior chooses as it does for one judge.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,15 +32,16 @@ from jbt import metrics, model, runtime
 from jbt.laplace import gaussian
 from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own import shared
-from jbt.own.analysis import Ranked, Z, check_k, in_chunks, ranking
-from jbt.own.batch import Batch, Group
+from jbt.own.analysis import AT_ONCE, Ranked, Z, check_k, in_chunks, ranking
+from jbt.own.batch import Batch, PoolTable
 from jbt.own.chains import chains
-from jbt.own.panels import Judges, only, panels_of
+from jbt.own.panel_parts import Panels
+from jbt.own.panels import Judges
 from jbt.own.shared import MOVED, Part, Silence
-from jbt.types import Design, Panel, Parameters, Prior, Rows, Status, Verdicts
+from jbt.types import Design, Parameters, Prior, Status, Verdicts
 
-AT_ONCE = 2**22
-"""Draws of qualities made together (count), so that memory does not grow with the pools."""
+SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
+"""How a pool with intervals ends."""
 
 
 @dataclass(frozen=True)
@@ -136,187 +137,115 @@ def fit_panel(batch: Batch, judges: Judges, *, k: int = 1, prior: Prior | None =
     prior = Prior() if prior is None else prior
     check_k(batch, k)
     with runtime.precision("float64"):
-        return Panels.of(batch, judges).fit(prior, k)
-
-
-@dataclass(frozen=True, eq=False)
-class Panels:
-    """The pools of a batch with all judges together.
-
-    The shared coefficients are c [D, J] and kappa [J], flat, then b [D]. Those of a pool's own
-    model are c [2 D, J] and kappa [J]: of the covariates, then of their means over the items of a
-    content, whose coefficients are s b.
-    """
-
-    batch: Batch
-    judges: Judges
-    parts: list[Part]
-    between: list[np.ndarray]
-    """[F, M, D] of each part, the mean of each covariate over the items of a content, less its mean
-    over contents; 0 at padding."""
-    index: list[np.ndarray]
-    """[F] of each part, into the tables' pools."""
-
-    @classmethod
-    def of(cls, batch: Batch, judges: Judges) -> Panels:
-        parts, between, index = [], [], []
-        for group in (panels_of(group, judges) for group in batch.groups):
-            means = content_means(group.items)
-            parts.append(_part(group, judges, means))
-            between.append(means)
-            index.append(group.index)
-        return cls(batch, judges, parts, between, index)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """D and J."""
-        return len(self.batch.covariates), len(self.judges.names)
-
-    def fit(self, prior: Prior, k: int) -> PanelFit:
-        d, j = self.shape
-        silence = self.silence()
-        told = silence.told[0][: (d + 1) * j].reshape(d + 1, j) & self.heard()
-        sloped = (told[:d] & ~self.judges.known).any(1)
-        parts = self.with_slope(sloped)
-        n = parts[0].hears.shape[2]
-        lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), n)
+        panels = Panels.of(batch, judges)
+        (d, j), silence = panels.shape, panels.silence()
+        told = panels.told(silence)
+        sloped = told[:-1].any(1)
+        parts = panels.parts(sloped)
+        lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         bias, top = shared.maximum(parts, prior, lam_b, 1)
-        covariance = np.linalg.inv(top.information[0])
-        status = Status(int(top.status[0]))
-        estimates = _Estimates(bias[0], covariance, silence, status == Status.CONVERGED)
-        judges, differences = self._judges(estimates, told)
-        slope = {
-            name: estimates.of(np.eye(n)[(d + 1) * j + i], True)
-            for i, name in enumerate(self.batch.covariates)
-            if sloped[i]
-        }
-        pools = self._pools(parts, estimates, top, prior, k)
-        return PanelFit(judges, differences, slope, pools, status)
+        estimates = _Estimates(bias[0], top.information[0], silence, Status(int(top.status[0])))
+        return PanelFit(
+            judges=_judges(panels, estimates, told),
+            differences=tuple(_differences(panels, estimates, told)),
+            slope={
+                name: estimates.of(estimates.unit[(d + 1) * j + i], True)
+                for i, name in enumerate(batch.covariates)
+                if sloped[i]
+            },
+            pools=_pools(panels, parts, estimates, top.theta, prior, k),
+            status=estimates.status,
+        )
 
-    def silence(self, some: np.ndarray | None = None) -> Silence:
-        """What the verdicts of some judges [J], default all, are silent about. b is left out, as
-        quality takes up what it would tell."""
-        parts = self.with_slope(np.zeros(self.shape[0], bool))
-        if some is not None:
-            parts = [p._replace(comparisons=only(p.comparisons, some)) for p in parts]
-        return shared.silence(parts, 1)
 
-    def heard(self) -> np.ndarray:
-        """[D + 1, J] which coefficients are free and have a verdict to be told by."""
-        d, j = self.shape
-        n_verdicts = self.batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, j)
-        position = np.array([p.position for p in self.batch.pools]).reshape(-1, j)
-        free = np.tile(n_verdicts.sum(0) > 0, (d + 1, 1))
-        free[-1] = (position & (n_verdicts > 0)).any(0)
-        return free & ~self.judges.known
-
-    def with_slope(self, free: np.ndarray) -> list[Part]:
-        """The pools with b of some covariates [D], the others' being 0."""
-        d, j = self.shape
-        keep = jnp.asarray(np.r_[np.ones((d + 1) * j), free])
-        return [p._replace(hears=p.hears * keep) for p in self.parts]
-
-    def _judges(
-        self, estimates: _Estimates, told: np.ndarray
-    ) -> tuple[tuple[PanelJudge, ...], tuple[Difference, ...]]:
-        d, j = self.shape
-        heard, at = self.heard(), np.arange((d + 1) * j).reshape(d + 1, j)
-        unit = np.eye(len(estimates.value))
-
-        def told_by(some: np.ndarray) -> np.ndarray:
-            return self.silence(some).told[0][: (d + 1) * j].reshape(d + 1, j) & heard
-
-        tellers = list(self.judges.tellers(told_by))
-        counts = self.batch.tables.counts.groupby("judge")["n_verdicts"].sum().to_numpy()
-        found = []
-        for g, name in enumerate(self.judges.names):
-            each = [
-                estimates.of(unit[at[i, g]], bool(told[i, g]), tellers[g][i]) for i in range(d + 1)
-            ]
-            known = bool(self.judges.known[g])
-            found.append(
-                PanelJudge(
-                    judge=name,
-                    known=known,
-                    discrimination=float(self.judges.discrimination[g]),
-                    n_verdicts=int(counts[g]),
-                    c=() if known else tuple(each[:-1]),
-                    kappa=each[-1] if heard[-1, g] else None,
-                )
+def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[PanelJudge, ...]:
+    (d, j), judges = panels.shape, panels.judges
+    place = np.arange((d + 1) * j).reshape(d + 1, j)
+    tellers = judges.tellers(lambda some: panels.told(panels.silence(some)))
+    found = []
+    for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
+        each = [
+            estimates.of(estimates.unit[place[i, g]], bool(told[i, g]), told_by[i])
+            for i in range(d + 1)
+        ]
+        known = bool(judges.known[g])
+        found.append(
+            PanelJudge(
+                judge=name,
+                known=known,
+                discrimination=float(judges.discrimination[g]),
+                n_verdicts=int(panels.n_verdicts[:, g].sum()),
+                c=() if known else tuple(each[:-1]),
+                kappa=each[-1] if panels.estimated[-1, g] else None,
             )
-        differences, s = [], self.judges.discrimination
-        for i, covariate in enumerate(self.batch.covariates):
-            open_ = np.flatnonzero(heard[i] & ~told[i])
-            for g in open_[1:]:
-                along = unit[at[i, g]] - s[g] / s[open_[0]] * unit[at[i, open_[0]]]
-                if estimates.is_told(along):
-                    names = self.judges.names[g], self.judges.names[open_[0]]
-                    differences.append(Difference(covariate, *names, estimates.of(along, True)))
-        return tuple(found), tuple(differences)
-
-    def _pools(
-        self,
-        parts: Sequence[Part],
-        estimates: _Estimates,
-        top: shared.Top,
-        prior: Prior,
-        k: int,
-    ) -> tuple[PanelPool, ...]:
-        j = len(self.judges.names)
-        tables = self.batch.tables
-        counts = tables.counts["n_verdicts"].to_numpy().reshape(-1, j)
-        together = tables.verdicts.assign(judge=0)
-        together = dataclasses.replace(tables, verdicts=together, judges=[None])
-        islands = chains(together, np.zeros((len(tables.items), 0))).islands
-        found: dict[int, PanelPool] = {}
-        for part, between, index, theta, follows in zip(
-            parts, self.between, self.index, top.theta, estimates.silence.follows, strict=True
-        ):
-            moved = estimates.moves(follows, part.design)
-            fits = _pools_of(part, between, theta, estimates, top.information[0], prior, k)
-            mode, naive, sd, among, differ, worst = fits
-            for i, at in enumerate(index.tolist()):
-                facts = self.batch.pools[at * j]
-                m, n_known = len(facts.contents), int(counts[at][self.judges.known].sum())
-                status = Status(max(int(worst[i]), int(top.status[0])))
-                if status == Status.CONVERGED:
-                    status = _facts_of(
-                        facts.constant_covariates, counts[at], n_known, self.judges.known
-                    )
-                silent = bool(islands[at] > 1 or moved[i])
-                known = not silent and _sound(status)
-                wide = Z * (sd[i, :m] if known else np.full(m, np.nan))
-                quality = mode[i, :m]
-                finite = np.isfinite(quality).all() and np.isfinite(naive[i, :m]).all()
-                found[at] = PanelPool(
-                    pool=facts.pool,
-                    ranking=ranking(
-                        facts.contents,
-                        *(quality, quality - wide, quality + wide, naive[i, :m], among[i, :m]),
-                    ),
-                    status=status,
-                    prior_selected=silent,
-                    n_verdicts=int(counts[at].sum()),
-                    n_known=n_known,
-                    islands=int(islands[at]),
-                    top_k_differs=bool(differ[i]) if finite and counts[at].any() else None,
-                )
-        return tuple(found[at] for at in range(len(tables.pools)))
+        )
+    return tuple(found)
 
 
-def _facts_of(
-    constant: Sequence[bool], n_verdicts: np.ndarray, n_known: int, known: np.ndarray
-) -> Status:
-    """Of a pool whose fits converged."""
+def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Iterator[Difference]:
+    (d, j), names, s = panels.shape, panels.judges.names, panels.judges.discrimination
+    place = np.arange((d + 1) * j).reshape(d + 1, j)
+    for i, covariate in enumerate(panels.batch.covariates):
+        open_ = np.flatnonzero(panels.estimated[i] & ~told[i])
+        for g in open_[1:]:
+            first = open_[0]
+            of_first = s[g] / s[first] * estimates.unit[place[i, first]]
+            along = estimates.unit[place[i, g]] - of_first
+            if estimates.is_told(along):
+                yield Difference(covariate, names[g], names[first], estimates.of(along, True))
+
+
+def _pools(
+    panels: Panels,
+    parts: Sequence[Part],
+    estimates: _Estimates,
+    theta: Sequence[np.ndarray],
+    prior: Prior,
+    k: int,
+) -> tuple[PanelPool, ...]:
+    tables, judges, n_verdicts = panels.batch.tables, panels.judges, panels.n_verdicts
+    together = tables.verdicts.assign(judge=0)
+    together = dataclasses.replace(tables, verdicts=together, judges=[None])
+    islands = chains(together, np.zeros((len(tables.items), 0))).islands
+    found: dict[int, PanelPool] = {}
+    for group, part, between, start, follows in zip(
+        panels.groups, parts, panels.between, theta, estimates.silence.follows, strict=True
+    ):
+        moved = estimates.moves(follows, part.design)
+        fits = _pools_of(part, between, start, estimates, prior, k)
+        mode, naive, sd, among, differ, worst = fits
+        for i, at in enumerate(group.index.tolist()):
+            facts = panels.batch.pools[at * len(judges.names)]
+            m, n_known = len(facts.contents), int(n_verdicts[at][judges.known].sum())
+            status = Status(max(int(worst[i]), int(estimates.status)))
+            if status == Status.CONVERGED:
+                status = _border(facts, n_verdicts[at], n_known, judges)
+            silent = bool(islands[at] > 1 or moved[i])
+            has_interval = not silent and status in SOUND
+            wide = Z * (sd[i, :m] if has_interval else np.full(m, np.nan))
+            quality, before = mode[i, :m], naive[i, :m]
+            finite = np.isfinite(quality).all() and np.isfinite(before).all()
+            ranked = quality, quality - wide, quality + wide, before, among[i, :m]
+            found[at] = PanelPool(
+                pool=facts.pool,
+                ranking=ranking(facts.contents, *ranked),
+                status=status,
+                prior_selected=silent,
+                n_verdicts=int(n_verdicts[at].sum()),
+                n_known=n_known,
+                islands=int(islands[at]),
+                top_k_differs=bool(differ[i]) if finite and n_verdicts[at].any() else None,
+            )
+    return tuple(found[at] for at in range(len(tables.pools)))
+
+
+def _border(facts: PoolTable, n_verdicts: np.ndarray, n_known: int, judges: Judges) -> Status:
+    """The status of a pool whose fits converged."""
     if not n_verdicts.any():
         return Status.NO_VERDICTS
-    if known.any() and not n_known:
+    if judges.known.any() and not n_known:
         return Status.NO_REFERENCE
-    return Status.COVARIATE_CONSTANT if any(constant) else Status.CONVERGED
-
-
-def _sound(status: Status) -> bool:
-    return status in (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
+    return Status.COVARIATE_CONSTANT if any(facts.constant_covariates) else Status.CONVERGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,14 +254,21 @@ class _Estimates:
 
     value: np.ndarray
     """[shared]"""
-    covariance: np.ndarray
+    information: np.ndarray
+    """[shared, shared] the precision of their posterior."""
     silence: Silence
-    converged: bool
+    status: Status
 
     def of(self, along: np.ndarray, told: bool, told_by: tuple[str, ...] = ()) -> Estimate:
-        value = float(along @ self.value)
-        half = Z * np.sqrt(along @ self.covariance @ along) if told and self.converged else np.nan
+        value, half = float(along @ self.value), np.nan
+        if told and self.status == Status.CONVERGED:
+            half = Z * float(np.sqrt(along @ np.linalg.solve(self.information, along)))
         return Estimate(value, value - half, value + half, told_by)
+
+    @property
+    def unit(self) -> np.ndarray:
+        """[shared, shared] each coefficient as a combination."""
+        return np.eye(len(self.value))
 
     @property
     def null(self) -> np.ndarray:
@@ -357,63 +293,11 @@ class _Estimates:
         return np.asarray((moved > MOVED * np.abs(self.null).max(0).clip(1e-300)).any((1, 2)))
 
 
-def content_means(items: Design) -> np.ndarray:
-    """[pools, M, D], see `Panels.between`."""
-    x, mask = np.asarray(items.covariates), np.asarray(items.item_mask)
-    n_pools, n, d = x.shape
-    owner = np.tile(np.arange(n), (n_pools, 1))
-    owner = owner if items.content is None else np.asarray(items.content)
-    total, count = (np.zeros((n_pools, items.n_contents, e)) for e in (d, 1))
-    pool, item = np.nonzero(mask)
-    np.add.at(total, (pool, owner[pool, item]), x[pool, item])
-    np.add.at(count, (pool, owner[pool, item]), 1)
-    mean, real = total / count.clip(1), count > 0
-    centre = np.where(real, mean, 0).sum(1, keepdims=True) / real.sum(1, keepdims=True)
-    return np.where(real, mean - centre, 0)
-
-
-def _part(group: Group, judges: Judges, means: np.ndarray) -> Part:
-    """Panels with the covariates of `means` behind their own.
-
-    Args:
-      group: from `panels_of`.
-    """
-    panel, design = group.comparisons, group.design
-    (n_pools, _, d), n_judges = means.shape, len(judges.names)
-    pool, x, made = np.arange(n_pools)[:, None], np.asarray(design.covariates), panel.verdicts
-    if isinstance(made, Rows):
-        first, second = (means[pool[:, :, None], np.asarray(v)] for v in (made.first, made.second))
-        apart = jnp.asarray((first - second).swapaxes(2, 3))
-        apart = jnp.concatenate([made.difference, apart], 2)
-        sides = made.first, made.second
-        made = jax.vmap(Rows)(*sides, apart, made.ordered, made.shown, made.wins)
-        x = np.concatenate([x, np.zeros_like(x)], 2)
-    else:
-        owner = np.arange(x.shape[1])[None] if design.content is None else design.content
-        x = np.concatenate([x, means[pool, np.asarray(owner)]], 2)
-    design = jax.vmap(partial(Design, n_contents=design.n_contents))(
-        jnp.asarray(x), design.content, design.item_mask
-    )
-    panel = jax.vmap(Panel)(made, panel.discrimination, panel.sharing)
-
-    hears = np.zeros((n_pools, 2 * d + 1, n_judges, (d + 1) * n_judges + d))
-    kappa = np.asarray(group.variant.kappa)
-    for g in np.flatnonzero(~judges.known):
-        for i in range(d):
-            hears[:, i, g, i * n_judges + g] = 1
-        hears[:, -1, g, d * n_judges + g] = kappa[:, g]
-    for i in range(d):
-        hears[:, d + i, :, (d + 1) * n_judges + i] = judges.discrimination
-    hears = hears.reshape(n_pools, -1, hears.shape[-1])
-    return Part(panel, design, jnp.asarray(hears), np.zeros(n_pools, int))
-
-
 def _pools_of(
     part: Part,
     between: np.ndarray,
     theta: np.ndarray,
     estimates: _Estimates,
-    information: np.ndarray,
     prior: Prior,
     k: int,
 ) -> tuple[np.ndarray, ...]:
@@ -425,7 +309,12 @@ def _pools_of(
     slope = np.zeros((len(between), m, n))
     slope[:, :, n - between.shape[2] :] = between
     each = (*part[:3], jnp.asarray(slope), jnp.asarray(theta))
-    every = jnp.asarray(estimates.value), jnp.asarray(information), Prior(prior.lam), normals
+    every = (
+        jnp.asarray(estimates.value),
+        jnp.asarray(estimates.information),
+        Prior(prior.lam),
+        normals,
+    )
     return in_chunks(lambda some: _pool(*some, *every, k), each, AT_ONCE // (draws * m))
 
 

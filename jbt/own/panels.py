@@ -133,9 +133,22 @@ def known_in_words(trusted: Sequence[str]) -> str:
     return f"c and kappa of {' and '.join(trusted)} are taken to be 0"
 
 
-def panels_of(group: Group, judges: Judges) -> Group:
-    """The pools of a group, each once, with all judges as a panel; `index` is into the tables'
-    pools. c and kappa of the judges whose biases are known are not free."""
+@dataclass(frozen=True, eq=False)
+class PanelGroup:
+    """A `Group` whose pools are there once, with all judges; every leaf has a leading axis over
+    them."""
+
+    index: np.ndarray
+    """Which of `Tables.pools`."""
+    items: Design
+    design: Design
+    panel: Panel
+    variant: Variant
+    """c and kappa of the judges whose biases are known are not free."""
+
+
+def panels_of(group: Group, judges: Judges) -> PanelGroup:
+    """The pools of a group with all judges."""
     n_judges = len(judges.names)
     n_pools = len(group.index) // n_judges
 
@@ -152,7 +165,7 @@ def panels_of(group: Group, judges: Judges) -> Group:
     free: Variant = jax.tree.map(lambda leaf: by_judge(leaf) & ~judges.known, group.variant)
     # vmap, as a container's own shapes are those of one pool.
     panel = jax.vmap(Panel)(jax.tree.map(by_judge, group.comparisons), s, own)
-    return Group(group.index[::n_judges] // n_judges, items, design, panel, free)
+    return PanelGroup(group.index[::n_judges] // n_judges, items, design, panel, free)
 
 
 def only(panels: Panel, some: np.ndarray) -> Panel:

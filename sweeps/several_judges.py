@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from jbt.tables import Table
 
 DATASETS = {"prd": "80 questions, majority of humans", "llmbar": "LLMBar, gold labels"}
-ALL = "all"
-"""Every judge of a set together."""
+ALL, NOBODY = "all", "nobody"
+"""Every judge of a set together; no judge, so that a pool is ranked by how far quality goes with
+length in the labels given."""
 MODELS = ("naive", "bias_aware", "mixed", "joint")
 """Without c and kappa; c chosen by the prior; the labels as if another LLM judge had given them, of
 one c for all; c of every judge its own, that of the labels 0."""
@@ -117,7 +119,7 @@ def groups(s: Settings) -> list[sweep.Group]:
 def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
     """One pool, ranked by the verdicts on it and the coefficients learned elsewhere. NaN without
     labels, or for judges of another set."""
-    counted = pool["counted"][index]
+    counted, here = pool["counted"][index], pool["here"][index]
     panel = Panel(
         Comparisons(pool["shown"] * counted, pool["wins"] * counted),
         jnp.ones_like(counted),
@@ -138,8 +140,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 
     learned = [pool[name][index] for name in ("c", "kappa", "slope")]
     agreement, status = jax.vmap(once)(*learned)
-    here = counted.any()
-    c = (learned[0] * counted).sum(1) / counted.sum()
+    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN of nobody
 
     def defined(value: Array) -> Array:
         return jnp.where(here, value, jnp.nan)
@@ -187,9 +188,11 @@ class Recorded:
         return cls(name, found.pools, names, found, batch, group.items, group.panel.verdicts)
 
     def conditions(self, s: Settings) -> Iterator[Condition]:
-        """All judges together and each alone."""
+        """All judges together, each alone, and none."""
+        first, *others = s.discrimination
+        for n, graded in product(s.n_anchors[1:], s.discrimination):
+            yield Condition(NOBODY, "joint", n, graded)
         for judge in (ALL, *self.judges):
-            first, *others = s.discrimination
             for name in ("naive", "bias_aware"):
                 yield Condition(judge, name, 0, first)
             for n in s.n_anchors[1:]:
@@ -204,13 +207,14 @@ class Recorded:
         c, kappa = np.zeros((2, n_pools, len(conditions), s.n_seeds, n_judges))
         slope = np.zeros((n_pools, len(conditions), s.n_seeds))
         counted = np.zeros((n_pools, len(conditions), n_judges))
+        here = np.zeros((n_pools, len(conditions)), bool)
         mine = set(self.conditions(s))
         folds, order = self._divisions(s)
         for at, condition in enumerate(conditions):
             if condition not in mine:
                 continue
             some = np.array([condition.judge in (ALL, name) for name in self.judges])
-            counted[:, at] = some
+            counted[:, at], here[:, at] = some, True
             if condition.model == "naive":
                 continue
             found = self._fitted(condition, some, folds, order, s)  # [seeds, folds, shared]
@@ -228,7 +232,7 @@ class Recorded:
             "shown": np.asarray(self.made.shown)[..., :-1],
             "wins": np.asarray(self.made.wins)[..., :-1],
             "better": anchors > 0,
-            **{"c": c, "kappa": kappa, "slope": slope, "counted": counted},
+            **{"c": c, "kappa": kappa, "slope": slope, "counted": counted, "here": here},
         }
 
     def _divisions(self, s: Settings) -> tuple[np.ndarray, np.ndarray]:
@@ -354,50 +358,61 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         own = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
         for at in range(own.sizes["condition"]):
             one = own.isel(condition=at)
-            if np.isnan(one["c_hat"]).all():
+            if np.isnan(one["agreement"]).all():
                 continue
-            here = {"dataset": name}
+            here, of = {"dataset": name}, Condition(*(one[f].item() for f in Condition._fields))
             t.means("agreement", one["agreement"], **here)
-            naive = own.isel(condition=_naive(own, str(one["judge"].values)))
-            if str(one["model"].values) != "naive":
+            if of.model == "joint":
+                t.add("slope", float(one["slope"].mean()), **here, **of._asdict())
+            if of.judge == NOBODY:
+                continue
+            if of.model != "naive":
+                naive = _of(own, Condition(of.judge, "naive", 0, s.discrimination[0]))
                 t.means("benefit", one["agreement"] - naive["agreement"].values, **here)
-                t.add("c_hat", float(one["c_hat"].mean()), **here, **_setting(one))
-            if str(one["model"].values) == "joint":
-                t.add("slope", float(one["slope"].mean()), **here, **_setting(one))
+                t.add("c_hat", float(one["c_hat"].mean()), **here, **of._asdict())
+            if of.model == "joint":
+                alone = _of(own, of._replace(judge=NOBODY))
+                gain = one["agreement"] - alone["agreement"].values
+                t.means("gain_over_no_judge", gain, **here)
 
 
-def _naive(own: xr.Dataset, judge: str) -> int:
-    is_naive = (own["judge"] == judge) & (own["model"] == "naive")
-    return int(np.flatnonzero(is_naive.values)[0])
-
-
-def _setting(one: xr.Dataset) -> dict[str, Any]:
-    return {name: one[name].values.item() for name in Condition._fields}
+def _of(own: xr.Dataset, condition: Condition) -> xr.Dataset:
+    wanted = np.all([own[name] == v for name, v in condition._asdict().items()], axis=0)
+    return own.isel(condition=int(np.flatnonzero(wanted)[0]))
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    return table[(table.judge == ALL) & table.quantity.isin(["agreement", "benefit", "c_hat"])]
+    told = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
+    return table[(table.judge == ALL) & told]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
     fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
-    rows = table[(table.quantity == "agreement") & (table.judge == ALL)]
+    rows = table[(table.quantity == "agreement") & table.judge.isin([ALL, NOBODY])]
     places = {n: i for i, n in enumerate(s.n_anchors)}
     colours = dict(zip(MODELS, ("orange", "blue", "grey", "green"), strict=True))
     for ax, (name, what) in zip(np.atleast_1d(axes), DATASETS.items(), strict=True):
         own = rows[rows.dataset == name]
-        for (variant, graded), line in own.groupby(["model", "discrimination"], sort=False):
-            colour = plots.COLOURS.get(colours[str(variant)], colours[str(variant)])
+        for (judge, variant, graded), line in own.groupby(
+            ["judge", "model", "discrimination"], sort=False
+        ):
+            colour = colours[str(variant)]
             label = str(variant)
-            if variant == "joint" and len(s.discrimination) > 1:
+            if judge == NOBODY:
+                if graded != s.discrimination[0]:
+                    continue
+                colour, label = "purple", "length alone, no judge"
+            elif variant == "joint" and len(s.discrimination) > 1:
                 label += f", labels of discrimination {graded:g}"
             at = np.array([places[int(n)] for n in line.n_anchors], float)
             if variant in ("naive", "bias_aware"):
-                ax.axhline(float(line.estimate.iloc[0]), color=colour, ls="--", label=label)
+                level = float(line.estimate.iloc[0])
+                ax.axhline(level, color=plots.COLOURS[colour], ls="--", label=label)
                 continue
-            shift = 0.08 * (MODELS.index(str(variant)) - 2) + 0.05 * (graded != s.discrimination[0])
+            shift = 0.08 * (MODELS.index(str(variant)) - 2) + 0.08 * (graded != s.discrimination[0])
+            shift -= 0.08 * (judge == NOBODY)
             marker = "o" if graded == s.discrimination[0] else "s"
             plots.points(ax, line, at + shift, colour=colour, label=label, fmt=marker)
         ax.set_xticks(list(places.values()), [str(n) for n in places])

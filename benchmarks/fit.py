@@ -34,8 +34,7 @@ from benchmarks.problems import (
     scipy_lbfgs,
     scipy_problems,
 )
-from jbt import cholesky, estimators, fit, model, runtime
-from jbt.batching import batch_last
+from jbt import estimators, fit, model, runtime
 from jbt.types import Comparisons, Design, Parameters
 
 BATCHES = (1, 256, 4096)
@@ -179,46 +178,23 @@ def compare_peers(
     print(row("evalica bradley_terry (naive MLE)", 1, seconds, scipy_seconds, norm))
 
 
-def breakdown(batch: int = 4096) -> None:
-    """Where a Newton step's time goes, and how far the machine's limits are."""
+def rate(batch: int = 4096) -> None:
+    """Newton steps a second, the start and the status of each fit included, and how far the
+    machine's limits are."""
     with runtime.precision("float32"):
         comparisons, design = draw(batch, "float32")
-        parameters = jax.vmap(Parameters.zeros)(design)
 
-        def steps(count: int) -> float:
-            def f(c: Comparisons, d: Design) -> Any:
-                v = model.variant("bias_aware", d)
-                r = fit.fit_map(c, d, PRIOR, v, max_steps=count, tolerance=0.0)
-                return r.parameters, r.status
+        def fit_and_steps(c: Comparisons, d: Design) -> Any:
+            result = estimators.bias_aware(c, d, PRIOR)
+            return result.parameters, result.status, result.steps
 
-            return timing.compile_and_time(in_batches(f), comparisons, design)[1] / batch
-
-        def information(p: Parameters, c: Comparisons, d: Design) -> Any:
-            return model.score_and_information(p, d, c)[1]
-
-        h = jax.jit(in_batches(information))(parameters, comparisons, design)
-        h = h + jnp.eye(h.shape[-1])
-        right = h[:, 0]
-        solve = batch_last(lambda a, b: cholesky.solve(a, b)[0])
-        turn = batch_last(lambda a, b: a[0] + b)  # reads and turns the axes of the same arrays
-        _, turning, _ = timing.compile_and_time(in_batches(turn), h, right)
-        _, solving, _ = timing.compile_and_time(in_batches(solve), h, right)
-        # Of the first steps, which every pool takes.
-        whole = steps(3) - steps(1)
-        _, _, counts = timing.compile_and_time(
-            in_batches(lambda c, d: estimators.bias_aware(c, d, PRIOR).steps), comparisons, design
+        _, seconds, (_, _, counts) = timing.compile_and_time(
+            in_batches(fit_and_steps), comparisons, design
         )
-    step = whole / 2
-    print(f"\nOne Newton step, float32, batch {batch}: {step * 1e6:.2f} us, of which")
-    parts = [("Cholesky and substitutions, alone", (solving - turning) / batch)]
-    for name, seconds in parts:
-        print(f"  {name:48s} {seconds * 1e6:6.2f} us  {seconds / step:5.0%}")
-    rest = step - sum(s for _, s in parts)
-    name = "the rest: probabilities, sums, the Hessian"
-    print(f"  {name:48s} {rest * 1e6:6.2f} us  {rest / step:5.0%}")
-    print(f"Steps a pool: mean {counts.mean():.2f}, most {int(counts.max())}")
+    step = seconds / float(counts.sum())
     flops, numbers = newton_step_work(N, N + 2)
     traffic = 4 * numbers
+    print(f"\nSteps a pool, float32, batch {batch}: mean {counts.mean():.2f}, most {counts.max()}")
     print(
         f"Rate: {1e-6 / step:.3f} M steps/s on one core, {flops / step * 1e-9:.1f} GFLOP/s, "
         f"{traffic / step * 1e-9:.1f} GB/s of unfused traffic; an H200's bandwidth would allow "
@@ -228,4 +204,4 @@ def breakdown(batch: int = 4096) -> None:
 
 if __name__ == "__main__":
     compare()
-    breakdown()
+    rate()

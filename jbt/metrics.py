@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
-def _tie(estimate: Float[Array, " M"]) -> float:
+def tie_of(estimate: Float[Array, " M"]) -> float:
     """Estimates closer than this, in logits, are tied: what a solver leaves of two contents
     with the same record differs by rounding, which must not decide who is in the top k."""
     return 1e-5 if estimate.dtype == jnp.float32 else 1e-9
@@ -36,7 +36,7 @@ def top_k_recall(
     if isinstance(k, int) and not 1 <= k < quality.shape[0]:
         raise ValueError(f"k must lie in 1..{quality.shape[0] - 1}, got {k}")
     mask = jnp.ones(quality.shape, bool) if mask is None else mask
-    tie = _tie(estimate)
+    tie = tie_of(estimate)
     estimate = jnp.where(mask, estimate, -jnp.inf)
     quality = jnp.where(mask, quality, -jnp.inf)
     good = mask & (quality >= _kth_largest(quality, k))
@@ -60,7 +60,7 @@ def top_set(
     """The k contents ranked highest by an estimate, and those tied with the k-th place."""
     mask = jnp.ones(estimate.shape, bool) if mask is None else mask
     estimate = jnp.where(mask, estimate, -jnp.inf)
-    return mask & (estimate >= _kth_largest(estimate, k) - _tie(estimate))
+    return mask & (estimate >= _kth_largest(estimate, k) - tie_of(estimate))
 
 
 def top_k_differ(
@@ -71,7 +71,7 @@ def top_k_differ(
 ) -> Bool[Array, ""]:
     """Whether two estimates [M] disagree on the top k: no set of k contents is a top k of both,
     ties counted as in `top_k_recall`."""
-    tie = _tie(a)
+    tie = tie_of(a)
 
     def sure_and_possible(x: Float[Array, " M"]) -> tuple[Bool[Array, " M"], Bool[Array, " M"]]:
         possible = top_set(x, k, mask)
@@ -100,7 +100,7 @@ def pairwise_agreement(
     mask = jnp.ones(quality.shape, bool) if mask is None else mask
     better = (quality[:, None] > quality) & mask[:, None] & mask
     difference = estimate[:, None] - estimate
-    tie = _tie(estimate)
+    tie = tie_of(estimate)
     credit = jnp.where(difference > tie, 1.0, jnp.where(difference >= -tie, 0.5, 0.0))
     credit = jnp.where(jnp.isnan(difference), jnp.nan, credit).astype(estimate.dtype)
     return jnp.where(better, credit, 0).sum() / better.sum()

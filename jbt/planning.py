@@ -6,13 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import identifiability, judges, model, pairs, pools
+from jbt import (
+    estimators,
+    identifiability,
+    judges,
+    metrics,
+    model,
+    pairs,
+    pools,
+    reference,
+)
 from jbt.simulate import Condition, simulate, stream
-from jbt.types import Comparisons, Judge, Parameters, Pool, check_count, check_positive
+from jbt.types import (
+    Comparisons,
+    Judge,
+    Panel,
+    Parameters,
+    Pool,
+    Prior,
+    check_count,
+    check_positive,
+)
+
+Z = NormalDist().inv_cdf(0.975)
+"""Half-width of a 95 % interval, in standard errors."""
 
 
 def expected_half_width(
@@ -144,3 +166,167 @@ def pairing(
     return PairingPlan(
         which, by_name(half_width.mean(0)), by_name(low), by_name(high), by_name(verdicts)
     )
+
+
+@dataclass(frozen=True)
+class ReferencePlan:
+    """What each number of reference verdicts would tell about a cheap judge's c, and be worth."""
+
+    n_reference: np.ndarray
+    """[T] verdicts of the reference, increasing."""
+    half_width: Mapping[str, np.ndarray]
+    """Placement -> [T] expected half-width of the 95 % interval for c, median over pools, logits
+    per unit of the covariate; infinite where half of the pools or more are silent about it."""
+    low: Mapping[str, np.ndarray]
+    high: Mapping[str, np.ndarray]
+    """The same: the central 90 % of pools."""
+    asked: Mapping[str, np.ndarray]
+    """The same: verdicts that there were pairs for, mean."""
+    recall: Mapping[str, np.ndarray]
+    """The same: mean top-k recall of the joint fit."""
+    recall_error: Mapping[str, np.ndarray]
+    """The same: its standard error."""
+    recall_naive: float
+    """Mean top-k recall of the cheap judge's verdicts alone, by the naive model."""
+    recall_bias_aware: float
+    """And by the bias-aware one."""
+
+    def smallest(
+        self, placement: str, *, half_width: float | None = None, recall: float | None = None
+    ) -> int | None:
+        """The smallest n_reference from which on c is known to `half_width`, or recall is at least
+        `recall`; None if there is none."""
+        good = np.ones(len(self.n_reference), bool)
+        if half_width is not None:
+            good &= self.half_width[placement] <= half_width
+        if recall is not None:
+            good &= self.recall[placement] >= recall
+        lasting = np.flatnonzero(~good)
+        first = 0 if not len(lasting) else lasting[-1] + 1
+        return int(self.n_reference[first]) if first < len(good) else None
+
+
+def reference_verdicts(
+    n_items: int,
+    k: int,
+    *,
+    n_reference: Sequence[int] = (0, 5, 10, 20, 30, 45, 60, 90, 120),
+    bias: float = 1.0,
+    position: float = 0.0,
+    discrimination: float = 1.0,
+    reference_bias: float = 0.0,
+    reference_discrimination: float = 1.0,
+    sd: float = 1.2,
+    rho: float = 0.0,
+    covariate: pools.CovariateKind = "continuous",
+    lam: float = 1.0,
+    lam_b: float = 0.1,
+    pools_simulated: int = 512,
+    seed: int = 0,
+) -> ReferencePlan:
+    """How well a few verdicts of a reference would tell a cheap judge's c, and what recall they
+    would buy, by which pairs it is shown (`reference.PLACEMENTS`).
+
+    Half-widths are from the Fisher information at the truth about all parameters but the
+    reference's biases, which are taken for zero: nothing of them is the prior's. Recall is of
+    simulated fits.
+
+    Args:
+      n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair once,
+        the reference none twice.
+      n_reference: verdicts of the reference to try, increasing.
+      bias, position, discrimination: the cheap judge expected.
+      reference_bias: what the reference's bias is in truth (logits per unit).
+      reference_discrimination: factor on quality in its logits, known to the fit.
+      sd, rho, covariate: the pools expected, as in `pools.gaussian`.
+      lam, lam_b: prior of the fits, 1/logit^2.
+      pools_simulated: pools to average over.
+      seed: of the pools.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    check_count("n_items", n_items, least=4)
+    check_count("pools", pools_simulated, least=2)
+    if not 1 <= k < n_items:
+        raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
+    which = np.asarray(n_reference, int)
+    if not which.size or which.min() < 0 or (np.diff(which) <= 0).any():
+        raise ValueError(f"n_reference must increase from at least 0, got {which.tolist()}")
+    for name, value in (
+        ("discrimination", discrimination),
+        ("reference_discrimination", reference_discrimination),
+        ("sd", sd),
+        ("lam", lam),
+        ("lam_b", lam_b),
+    ):
+        check_positive(name, value)
+    for name, value in (("bias", bias), ("position", position), ("reference_bias", reference_bias)):
+        if not np.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value}")
+    pools.check_rho(rho, covariate)
+    cheap = Judge(jnp.full(1, bias), position, discrimination)
+    trusted = Judge(jnp.full(1, reference_bias), 0.0, reference_discrimination)
+    ratio = reference_discrimination / discrimination
+
+    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.gaussian(
+            stream(key, "pool"), n_items, sd=sd, rho=condition["rho"], covariate=covariate
+        )
+        every, prior = pairs.every_pair(pool), Prior(lam, lam_b)
+        comparisons = judges.reveal(judges.frozen_draw(stream(key, "verdicts"), pool, cheap), every)
+        answers = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
+        thetas = [
+            estimate(comparisons, pool.design, prior).parameters.theta
+            for estimate in estimators.ESTIMATORS.values()
+        ]
+        rankings = reference.Rankings(pool, *thetas, k)
+        alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
+
+        def told(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
+            shown = reference.asked(stream(key, "reference pairs"), allowed, n)
+            panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
+            fit = reference.joint(panel, pool.design, prior)
+            recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
+            return _half_width_beside(pool, cheap, panel), recall, shown.sum()
+
+        allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
+        each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(jnp.asarray(which)))(allowed)
+        return {"alone": alone, **dict(zip(("half_width", "recall", "asked"), each, strict=True))}
+
+    out = simulate(experiment, {"rho": [rho]}, range(pools_simulated), seed=seed, dtype="float64")
+    out = {name: values[:, 0] for name, values in out.items()}
+    low, middle, high = np.quantile(out["half_width"], [0.05, 0.5, 0.95], axis=0, method="higher")
+    error = out["recall"].std(0, ddof=1) / np.sqrt(pools_simulated)
+    alone = out["alone"].mean(0)
+
+    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(zip(reference.PLACEMENTS, values, strict=True))
+
+    return ReferencePlan(
+        which,
+        by_name(middle),
+        by_name(low),
+        by_name(high),
+        by_name(out["asked"].mean(0)),
+        by_name(out["recall"].mean(0)),
+        by_name(error),
+        float(alone[0]),
+        float(alone[1]),
+    )
+
+
+def _half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[Array, ""]:
+    """Of the cheap judge's c, from the Fisher information at the truth, the reference's biases
+    known; infinite where the comparisons are silent about it."""
+    c = jnp.stack([jnp.asarray(cheap.bias), jnp.zeros(1)], -1)
+    kappa = jnp.stack([jnp.asarray(cheap.position, c.dtype), jnp.zeros((), c.dtype)])
+    truth = Parameters(cheap.discrimination * pool.quality, c, kappa)
+    variant = reference.joint_variant(panel, pool.design)
+    information = identifiability.efficient_information(
+        truth, panel, pool.design, judge=0, variant=variant
+    )
+    even = model.information_at_even_odds(panel, pool.design.centred())
+    index = pool.design.n_contents
+    told = information > identifiability.FLAT * even[index, index]
+    return jnp.where(told, Z / jnp.sqrt(jnp.where(told, information, 1)), jnp.inf)

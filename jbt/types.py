@@ -37,6 +37,8 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 T = TypeVar("T")
 
+ArrayLike = Array | np.ndarray
+
 ScalarLike = Float[Array, ""] | float | int
 """A number per pool: traced inside a kernel, a plain float outside."""
 
@@ -496,7 +498,9 @@ class Parameters:
 
 
 def flat(
-    theta: Shaped[Array, "M ..."], c: Shaped[Array, "D ..."], kappa: Shaped[Array, "..."]
+    theta: Shaped[ArrayLike, "M ..."],
+    c: Shaped[ArrayLike, "D ..."],
+    kappa: Shaped[ArrayLike, "..."],
 ) -> Shaped[Array, "P ..."]:
     """Values for theta, c and kappa one after the other, in the order of P."""
     biases = jnp.concatenate([c, kappa[None]])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from jbt import __version__, files, planning, runtime
 from jbt.parsing import parse
+from jbt.pools import CovariateKind
 from jbt.types import check_positive
 
 
@@ -54,20 +55,70 @@ class PairingOptions:
     """Write the plan to this file, in a folder that exists."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReferenceOptions:
+    """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
+    of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
+    from the information at the truth of simulated pools, and the recall of both judges' joint fit
+    (float64)."""
+
+    half_width: float | None = None
+    """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
+    given."""
+    recall: float | None = None
+    """The top-k recall wanted (share of k)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 45, 60, 90, 120)
+    """Numbers of reference verdicts to try (count), increasing."""
+    bias: float = 1.0
+    """Bias c* of the cheap judge expected (logits per unit of the covariate)."""
+    position: float = 0.0
+    """Its position bias kappa* (logits in favour of the first shown)."""
+    discrimination: float = 1.0
+    """Factor on quality in its logits (pure number)."""
+    reference_bias: float = 0.0
+    """Bias of the reference in truth, which the fit takes for zero (logits per unit)."""
+    reference_discrimination: float = 1.0
+    """Factor on quality in its logits, known to the fit (pure number)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    rho: float = 0.0
+    """Correlation of quality and covariate."""
+    covariate: CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
+    lam: float = 1.0
+    """Prior precision of quality in the fits (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa in the fits (1/logit^2)."""
+    pools: int = 512
+    """Pools simulated (count)."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+    json: Path | None = None
+    """Write the plan to this file, in a folder that exists."""
+
+
 def main(argv: Sequence[str]) -> int:
-    """Run `jbt plan pairing` with these options; returns the exit code.
+    """Run `jbt plan pairing` or `jbt plan reference`; returns the exit code.
 
     Raises:
       ValueError: a wrong option, in one line.
     """
     argv = list(argv)
     if argv in (["--help"], ["-h"]):
-        print("plans: pairing (jbt plan pairing --help)")
+        print("plans: " + ", ".join(f"{name} (jbt plan {name} --help)" for name in PLANS))
         return 0
-    if argv[:1] != ["pairing"]:
+    if not argv or argv[0] not in PLANS:
         found = f"unknown plan {argv[0]!r}" if argv else "nothing to plan"
-        raise ValueError(f"{found}: one of pairing")
-    options = parse(PairingOptions, argv[1:], prog="jbt plan pairing")
+        raise ValueError(f"{found}: one of {', '.join(PLANS)}")
+    return PLANS[argv[0]](argv[1:])
+
+
+def pairing(argv: Sequence[str]) -> int:
+    options = parse(PairingOptions, argv, prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
     files.check_writable(options.json)
     fields = asdict(options)
@@ -134,3 +185,96 @@ def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:
     )
     if any(np.isinf(v).any() for v in found.half_width.values()):
         print("inf: in some pool the verdicts would be certain, and say nothing more about c.")
+
+
+def reference(argv: Sequence[str]) -> int:
+    options = parse(ReferenceOptions, argv, prog="jbt plan reference")
+    if options.half_width is None and options.recall is None:
+        options = replace(options, half_width=0.5)
+    if options.half_width is not None:
+        check_positive("half_width", options.half_width)
+    if options.recall is not None and not 0 < options.recall <= 1:
+        raise ValueError(f"recall must lie in (0, 1], got {options.recall:g}")
+    files.check_writable(options.json)
+    fields = asdict(options)
+    wanted = {name: fields.pop(name) for name in ("half_width", "recall")}
+    fields.pop("json")
+    pools_simulated = fields.pop("pools")
+    runtime.start()
+    found = planning.reference_verdicts(**fields, pools_simulated=pools_simulated)
+    if options.json is not None:
+        _write_reference(options.json, options, found, wanted)
+    _print_reference(options, found, wanted)
+    return 0
+
+
+def _write_reference(
+    path: Path,
+    options: ReferenceOptions,
+    found: planning.ReferencePlan,
+    wanted: Mapping[str, float | None],
+) -> None:
+    placements = {
+        name: {
+            "smallest_n_reference": found.smallest(name, **wanted),
+            "half_width": files.defined(found.half_width[name]),
+            "half_width_5_percent": files.defined(found.low[name]),
+            "half_width_95_percent": files.defined(found.high[name]),
+            "asked": files.defined(found.asked[name]),
+            "recall": files.defined(found.recall[name]),
+            "recall_standard_error": files.defined(found.recall_error[name]),
+        }
+        for name in found.half_width
+    }
+    settings = {k: v for k, v in asdict(options).items() if k != "json"}
+    content = {
+        "settings": {**settings, "jbt": __version__},
+        "n_reference": found.n_reference.tolist(),
+        "recall_naive": found.recall_naive,
+        "recall_bias_aware": found.recall_bias_aware,
+        "placements": placements,
+    }
+    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _print_reference(
+    options: ReferenceOptions, found: planning.ReferencePlan, wanted: Mapping[str, float | None]
+) -> None:
+    names = list(found.half_width)
+    print(
+        f"A cheap judge on every ordered pair of {options.n_items} items, beside it verdicts of a "
+        f"reference by placement:\nexpected half-width of the 95 % interval of the cheap judge's c, "
+        f"median over {options.pools} simulated pools\n[central 90 % of pools], and top-{options.k} "
+        f"recall of the joint fit (at most +-{1.96 * _largest(found.recall_error):.3f}). The cheap "
+        f"judge alone: naive {found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
+    )
+    print("verdicts " + "".join(f"{name:>30}" for name in names))
+    for t, n in enumerate(found.n_reference):
+        cells = [
+            f"{found.half_width[p][t]:.2f} [{found.low[p][t]:.2f}, {found.high[p][t]:.2f}]"
+            f"  {found.recall[p][t]:.3f}"
+            for p in names
+        ]
+        print(f"{n:8d} " + "".join(f"{cell:>30}" for cell in cells))
+    goals = {"half_width": "c to +-{:g}", "recall": "a recall of {:g}"}
+    goal = " and ".join(goals[k].format(v) for k, v in wanted.items() if v is not None)
+    print(f"\nFor {goal}, of those tried:")
+    for name in names:
+        smallest = found.smallest(name, **wanted)
+        answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
+        t = -1 if smallest is None else list(found.n_reference).index(smallest)
+        asked = found.asked[name][t]
+        fewer = f" (there are pairs for {asked:.0f} on average)"
+        print(f"  {name + ':':10} {answer}{fewer * (asked < 0.99 * found.n_reference[t])}")
+    print(
+        "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
+        "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the\n"
+        "pools or more are silent about c."
+    )
+
+
+def _largest(values: Mapping[str, np.ndarray]) -> float:
+    return float(max(v.max() for v in values.values()))
+
+
+PLANS = {"pairing": pairing, "reference": reference}

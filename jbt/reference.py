@@ -1,0 +1,133 @@
+"""A few verdicts of a reference, a judge or person whose biases are known to be small, beside a
+cheap judge's: which pairs to show it, and what both tell together.
+
+The reference shares the items with the cheap judge, and so their qualities. Where it has compared
+items of unlike covariates, it tells which part of apparent quality is bias, which the cheap judge's
+verdicts cannot (`jbt.identifiability`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from jbt import metrics, pairs
+from jbt.fit import fit_map
+from jbt.types import (
+    Comparisons,
+    Design,
+    Fit,
+    Panel,
+    Pool,
+    Prior,
+    ScalarLike,
+    Variant,
+    container,
+    n_judges,
+)
+
+NEAR = 3
+"""Places on either side of the boundary that `boundary` shows, by either ranking."""
+
+
+@container
+class Rankings:
+    """What is known of a pool before the reference is asked: the cheap judge's verdicts, analysed
+    twice."""
+
+    pool: Pool
+    naive: Float[Array, " M"]
+    """Quality under the naive model, logits."""
+    bias_aware: Float[Array, " M"]
+    """Quality under the bias-aware model, logits."""
+    k: int | Array
+    """Size of the top set."""
+
+
+def random(r: Rankings) -> Float[Array, "N N"]:
+    """Any pair of two contents."""
+    return pairs.across_contents(r.pool)
+
+
+def boundary(r: Rankings) -> Float[Array, "N N"]:
+    """Pairs of contents both within `NEAR` places of the boundary between the k-th and the next,
+    by the one ranking or the other."""
+    mask = r.pool.design.content_mask()
+    near = [metrics.boundary_distance(v, r.k, mask) < NEAR for v in (r.naive, r.bias_aware)]
+    items = r.pool.design.of_items(near[0] | near[1])
+    return pairs.across_contents(r.pool) * (items[:, None] & items)
+
+
+def disputed(r: Rankings) -> Float[Array, "N N"]:
+    """Pairs that the two rankings order differently; on the others both are right or both wrong.
+    Pairs tied in either are not disputed."""
+    each = [r.pool.design.of_items(v) for v in (r.naive, r.bias_aware)]
+    ahead = [v[:, None] - v for v in each]
+    tie = metrics.tie_of(r.naive)
+    opposed = (ahead[0] * ahead[1] < 0) & (jnp.abs(ahead[0]) > tie) & (jnp.abs(ahead[1]) > tie)
+    return pairs.across_contents(r.pool) * opposed
+
+
+PLACEMENTS: Mapping[str, Callable[[Rankings], Float[Array, "N N"]]] = {
+    "boundary": boundary,
+    "disputed": disputed,
+    "random": random,
+}
+"""Which ordered pairs the reference may be shown: name -> 1 for those, 0 for the others."""
+
+
+def asked(
+    key: Key[Array, ""], allowed: Float[Array, "N N"], n_reference: ScalarLike
+) -> Float[Array, "N N"]:
+    """The ordered pairs shown to the reference: a number of those allowed, at random, none twice;
+    all of them where there are no more. Of one key, those of a smaller number are among those of a
+    larger.
+
+    Args:
+      key: PRNG key, consumed.
+      allowed: [N, N] above 0 for pairs that may be shown.
+      n_reference: verdicts; may be traced.
+    """
+    return jnp.minimum(pairs.spread_evenly(key, allowed, n_reference), 1)
+
+
+def beside(cheap: Comparisons, reference: Comparisons, discrimination: ScalarLike = 1.0) -> Panel:
+    """The panel of both judges, the reference the last.
+
+    Args:
+      cheap, reference: counts over the same items.
+      discrimination: of the reference, as a factor on that of the cheap judge; may be traced.
+    """
+    dtype = cheap.shown.dtype
+    s = jnp.stack([jnp.ones((), dtype), jnp.asarray(discrimination, dtype)])
+    both = jax.tree.map(lambda *v: jnp.stack(v, -1), cheap, reference)
+    return Panel(both, s, jnp.eye(2, dtype=dtype))
+
+
+def joint(
+    panel: Panel, design: Design, prior: Prior, *, known: Bool[Array, " J"] | None = None
+) -> Fit:
+    """MAP of all judges with one quality, each with biases of its own but those whose biases are
+    known to be zero.
+
+    Args:
+      panel: at least two judges.
+      known: [J] judges without biases; default the last alone, the reference.
+    """
+    return fit_map(panel, design, prior, joint_variant(panel, design, known))
+
+
+def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None = None) -> Variant:
+    """The mask of `joint`."""
+    judges = n_judges(panel)
+    assert judges is not None
+    free = ~(jnp.arange(judges) == judges - 1 if known is None else known)
+    return Variant(jnp.broadcast_to(free, (design.n_covariates, judges)), free)
+
+
+def mixed(cheap: Comparisons, reference: Comparisons) -> Comparisons:
+    """All verdicts as if of one judge, who has one bias: what a single-bias model makes of two."""
+    return jax.tree.map(jnp.add, cheap, reference)

@@ -1,0 +1,489 @@
+"""A cheap judge on every pair, and a few verdicts of a reference that hears quality better and has
+little bias: what is left of the crossing when both are fitted with one quality. Beyond the paper,
+which names this as its next step.
+
+    joint       both judges, one quality, the cheap one's biases free, the reference's zero
+    mixed       all verdicts as of one judge with one bias
+    naive, bias_aware   the cheap judge alone
+    perfect_gate   the better of these two in each pool, as an oracle would choose
+
+The reference answers each ordered pair at most once. Where it has biases of its own, `joint` does
+not know of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import estimators, judges, metrics, pairs, pools, reference, stats, study, sweep
+from jbt.laplace import laplace
+from jbt.reference import PLACEMENTS, Rankings
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Judge, Pool, Prior, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+FITTED = ("joint", "mixed")
+"""Models that use the reference's verdicts."""
+ALONE = ("naive", "bias_aware")
+"""Models of the cheap judge's verdicts."""
+FACTORS = (
+    "reference_bias",
+    "reference_position",
+    "reference_discrimination",
+    "noise",
+    "assumed_discrimination",
+)
+"""What is varied about the reference, one at a time."""
+Z = 1.959964
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.Settings):
+    pools: int = 2048
+    """Pools simulated at every condition (count)."""
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
+    covariate: pools.CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
+    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+    rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    """Population correlations of quality and covariate, increasing."""
+    n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)
+    """Verdicts of the reference (count), increasing from 0."""
+    placement: tuple[str, ...] = tuple(PLACEMENTS)
+    """Which pairs the reference is shown, at random among these: `boundary`, contents within three
+    places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
+    the two rankings order differently; `random`, all."""
+    reference_bias: tuple[float, ...] = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
+    """Biases of the reference (logits per unit), below 0 against the cheap judge's, the first of
+    FACTORS; 0, with which the others are varied, among them."""
+    reference_position: tuple[float, ...] = (0.0, 0.5, 1.0)
+    """Its position biases (logits), 0 among them."""
+    reference_discrimination: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Factors on quality in its logits (pure number), 2 among them."""
+    noise: tuple[float, ...] = (0.0, 0.1, 0.2)
+    """Shares of its verdicts that are turned around, 0 among them."""
+    assumed_discrimination: tuple[float, ...] = (1.0, 4.0)
+    """Discriminations of the reference that the models assume, beside the true one, 2 (pure
+    number)."""
+    factor_placement: str = "boundary"
+    """Placement with which what is said of the reference varies."""
+    bias: float = 1.5
+    """True bias c* of the cheap judge (logits per unit)."""
+    position: float = 0.35
+    """Its position bias kappa* (logits)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+    price: float = 20.0
+    """Price of a verdict of the reference; the cheap judge's cost 1. The paper's frontier judge
+    costs 20 times the cheap one, frontier judges 10 to 100 times."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=32,
+        rho=(0.0, 0.6),
+        n_reference=(0, 30),
+        placement=("boundary",),
+        reference_bias=(0.0, 1.0),
+        reference_position=(0.0,),
+        reference_discrimination=(2.0,),
+        noise=(0.0,),
+        assumed_discrimination=(),
+    ),
+    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "full": Settings(),
+}
+
+DEFAULT = {
+    "reference_bias": 0.0,
+    "reference_position": 0.0,
+    "reference_discrimination": 2.0,
+    "noise": 0.0,
+    "assumed_discrimination": 2.0,
+}
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
+    pools.check_rho(s.rho, s.covariate)
+    sweep.check_increasing("rho", s.rho, length=2)
+    sweep.check_increasing("n_reference", s.n_reference, least=0, needed=0.0)
+    for name in ("placement", "factor_placement"):
+        value = getattr(s, name)
+        sweep.check_listed(name, [value] if isinstance(value, str) else value, list(PLACEMENTS))
+    for name in ("reference_bias", "reference_position"):
+        sweep.check_increasing(name, getattr(s, name), needed=DEFAULT[name])
+    sweep.check_increasing("noise", s.noise, least=0, most=0.5, needed=0.0)
+    for name in ("reference_discrimination", "assumed_discrimination"):
+        for value in getattr(s, name):
+            check_positive(name, value)
+    sweep.check_increasing("reference_discrimination", s.reference_discrimination, needed=2.0)
+    sweep.check_increasing("assumed_discrimination", s.assumed_discrimination, length=0)
+    sweep.check_finite(s, "bias", "position")
+    for name in ("sd", "lam", "lam_b", "price"):
+        check_positive(name, getattr(s, name))
+    if s.n_items < 4:
+        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
+    sweep.check_top(s.k, s.n_items)
+
+
+def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
+    """Each reference and placement: the default one at every placement, then one factor at a time.
+    The models assume the reference's true discrimination unless it is that which is varied."""
+    for placement in s.placement:
+        yield DEFAULT | {"placement": placement}
+    for name in FACTORS:
+        for value in getattr(s, name):
+            if value != DEFAULT[name]:
+                own = {"placement": s.factor_placement, name: value}
+                if name == "reference_discrimination":
+                    own["assumed_discrimination"] = value
+                yield DEFAULT | own
+
+
+def experiment(s: Settings) -> Experiment:
+    """The cheap judge's verdicts on every ordered pair; then those of the reference, for every
+    `n_reference`, and what the models make of both."""
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.POOLS[s.pool](
+            stream(key, "pool"), s.n_items, sd=s.sd, rho=condition["rho"], covariate=s.covariate
+        )
+        prior, every = Prior(s.lam, s.lam_b), pairs.every_pair(pool)
+        cheap = Judge(jnp.full(1, s.bias), s.position)
+        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, cheap)
+        comparisons = judges.reveal(verdicts, every)
+        out, thetas = {}, []
+        for name in ALONE:
+            fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
+            thetas.append(fit.parameters.theta)
+            out[f"{name}_recall"] = metrics.top_k_recall(thetas[-1], pool.quality, s.k)
+            out[f"status_{name}"] = fit.status
+
+        rankings = Rankings(pool, *thetas, s.k)
+        allowed = jnp.stack([place(rankings) for place in PLACEMENTS.values()])
+        allowed = allowed[condition["placement_index"]]
+        answers = reference_answers(key, pool, condition)
+
+        def with_reference(n: Array) -> dict[str, Array]:
+            shown = reference.asked(stream(key, "reference pairs"), allowed, n)
+            told = judges.reveal(answers, shown)
+            panel = reference.beside(comparisons, told, condition["assumed_discrimination"])
+            joint = reference.joint(panel, pool.design, prior)
+            variant = reference.joint_variant(panel, pool.design)
+            posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
+            mixed = estimators.bias_aware(reference.mixed(comparisons, told), pool.design, prior)
+            found = {"asked": shown.sum()}
+            for name, fit in (("joint", joint), ("mixed", mixed)):
+                theta = fit.parameters.theta
+                found[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
+                found[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
+                found[f"status_{name}"] = fit.status
+            half = Z * jnp.sqrt(posterior.covariance()[s.n_items, s.n_items])
+            error = joint.parameters.c[0, 0] - s.bias
+            return found | {"joint_c_width": 2 * half, "joint_c_covered": jnp.abs(error) <= half}
+
+        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference))
+
+    return one
+
+
+def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
+    """[N, N] the reference's answer to every ordered pair, True where the first shown wins."""
+    judge = Judge(
+        condition["reference_bias"][None],
+        condition["reference_position"],
+        condition["reference_discrimination"],
+    )
+    drawn = judges.frozen_draw(stream(key, "reference verdicts"), pool, judge)
+    lot = jax.random.uniform(stream(key, "noise"), drawn.shape)
+    return drawn ^ (lot < condition["noise"])
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    check(s)
+    each = [(scenario, rho) for scenario in scenarios(s) for rho in s.rho]
+    conditions = {name: np.array([scenario[name] for scenario, _ in each]) for name in FACTORS}
+    conditions["rho"] = np.array([rho for _, rho in each])
+    names = list(PLACEMENTS)
+    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in each])
+    labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
+    labels["placement"] = [scenario["placement"] for scenario, _ in each]
+    by_number = {"n_reference": list(s.n_reference)}
+    metrics_by_number = ("asked", "joint_c_width", "joint_c_covered") + tuple(
+        f"{name}_{what}" for name in FITTED for what in ("recall", "c")
+    )
+    statuses = tuple(f"status_{name}" for name in FITTED)
+    return [
+        sweep.Group(
+            "two_judges",
+            experiment(s),
+            conditions,
+            labels,
+            s.n_items,
+            s.pools,
+            axes={name: by_number for name in (*metrics_by_number, *statuses)},
+            fits=2 + 2 * len(s.n_reference),
+        )
+    ]
+
+
+COLUMNS = (
+    "rho",
+    "model",
+    "placement",
+    "n_reference",
+    "reference_bias",
+    "reference_position",
+    "reference_discrimination",
+    "noise",
+    "assumed_discrimination",
+)
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    n_cheap = s.n_items * (s.n_items - 1)
+    for i, _ in enumerate(scenarios(s)):
+        part = ds.isel(condition=slice(i * len(s.rho), (i + 1) * len(s.rho)))
+        part = part.swap_dims(condition="rho")
+        naive, aware = part["naive_recall"], part["bias_aware_recall"]
+        if i == 0:
+            alone(naive, aware, n_cheap, t)
+        for model in FITTED:
+            recall = part[f"{model}_recall"]
+            t.means("recall", recall, model=model)
+            t.means("benefit", recall - naive, model=model)
+            t.means("benefit_over_bias_aware", recall - aware, model=model)
+            t.means("c_hat", part[f"{model}_c"], model=model)
+            if model == "joint":
+                # Of the Laplace posterior, in which the prior takes part.
+                t.means("c_interval_width", part["joint_c_width"], model=model)
+                t.shares("c_covered", part["joint_c_covered"].astype(float), model=model)
+            for n in s.n_reference:
+                benefit = (recall - naive).sel(n_reference=n)
+                t.crossing(benefit.drop_vars([*FACTORS, "placement"]), **setting(part), model=model)
+                margin(recall.sel(n_reference=n), naive, aware, t, **setting(part), model=model)
+        t.means("cost", n_cheap + s.price * part["asked"])
+        nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
+        t.shares("nothing_asked", nothing)
+
+
+def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
+    """Rows of the cheap judge's verdicts alone, of which the reference knows nothing."""
+    both = {"naive": naive, "bias_aware": aware}
+    gate = np.maximum(naive, aware)
+    for model, recall in {**both, "perfect_gate": gate}.items():
+        recall = recall.drop_vars([*FACTORS, "placement"])
+        t.means("recall", recall, model=model, n_reference=0)
+        if model != "naive":
+            benefit = recall - naive.drop_vars([*FACTORS, "placement"])
+            t.means("benefit", benefit, model=model, n_reference=0)
+            if model == "bias_aware":
+                t.crossing(benefit, model=model, n_reference=0)
+    for model in both:
+        t.add("cost", n_cheap, model=model, n_reference=0)
+
+
+def setting(part: xr.Dataset) -> dict[str, Any]:
+    """Of one scenario: the columns that say what the reference is like."""
+    return {name: part[name].values[0] for name in (*FACTORS, "placement")}
+
+
+def margin(
+    recall: xr.DataArray, naive: xr.DataArray, aware: xr.DataArray, t: Table, **where: Any
+) -> None:
+    """`worst_margin`: the mean advantage over the better of naive and bias-aware, where along rho
+    that is least; above 0 where both are beaten at every correlation."""
+    ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
+    worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
+    interval = stats.percentiles(worst) if ahead.shape[-1] > 1 else (np.nan, np.nan)
+    n = int(recall["n_reference"])
+    least = float(ahead.mean(-1).min())
+    t.add("worst_margin", least, interval, ahead.shape[-1], n_reference=n, **where)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """Recall and benefit of the default reference, crossings and worst margins of all."""
+    default = np.ones(len(table), bool)
+    for name in FACTORS:
+        default &= table[name].isna() | (table[name] == DEFAULT[name])
+    some = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
+    at = table.rho.isin([s.rho[0], 0.3, 0.5, 0.7, s.rho[-1]])
+    recall = table.quantity.isin(["recall"]) & default & some & at
+    wanted = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
+    return table[recall | (wanted & some)]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(2, n_rows=2)
+    draw_benefit(axes[0][0], table, s)
+    draw_numbers(axes[0][1], table, s)
+    draw_references(axes[1][0], table, s)
+    draw_c(axes[1][1], table, s)
+    return fig
+
+
+def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """Rows of the default reference, and of these values."""
+    mine = table
+    for name, value in {**DEFAULT, **where}.items():
+        if name not in where:
+            mine = mine[mine[name].isna() | (mine[name] == value)]
+        else:
+            mine = mine[mine[name] == value]
+    return mine
+
+
+def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    from jbt import plots
+
+    where = {"quantity": "benefit", "placement": s.placement[0], "model": "joint"}
+    ax.axhline(0, color="black", linewidth=0.8)
+    numbers = [n for n in s.n_reference if n]
+    for i, n in enumerate(numbers):
+        shade = 0.85 - 0.75 * (i + 1) / len(numbers)
+        rows = of_default(table, n_reference=n, **where)
+        plots.line(ax, rows, "rho", colour=str(shade), label=f"joint, {n} reference verdicts")
+    alone = table[(table.quantity == "benefit") & (table.n_reference == 0)]
+    for model, colour, line in (("bias_aware", "blue", "-"), ("perfect_gate", "green", "--")):
+        rows = alone[alone.model == model]
+        label = {"bias_aware": "bias-aware, cheap judge alone"}.get(model, "perfect gate")
+        plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
+    rows = of_default(table, n_reference=max(numbers), **(where | {"model": "mixed"}))
+    label = f"mixed as one judge, {max(numbers)}"
+    plots.line(ax, rows, "rho", colour="orange", label=label)
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_ylabel(f"benefit: top-{s.k} recall minus naive")
+    ax.set_title(f"Reference at the {s.placement[0]}")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_numbers(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    from jbt import plots
+
+    ax.axhline(0, color="black", linewidth=0.8)
+    for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
+        where = {"quantity": "worst_margin", "placement": placement, "model": "joint"}
+        rows = of_default(table, **where)
+        plots.line(ax, rows, "n_reference", colour=colour, label=placement)
+    ax.set_xlabel("verdicts of the reference asked for")
+    ax.set_ylabel("least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$")
+    ax.set_title("When no crossing is left")
+    ax.legend(fontsize=8)
+    return ax
+
+
+LABELS = {
+    "reference_bias": "bias {:g}",
+    "reference_position": "position {:g}",
+    "reference_discrimination": "discrimination {:g}",
+    "noise": "{:.0%} turned around",
+    "assumed_discrimination": "taken for discrimination {:g}",
+}
+
+
+def draw_references(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
+    from jbt import plots
+
+    rho = s.rho[len(s.rho) // 2]
+    n = [v for v in s.n_reference if v][-2:]
+    names, chosen = ["default"], [of_default(table, placement=s.factor_placement)]
+    for name, value in itertools.chain.from_iterable(
+        ((f, v) for v in getattr(s, f) if v != DEFAULT[f]) for f in FACTORS
+    ):
+        own = {name: value, "placement": s.factor_placement}
+        if name == "reference_discrimination":
+            own["assumed_discrimination"] = value
+        names.append(LABELS[name].format(value))
+        chosen.append(of_default(table, **own))
+    series = []
+    for number, colour in zip(n, ("sky", "blue"), strict=False):
+        rows = [c[(c.rho == rho) & (c.model == "joint") & (c.quantity == "recall")] for c in chosen]
+        rows = [r[r.n_reference == number].iloc[0] for r in rows]
+        ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
+        series.append((f"joint, {number} reference verdicts", colour, *ends))
+    plots.forest(ax, names, series)
+    alone = table[(table.quantity == "recall") & (table.n_reference == 0) & (table.rho == rho)]
+    for model, line in (("naive", ":"), ("bias_aware", "--")):
+        value = alone[alone.model == model].estimate.iloc[0]
+        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{model}, cheap judge alone")
+    ax.set_xlabel(f"top-{s.k} recall at " + rf"$\rho$ = {rho:g}")
+    ax.set_title("References of other kinds")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """The cheap judge's estimated bias, which without a reference follows the correlation."""
+    from jbt import plots
+
+    where = {"quantity": "c_hat", "placement": s.placement[0], "model": "joint"}
+    for i, n in enumerate(s.n_reference):
+        colour = plots.COLOURS["blue"] if n == 0 else str(0.85 * (1 - i / len(s.n_reference)))
+        rows = of_default(table, n_reference=n, **where)
+        plots.line(ax, rows, "rho", colour=colour, label=f"{n} reference verdicts")
+    ax.axhline(s.bias, color="black", linestyle=":", label="true")
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_ylabel("bias of the cheap judge, MAP\n(logits per unit of the covariate)")
+    ax.set_title("What the reference tells of the cheap judge")
+    ax.legend(fontsize=7)
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "two_judges",
+    "A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost.",
+    PRESETS,
+    groups,
+    COLUMNS,
+    table,
+    figure,
+    units={
+        "rho": "1 (population correlation)",
+        "reference_bias": "logits per unit of the covariate",
+        "reference_position": "logits",
+        "reference_discrimination": "factor",
+        "assumed_discrimination": "factor",
+        "noise": "share of verdicts",
+        "n_reference": "verdicts",
+        "asked": "verdicts",
+        **{f"{m}_recall": "1 (share of k)" for m in (*ALONE, *FITTED)},
+        **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
+        "joint_c_width": "logits per unit of the covariate",
+        "joint_c_covered": "1 if the 95 % interval holds the true bias",
+        **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

@@ -1,0 +1,110 @@
+"""Which pairs a reference is shown, and what it tells beside a cheap judge."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt import estimators, judges, pairs, pools, reference
+from jbt.types import Design, Judge, Pool, Prior, Status
+
+N, K = 12, 3
+
+
+def rankings(naive, aware, content=None, mask=None):
+    m = len(naive)
+    content = np.arange(m) if content is None else np.asarray(content)
+    design = Design.build(np.zeros((len(content), 1)), content, mask, m)
+    pool = Pool(jnp.zeros(m), design)
+    return reference.Rankings(pool, jnp.asarray(naive, float), jnp.asarray(aware, float), K)
+
+
+def test_boundary_is_the_places_around_it_by_either_ranking():
+    naive, aware = -np.arange(N), -np.roll(np.arange(N), 1)  # aware: item 1 best, ..., item 0 last
+    allowed = np.asarray(reference.boundary(rankings(naive, aware)))
+    # Boundary after place 3; three places on either side: naive items 0..5, aware items 1..6.
+    near = np.isin(np.arange(N), range(7))
+    assert (allowed == (near[:, None] & near & ~np.eye(N, dtype=bool))).all()
+
+
+def test_disputed_pairs_are_ordered_differently():
+    naive, aware = np.array([3.0, 2, 1, 0]), np.array([3.0, 1, 2, 2])
+    allowed = np.asarray(reference.disputed(rankings(naive, aware)))
+    want = np.zeros((4, 4))
+    for i, j in ((1, 2), (1, 3)):  # 2 and 3 are tied in one ranking
+        want[i, j] = want[j, i] = 1
+    assert (allowed == want).all()
+    assert not np.asarray(reference.disputed(rankings(naive, 2 * naive))).any()
+
+
+def test_neither_padding_nor_renderings_of_one_content_are_shown():
+    content, mask = [0, 1, 2, 3, 0, 1], [True] * 5 + [False]
+    r = rankings([3.0, 2, 1, 0], [0.0, 1, 2, 3], content, mask)
+    for place in reference.PLACEMENTS.values():
+        allowed = np.asarray(place(r))
+        assert not allowed[5].any()
+        assert not allowed[:, 5].any()
+        assert allowed[0, 4] == allowed[4, 0] == 0
+        assert allowed[0, 1] == allowed[1, 0] == 1
+        np.testing.assert_array_equal(allowed, allowed.T)
+
+
+def test_asked_pairs_are_nested_and_none_twice():
+    allowed = jnp.ones((N, N)) - jnp.eye(N)
+    key = jax.random.key(0)
+    each = [np.asarray(reference.asked(jax.random.clone(key), allowed, n)) for n in (0, 5, 30, 500)]
+    assert [v.sum() for v in each] == [0, 5, 30, N * (N - 1)]
+    for few, many in zip(each, each[1:], strict=False):
+        assert (few <= many).all()
+    assert all(v.max(initial=0) <= 1 for v in each)
+    none = reference.asked(jax.random.clone(key), jnp.zeros((N, N)), 5)
+    assert not np.asarray(none).any()
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """A pool whose quality goes with the covariate, on all of whose pairs both judges answered."""
+    key = jax.random.key(1)
+    one, two, three = jax.random.split(key, 3)
+    pool = pools.gaussian(one, N, rho=jnp.asarray(0.7))
+    every = pairs.every_pair(pool)
+    cheap, trusted = (
+        judges.reveal(judges.frozen_draw(k, pool, judge), every)
+        for k, judge in (
+            (two, Judge(jnp.full(1, 1.5), 0.3)),
+            (three, Judge(jnp.zeros(1), 0.0, 2.0)),
+        )
+    )
+    return pool, cheap, trusted
+
+
+def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
+    pool, cheap, trusted = judged
+    nothing = jax.tree.map(jnp.zeros_like, trusted)
+    joint = reference.joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
+    alone = estimators.bias_aware(cheap, pool.design, Prior())
+    assert joint.status == Status.CONVERGED
+    np.testing.assert_allclose(joint.parameters.theta, alone.parameters.theta, atol=2e-4)
+    np.testing.assert_allclose(joint.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
+    assert not np.asarray(joint.parameters.c[:, 1]).any()
+    assert joint.parameters.kappa[1] == 0
+    mixed = reference.mixed(cheap, nothing)
+    np.testing.assert_array_equal(mixed.wins, cheap.wins)
+
+
+def test_a_reference_that_saw_everything_tells_the_bias(judged):
+    """Which the prior would get wrong where quality goes with the covariate."""
+    pool, cheap, trusted = judged
+    joint = reference.joint(reference.beside(cheap, trusted, 2.0), pool.design, Prior())
+    alone = estimators.bias_aware(cheap, pool.design, Prior())
+    assert abs(joint.parameters.c[0, 0] - 1.5) < abs(alone.parameters.c[0] - 1.5)
+
+
+def test_known_judges_are_those_named(judged):
+    pool, cheap, trusted = judged
+    panel = reference.beside(cheap, trusted)
+    swapped = reference.beside(trusted, cheap)
+    last = reference.joint(panel, pool.design, Prior())
+    first = reference.joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
+    np.testing.assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
+    np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)

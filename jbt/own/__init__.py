@@ -12,8 +12,9 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.board import Leaderboard
 from jbt.own.joint import JudgeFit, fit_judges
-from jbt.own.leaderboard import Leaderboard, leaderboard
+from jbt.own.leaderboard import leaderboard
 from jbt.own.reading import TableError
 from jbt.own.replay import Replay, replay
 from jbt.own.summary import JudgeSummary, summarise

@@ -140,7 +140,7 @@ def fit_panel(batch: Batch, judges: Judges, *, k: int = 1, prior: Prior | None =
         panels = Panels.of(batch, judges)
         (d, j), silence = panels.shape, panels.silence()
         told = panels.told(silence)
-        sloped = told[:-1].any(1)
+        sloped = np.asarray(told[:-1].any(1))
         parts = panels.parts(sloped)
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         bias, top = shared.maximum(parts, prior, lam_b, 1)

@@ -36,6 +36,10 @@ TOLERANCE = 1e-8
 """Of the Newton decrement, which is the distance to the optimum in posterior standard
 deviations."""
 
+TURNED = 0.5
+"""Share of its slope that is left, behind the top or before it, after a step whose length was not
+right."""
+
 AT_ONCE = 2**22
 """Entries of the pools' Hessians worked on together (count)."""
 
@@ -93,10 +97,13 @@ def maximum(
         tried = bias + np.where(going, length, 0)[:, None] * step
         then = _at(parts, prior, precision, tried, top.theta)
         # The slope falls along the step; where it has turned to as steep a descent, the step was
-        # too long.
-        good = np.abs((then.gradient * step).sum(1)) < slope
+        # too long. Where it has turned to one nearly as steep, the determinant curves as much as
+        # the rest, and steps as long as this would go to and fro.
+        left = (then.gradient * step).sum(1) / np.where(going, slope, 1)
+        good = np.abs(left) < 1
         bias = np.where(good[:, None], tried, bias)
-        length = np.where(good, 1, length / 2)
+        kept = np.where(left < -TURNED, length / (1 - left), np.where(left > TURNED, 1, length))
+        length = np.where(good, kept, length / 2)
         top = Top(
             np.where(good[:, None], then.gradient, top.gradient),
             np.where(good[:, None, None], then.information, top.information),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from jbt.own.leaderboard import Coefficient, Leaderboard
+from jbt.own.board import Coefficient, Leaderboard
 from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Report, Section
 from jbt.own.spread import FEWEST_CLUSTERS, LEVEL

@@ -232,8 +232,8 @@ def reference_verdicts(
     simulated fits.
 
     Args:
-      n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair once,
-        the reference none twice.
+      n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair
+        once, the reference none twice.
       n_reference: verdicts of the reference to try, increasing.
       bias, position, discrimination: the cheap judge expected.
       reference_bias: what the reference's bias is in truth (logits per unit).
@@ -288,7 +288,7 @@ def reference_verdicts(
             panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
             fit = reference.joint(panel, pool.design, prior)
             recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
-            return _half_width_beside(pool, cheap, panel), recall, shown.sum()
+            return expected_half_width_beside(pool, cheap, panel), recall, shown.sum()
 
         allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
         each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(jnp.asarray(which)))(allowed)
@@ -316,9 +316,18 @@ def reference_verdicts(
     )
 
 
-def _half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[Array, ""]:
-    """Of the cheap judge's c, from the Fisher information at the truth, the reference's biases
-    known; infinite where the comparisons are silent about it."""
+def expected_half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[Array, ""]:
+    """Half-width of the 95 % interval for a cheap judge's c beside a reference's verdicts, from the
+    Fisher information at the truth: no prior takes part. float64, D = 1.
+
+    Args:
+      cheap: judge 0 of the panel.
+      panel: of both judges; only how often each pair was shown to each matters. The reference's
+        biases are known to be zero, its discrimination is a factor on the cheap judge's.
+
+    Returns:
+      Logits per unit of the covariate; infinite where the comparisons are silent about c.
+    """
     c = jnp.stack([jnp.asarray(cheap.bias), jnp.zeros(1)], -1)
     kappa = jnp.stack([jnp.asarray(cheap.position, c.dtype), jnp.zeros((), c.dtype)])
     truth = Parameters(cheap.discrimination * pool.quality, c, kappa)

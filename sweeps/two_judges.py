@@ -235,10 +235,9 @@ def groups(s: Settings) -> list[sweep.Group]:
     labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
     labels["placement"] = [scenario["placement"] for scenario, _ in each]
     by_number = {"n_reference": list(s.n_reference)}
-    metrics_by_number = ("asked", "joint_c_width", "joint_c_covered") + tuple(
-        f"{name}_{what}" for name in FITTED for what in ("recall", "c")
-    )
-    statuses = tuple(f"status_{name}" for name in FITTED)
+    several = ["asked", "joint_c_width", "joint_c_covered"]
+    several += [f"status_{name}" for name in FITTED]
+    several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
     return [
         sweep.Group(
             "two_judges",
@@ -247,7 +246,7 @@ def groups(s: Settings) -> list[sweep.Group]:
             labels,
             s.n_items,
             s.pools,
-            axes={name: by_number for name in (*metrics_by_number, *statuses)},
+            axes=dict.fromkeys(several, by_number),
             fits=2 + 2 * len(s.n_reference),
         )
     ]

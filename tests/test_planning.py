@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import cli, identifiability, judges, pairs, planning, pools
-from jbt.types import Judge, Status
+from jbt import cli, identifiability, judges, pairs, planning, pools, reference
+from jbt.types import Comparisons, Design, Judge, Pool, Status
 
 
 def test_expected_half_width_is_the_dense_one(x64):
@@ -84,6 +84,68 @@ def test_the_command(tmp_path, capsys):
     assert f"all:     {smallest} contents" in printed
 
 
+def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
+    """Whose shown pairs are few enough to leave some items to the cheap judge alone."""
+    n, rng = 7, np.random.default_rng(0)
+    x, theta = rng.normal(size=n), rng.normal(size=n)
+    pool = Pool(jnp.asarray(theta), Design.build(x[:, None]))
+    every, few = 1.0 - np.eye(n), np.triu(rng.random((n, n)) < 0.5, 1) * 1.0
+    cheap, s = Judge(jnp.array([1.2]), 0.4, 0.8), 2.5
+
+    def width(shown):
+        counts = [Comparisons.build(v, v / 2) for v in (every, shown)]
+        panel = reference.beside(*counts, s)
+        return float(planning.expected_half_width_beside(pool, cheap, panel))
+
+    rows, weight = [], []
+    for shown, factor, c, kappa in ((every, 1, 1.2, 0.4), (few, s, 0, 0)):
+        for i, j in zip(*np.nonzero(shown), strict=True):
+            e = np.eye(n)[i] - np.eye(n)[j]
+            mine = factor == 1
+            rows.append(np.r_[factor * e, mine * (x[i] - x[j]), mine])
+            p = expit(0.8 * factor * (theta[i] - theta[j]) + c * (x[i] - x[j]) + kappa)
+            weight.append(p * (1 - p))
+    z = np.array(rows)
+    covariance = np.linalg.pinv((z.T * weight) @ z, rcond=1e-12)
+    assert width(few) == pytest.approx(1.959964 * np.sqrt(covariance[n, n]), rel=1e-6)
+    assert np.isinf(width(np.zeros((n, n))))
+
+
+def test_the_smallest_number_of_reference_verdicts_lasts():
+    half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
+    plan = planning.ReferencePlan(
+        np.array([0, 5, 10, 20]), {"random": half}, {}, {}, {}, {"random": recall}, {}, 0.5, 0.5
+    )
+    assert plan.smallest("random", half_width=0.5) == 20
+    assert plan.smallest("random", recall=0.55) == 5
+    assert plan.smallest("random", half_width=0.1) is None
+    assert plan.smallest("random", half_width=10, recall=0.7) == 10
+
+
+def test_the_command_on_a_reference(tmp_path, capsys):
+    out = tmp_path / "plan.json"
+    options = ["--n-items", "8", "--k", "2", "--pools", "8", "--json", str(out)]
+    options += ["--n-reference", "0", "20", "--half-width", "3", "--bias", "1.5", "--rho", "0.5"]
+    assert cli.main(["plan", "reference", *options]) == 0
+    printed = capsys.readouterr().out
+    plan = json.loads(out.read_text())
+    assert plan["n_reference"] == [0, 20]
+    placed = plan["placements"]
+    assert set(placed) == {"boundary", "disputed", "random"}
+    for name, found in placed.items():
+        assert found["half_width"][0] is None  # infinite: silent
+        assert found["asked"][0] == 0
+        smallest = found["smallest_n_reference"]
+        assert (smallest == 20) == (
+            found["half_width"][1] is not None and found["half_width"][1] <= 3
+        )
+        answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
+        assert f"{name + ':':10} {answer}" in printed
+    assert placed["random"]["smallest_n_reference"] == 20
+    # Without reference verdicts the joint fit is the bias-aware one.
+    assert placed["random"]["recall"][0] == pytest.approx(plan["recall_bias_aware"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -98,8 +160,16 @@ def test_the_command(tmp_path, capsys):
         (["pairing", "--json", "no/such/plan.json"], "no folder"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),
         (["pairing", "--rho", "2"], "rho must lie within"),
-        ([], "nothing to plan: one of pairing"),
-        (["anchors"], "unknown plan 'anchors': one of pairing"),
+        (["reference", "--n-items", "3"], "n_items must be at least 4, got 3"),
+        (["reference", "--k", "30"], "k must lie in 1..29, got 30"),
+        (["reference", "--n-reference", "9", "3"], "n_reference must increase from at least 0"),
+        (["reference", "--recall", "1.5"], "recall must lie in (0, 1], got 1.5"),
+        (["reference", "--half-width", "0"], "half_width must be finite and above 0"),
+        (["reference", "--reference-discrimination", "0"], "reference_discrimination must be"),
+        (["reference", "--reference-bias", "inf"], "reference_bias must be finite, got inf"),
+        (["reference", "--pools", "1"], "pools must be at least 2, got 1"),
+        ([], "nothing to plan: one of pairing, reference"),
+        (["anchors"], "unknown plan 'anchors': one of pairing, reference"),
     ],
 )
 def test_bad_plans(options, message, capsys):

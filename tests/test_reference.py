@@ -1,5 +1,7 @@
 """Which pairs a reference is shown, and what it tells beside a cheap judge."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,7 +56,7 @@ def test_asked_pairs_are_nested_and_none_twice():
     key = jax.random.key(0)
     each = [np.asarray(reference.asked(jax.random.clone(key), allowed, n)) for n in (0, 5, 30, 500)]
     assert [v.sum() for v in each] == [0, 5, 30, N * (N - 1)]
-    for few, many in zip(each, each[1:], strict=False):
+    for few, many in itertools.pairwise(each):
         assert (few <= many).all()
     assert all(v.max(initial=0) <= 1 for v in each)
     none = reference.asked(jax.random.clone(key), jnp.zeros((N, N)), 5)

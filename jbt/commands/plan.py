@@ -242,11 +242,11 @@ def _print_reference(
 ) -> None:
     names = list(found.half_width)
     print(
-        f"A cheap judge on every ordered pair of {options.n_items} items, beside it verdicts of a "
-        f"reference by placement:\nexpected half-width of the 95 % interval of the cheap judge's c, "
-        f"median over {options.pools} simulated pools\n[central 90 % of pools], and top-{options.k} "
-        f"recall of the joint fit (at most +-{1.96 * _largest(found.recall_error):.3f}). The cheap "
-        f"judge alone: naive {found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
+        f"A cheap judge on every ordered pair of {options.n_items} items, and verdicts of a "
+        f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, median "
+        f"over {options.pools} simulated pools\n[central 90 % of pools], then top-{options.k} "
+        f"recall of the joint fit (at most +-{1.96 * _largest(found.recall_error):.3f}).\nThe cheap judge "
+        f"alone: naive {found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
     )
     print("verdicts " + "".join(f"{name:>30}" for name in names))
     for t, n in enumerate(found.n_reference):
@@ -268,8 +268,8 @@ def _print_reference(
         print(f"  {name + ':':10} {answer}{fewer * (asked < 0.99 * found.n_reference[t])}")
     print(
         "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
-        "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the\n"
-        "pools or more are silent about c."
+        "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the "
+        "pools\nor more are silent about c."
     )
 
 

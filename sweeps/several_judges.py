@@ -64,7 +64,7 @@ PRESETS = {
 
 
 def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0)
+    sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
     for name in ("lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
     if s.folds < 2 or s.n_seeds < 1:

@@ -13,7 +13,7 @@ from jbt import cli, own
 from jbt.own import batch as batches
 from jbt.own.analysis import Z
 from jbt.own.panel_fit import fit_panel
-from jbt.own.panels import Judges
+from jbt.own.panels import OWN, TOGETHER, Judges
 from jbt.types import Prior, Status
 
 ITEMS = "pool,item,content,words\n" + "".join(
@@ -118,6 +118,7 @@ def fitted(tmp_path_factory):
     return batch, fit_panel(batch, judges, prior=PRIOR)
 
 
+@pytest.mark.heavy
 def test_the_joint_coefficients_are_those_of_scipy(fitted):
     batch, found = fitted
     explicit = Explicit(batch)
@@ -148,6 +149,7 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
         np.testing.assert_allclose([r.high - r.theta for r in of], Z * sd, rtol=1e-4)
 
 
+@pytest.mark.heavy
 def test_a_pool_that_the_reference_did_not_see_is_a_status(fitted):
     _, found = fitted
     assert [p.status for p in found.pools] == [Status.CONVERGED] * 2 + [Status.NO_REFERENCE]
@@ -156,6 +158,7 @@ def test_a_pool_that_the_reference_did_not_see_is_a_status(fitted):
     assert not any(p.prior_selected for p in found.pools)
 
 
+@pytest.mark.heavy
 def test_one_judge_under_two_names_has_one_c(tables):
     once = verdicts(judges="x").splitlines()
     twice = [*once, *(line.replace(",x,", ",y,") for line in once[1:])]
@@ -236,6 +239,40 @@ def test_rows_are_counts(tables, monkeypatch):
             assert a.membership == pytest.approx(b.membership, abs=1e-8)
 
 
+def test_anchors_are_verdicts_of_one_more_judge(tables):
+    v, i = tables(verdicts(), ITEMS)
+    a = v.with_name("anchors.csv")
+    a.write_text(ANCHORS)
+    before = own.read(v, i, a)
+    after = before.with_anchors()
+    assert after.judges == ["x", "y", "anchors"] or after.judges == ["y", "x", "anchors"]
+    of = after.verdicts[after.verdicts["judge"] == 2]
+    assert (of["p_first"] == 1).all()
+    assert not of["shown"].any()
+    assert of["first"].tolist() == before.anchors["better"].tolist()
+    counts = after.counts.set_index(["judge", "pool"])["n_verdicts"]
+    assert counts[2].tolist() == [1, 2, 0]
+    old = before.counts.set_index(["judge", "pool"])["n_verdicts"]
+    assert counts[0].tolist() == old[0].tolist()
+    assert own.read(v, i).with_anchors().judges == before.judges
+
+
+def test_who_tells_a_coefficient(tables):
+    """Judge x tells its own c, judge y only with x or z, whose biases are known; w with all."""
+
+    def told(some):
+        x, y, z, w = some
+        c = [x, y and (x or z), False, x and y and z and w]
+        return np.array([c, [x, y, False, False]])
+
+    judges = Judges(tuple("xyzw"), np.array([False, False, True, False]), np.ones(4))
+    x, y, z, w = judges.tellers(told)
+    assert x == ((OWN,), (OWN,))
+    assert y == (("x", "z"), (OWN,))
+    assert z == ((), ())
+    assert w == ((TOGETHER,), ())
+
+
 # --- commands
 
 
@@ -273,6 +310,25 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     of = table[table["judge"] == "joint"]
     assert set(of["quantity"]) == {"theta", "slope"}
     assert (table["quantity"] == "c_joint").sum() == 2
+
+
+@pytest.mark.heavy
+def test_identify_says_who_tells_what(written, tmp_path, capsys):
+    """In pool p renderings of one content tell; of the others only that with anchors is told."""
+    outputs = ["--json", str(tmp_path / "f.json"), "--out", str(tmp_path / "out")]
+    anchors = ["--anchors", str(tmp_path / "anchors.csv")]
+    assert cli.main(["identify", *written, *anchors, "--joint", *outputs]) == 0
+    said = capsys.readouterr().out
+    assert "trading quality against words in all judges at once" in said
+    joint = defined((tmp_path / "f.json").read_text())["joint"]
+    of = {(one["pool"], one["judge"]): one for one in joint}
+    assert len(of) == 6
+    assert of["q", "x"]["told_by"] == of["q", "y"]["told_by"] == ["anchors"]
+    assert of["r", "x"]["told_by"] == []
+    assert of["r", "x"]["status"] in ("flat", "disconnected")
+    assert "its own verdicts" in of["p", "x"]["told_by"]
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    assert table["joint"].tolist() == [False] * 6 + [True] * 6
 
 
 @pytest.mark.heavy

@@ -53,7 +53,8 @@ def main(argv: Sequence[str]) -> int:
     if together is not None:
         more = identify_panel.sections(jointly, together[1])
         report = Report(report.title, report.lead, [*report.sections, *more])
-        table = pd.concat([table, identify_panel.table(jointly)], ignore_index=True)
+        both = [table.assign(joint=False), identify_panel.table(jointly).assign(joint=True)]
+        table = pd.concat(both, ignore_index=True)
     print(report.text())
     if options.out is not None:
         report.write(options.out, table, identify.figure(found))

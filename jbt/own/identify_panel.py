@@ -84,7 +84,7 @@ def _of_group(
     curve, evidence, estimate, mode = jax.device_get(measured)
     told, leaves = _Told(group), jax.device_get(each)
     for i, at in enumerate(group.index.tolist()):
-        comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
+        comparisons, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)
         null = null_space(
             design,
             comparisons,

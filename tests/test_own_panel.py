@@ -319,7 +319,7 @@ def test_identify_says_who_tells_what(written, tmp_path, capsys):
     anchors = ["--anchors", str(tmp_path / "anchors.csv")]
     assert cli.main(["identify", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
-    assert "trading quality against words in all judges at once" in said
+    assert "trading quality against words in x and y" in said
     joint = defined((tmp_path / "f.json").read_text())["joint"]
     of = {(one["pool"], one["judge"]): one for one in joint}
     assert len(of) == 6

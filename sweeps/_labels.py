@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jbt import runtime
+from jbt import runtime, sweep
 from jbt.own import shared, tables
 from jbt.own.batch import Batch
 from jbt.own.panel_parts import Panels
@@ -23,8 +23,6 @@ from jbt.types import Comparisons, Design, Panel, Prior, Status
 from sweeps._recorded import spaced
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 DATASETS = {"prd": "80 questions, majority of humans", "llmbar": "LLMBar, gold labels"}
@@ -43,19 +41,26 @@ class Condition(NamedTuple):
     discrimination: float
 
 
-class SeveralSettings(Protocol):
-    """What this asks of the settings of a sweep; `several_judges.Settings` says what they are."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.RecordedSettings):
+    name: ClassVar[str] = ""
+    files: ClassVar[tuple[str, ...]] = tuple(
+        f"{name}/{table}.csv" for name in DATASETS for table in ("verdicts", "items", "anchors")
+    )
 
-    pools: int
-    seed: int
-    n_anchors: tuple[int, ...]
-    discrimination: tuple[float, ...]
-    folds: int
-    n_seeds: int
-    lam: float
-    lam_b: float
-
-    def file(self, name: str) -> Path: ...
+    n_anchors: tuple[int, ...] = (0, 10, 30, 100, 300)
+    """Labels given, of the pools that are not tested (count); all of these where there are fewer.
+    0 among them, for what the verdicts and the prior say without."""
+    discrimination: tuple[float, ...] = (1.0, 3.0)
+    """How well the labels hear quality, the judges' being 1; single judges have the first only."""
+    folds: int = 5
+    """Parts of the pools, each tested with what labels of the others tell (count)."""
+    n_seeds: int = 4
+    """Divisions into folds and draws of labels, over which a pool is averaged (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c, kappa and of how quality goes with length (1/logit^2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,7 @@ class Recorded:
     """[P, N, N, J + 1]"""
 
     @classmethod
-    def read(cls, s: SeveralSettings, name: str) -> Recorded:
+    def read(cls, s: Settings, name: str) -> Recorded:
         """At most `s.pools` of the pools, evenly spaced.
 
         Raises:
@@ -86,16 +91,17 @@ class Recorded:
         if found.anchors.empty:
             raise ValueError(f"{name}: there are no labels (anchors.csv)")
         batch = Batch.of(found, ["words"], transform="log1p")
-        if len(batch.groups) > 1:
+        first, *others = batch.groups
+        if others:
             raise ValueError(f"{name}: its pools differ too much in size to be studied together")
-        group = panels_of(batch.groups[0], Judges.of(found))
+        group = panels_of(first, Judges.of(found))
         made = group.panel.verdicts
         if not isinstance(made, Comparisons):
             raise ValueError(f"{name}: of one judge some orders are known and others not")
         names = [str(judge) for judge in found.judges[:-1]]
         return cls(name, found.pools, names, found, batch, group.items, made)
 
-    def conditions(self, s: SeveralSettings) -> Iterator[Condition]:
+    def conditions(self, s: Settings) -> Iterator[Condition]:
         """All judges together, each alone, and none."""
         first, *others = s.discrimination
         for n, graded in product(s.n_anchors[1:], s.discrimination):
@@ -108,7 +114,7 @@ class Recorded:
                 for graded in (first, *(others if judge == ALL else ())):
                     yield Condition(judge, "joint", n, graded)
 
-    def learned(self, s: SeveralSettings, conditions: list[Condition]) -> dict[str, np.ndarray]:
+    def learned(self, s: Settings, conditions: list[Condition]) -> dict[str, np.ndarray]:
         """The pools, and for each and every condition and seed the coefficients that labels of
         pools not tested with it tell."""
         n_judges, n_pools = len(self.judges), len(self.pools)
@@ -143,7 +149,7 @@ class Recorded:
             **{"c": c, "kappa": kappa, "slope": slope, "counted": counted, "here": here},
         }
 
-    def _divisions(self, s: SeveralSettings) -> tuple[np.ndarray, np.ndarray]:
+    def _divisions(self, s: Settings) -> tuple[np.ndarray, np.ndarray]:
         """Which fold each pool is in [seeds, P], and the order in which labels are given
         [seeds, labels]."""
         folds, order = [], []
@@ -159,7 +165,7 @@ class Recorded:
         some: np.ndarray,
         folds: np.ndarray,
         order: np.ndarray,
-        s: SeveralSettings,
+        s: Settings,
     ) -> np.ndarray:
         """[seeds, folds, shared] the coefficients that every training set tells."""
         given = self._given(condition.n_anchors, folds, order, s)  # [seeds * folds, P, N, N]
@@ -188,9 +194,8 @@ class Recorded:
 
             (group,) = panels.groups
             s_g, own = group.panel.discrimination, group.panel.sharing
-            panel = jax.vmap(
-                lambda shown, wins, s_g, own: Panel(Comparisons(shown, wins), s_g, own)
-            )(*made, repeated(s_g), repeated(own))
+            made = jax.vmap(Comparisons)(made[0], made[1])
+            panel = jax.vmap(Panel)(made, repeated(s_g), repeated(own))
             design = jax.tree.map(repeated, part.design)
             owner = np.repeat(np.arange(sets), len(self.pools))
             whole = shared.Part(panel, design, repeated(hears), owner)
@@ -200,9 +205,7 @@ class Recorded:
             raise ValueError(f"{self.name}: a fit of {condition} did not converge")
         return bias.reshape(s.n_seeds, s.folds, -1)
 
-    def _given(
-        self, n: int, folds: np.ndarray, order: np.ndarray, s: SeveralSettings
-    ) -> np.ndarray:
+    def _given(self, n: int, folds: np.ndarray, order: np.ndarray, s: Settings) -> np.ndarray:
         """The labels of each training set, the first n of those whose pools are not tested."""
         anchors = self.tables.anchors
         place = self.tables.items.groupby("pool").cumcount().to_numpy()

@@ -12,8 +12,7 @@ learned elsewhere: no label of a pool, nor of any other pool it is tested with, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,16 @@ from jaxtyping import Array, Float
 from jbt import model, study, sweep
 from jbt.fit import fit_map
 from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Status, check_positive
-from sweeps._labels import ALL, DATASETS, MODELS, NOBODY, Condition, Recorded, stacked
+from sweeps._labels import (
+    ALL,
+    DATASETS,
+    MODELS,
+    NOBODY,
+    Condition,
+    Recorded,
+    Settings,
+    stacked,
+)
 from sweeps.real_judges import agreement_with
 
 if TYPE_CHECKING:
@@ -32,28 +40,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from jbt.tables import Table
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
-    name: ClassVar[str] = ""
-    files: ClassVar[tuple[str, ...]] = tuple(
-        f"{name}/{table}.csv" for name in DATASETS for table in ("verdicts", "items", "anchors")
-    )
-
-    n_anchors: tuple[int, ...] = (0, 10, 30, 100, 300)
-    """Labels given, of the pools that are not tested (count); all of these where there are fewer.
-    0 among them, for what the verdicts and the prior say without."""
-    discrimination: tuple[float, ...] = (1.0, 3.0)
-    """How well the labels hear quality, the judges' being 1; single judges have the first only."""
-    folds: int = 5
-    """Parts of the pools, each tested with what labels of the others tell (count)."""
-    n_seeds: int = 4
-    """Divisions into folds and draws of labels, over which a pool is averaged (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c, kappa and of how quality goes with length (1/logit^2)."""
 
 
 PRESETS = {

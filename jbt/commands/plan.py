@@ -240,13 +240,13 @@ def _write_reference(
 def _print_reference(
     options: ReferenceOptions, found: planning.ReferencePlan, wanted: Mapping[str, float | None]
 ) -> None:
-    names = list(found.half_width)
+    names, error = list(found.half_width), 1.96 * _largest(found.recall_error)
     print(
         f"A cheap judge on every ordered pair of {options.n_items} items, and verdicts of a "
         f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, median "
         f"over {options.pools} simulated pools\n[central 90 % of pools], then top-{options.k} "
-        f"recall of the joint fit (at most +-{1.96 * _largest(found.recall_error):.3f}).\nThe cheap judge "
-        f"alone: naive {found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
+        f"recall of the joint fit (at most +-{error:.3f}).\nThe cheap judge alone: naive "
+        f"{found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
     )
     print("verdicts " + "".join(f"{name:>30}" for name in names))
     for t, n in enumerate(found.n_reference):

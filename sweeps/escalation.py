@@ -1,0 +1,307 @@
+"""A purse for two judges, one cheap and biased, one dear and trusted: whom to ask about which pair.
+Recall of the top k against what was spent. Beyond the paper, whose cost figure compares judges one
+at a time.
+
+    cheap_naive, cheap_only   the cheap judge alone by Eq. acq, naive or bias-aware
+    strong_only               the reference alone by Eq. acq
+    every other strategy      a rule of `jbt.acquisition` with both judges in one model, the
+                              reference's biases known to be zero: rules of one judge by gain for
+                              price, rules of several as they are
+
+A verdict of the cheap judge costs 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import judges, pools, study, sweep
+from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Judge, Prior, Variant, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+ALONE = ("cheap_naive", "cheap_only", "strong_only")
+"""Strategies that ask one judge, by Eq. acq."""
+STRATEGIES = (
+    "escalation",
+    "disputed",
+    "reference_random",
+    "top_k_aware",
+    "entropy_reduction",
+    "entropy_reduction_fresh",
+)
+"""Those of both judges that are compared by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.Settings):
+    pools: int = 300
+    """Pools simulated at every condition (count)."""
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
+    covariate: pools.CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
+    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+    rho: tuple[float, ...] = (0.3, 0.5, 0.7)
+    """Population correlations of quality and covariate, increasing."""
+    price: tuple[float, ...] = (10.0, 20.0, 100.0)
+    """Prices of a verdict of the reference, in verdicts of the cheap judge; increasing."""
+    purse: tuple[float, ...] = (60.0, 120.0, 240.0, 480.0, 870.0)
+    """What is spent, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items,
+    each asked once of the cheap judge, cost 870."""
+    strategy: tuple[str, ...] = STRATEGIES
+    """Rules that spend on both judges, of `jbt.acquisition`."""
+    protocol: Literal["frozen", "stochastic"] = "frozen"
+    """frozen: each judge answers each ordered pair once. stochastic: a fresh verdict at every
+    query."""
+    refit_every: int = 8
+    """R, verdicts between refits (count)."""
+    bias: float = 1.5
+    """True bias c* of the cheap judge (logits per unit)."""
+    position: float = 0.35
+    """Its position bias kappa* (logits)."""
+    reference_bias: float = 0.0
+    """Bias of the reference, which the models take for zero (logits per unit)."""
+    reference_discrimination: float = 2.0
+    """Factor on quality in its logits, known to the models (pure number)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=8,
+        n_items=10,
+        k=2,
+        rho=(0.0, 0.5),
+        price=(10.0,),
+        purse=(40.0, 80.0),
+        strategy=("escalation",),
+    ),
+    "paper": Settings(pools=10),  # of the size of its runs of the active loop
+    "full": Settings(),
+}
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
+    pools.check_rho(s.rho, s.covariate)
+    sweep.check_increasing("rho", s.rho)
+    for name in ("price", "purse"):
+        values = getattr(s, name)
+        check_positive(name, values)
+        sweep.check_increasing(name, values)
+    sweep.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
+    for name in ("sd", "lam", "lam_b", "reference_discrimination"):
+        check_positive(name, getattr(s, name))
+    sweep.check_finite(s, "bias", "position", "reference_bias")
+    if s.n_items < 4:
+        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
+    sweep.check_top(s.k, s.n_items)
+    if min(s.purse) < s.refit_every:
+        raise ValueError(f"purse must be at least refit_every = {s.refit_every}")
+
+
+def most_verdicts(s: Settings) -> int:
+    """That the purse can buy, if all is spent on the cheap judge."""
+    most = int(max(s.purse))
+    return most if s.protocol == "stochastic" else min(most, s.n_items * (s.n_items - 1))
+
+
+def experiment(s: Settings, rule: str) -> Experiment:
+    """Spend the largest purse by one rule, and report what each purse had bought."""
+    loop = Loop(rule, s.k, s.refit_every, s.protocol)
+    most = most_verdicts(s)
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.POOLS[s.pool](
+            stream(key, "pool"), s.n_items, sd=s.sd, rho=condition["rho"], covariate=s.covariate
+        )
+        cheap = Judge(jnp.full(1, s.bias), s.position)
+        trusted = Judge(jnp.full(1, s.reference_bias), 0.0, s.reference_discrimination)
+        answers = [
+            judges.frozen_draw(stream(key, name), pool, judge)
+            if s.protocol == "frozen"
+            else judges.verdict_probability(pool, judge)
+            for name, judge in (("verdicts", cheap), ("reference verdicts", trusted))
+        ]
+        free = jnp.stack([condition["aware"] > 0, jnp.array(False)])
+        task = Task.build(
+            pool,
+            jnp.stack(answers, -1),
+            variant=Variant(free[None], free),
+            prior=Prior(s.lam, s.lam_b),
+            discrimination=jnp.array([1.0, s.reference_discrimination]),
+            price=jnp.stack([condition["price_cheap"], condition["price_reference"]]),
+            purse=max(s.purse),
+        )
+        trace = run(stream(key, "acquisition"), task, loop, most)
+        rounding = 1 + 1e-5
+        bought = trace.cost <= jnp.asarray(s.purse)[:, None] * rounding  # [purses, reports]
+        last = bought.sum(1) - 1
+        # Before its first refit a strategy has no ranking.
+        recall = jnp.where(last < 0, jnp.nan, trace.recall[last])
+        of_reference = jnp.cumsum(trace.queries.judge == 1)
+        asked = of_reference[jnp.asarray(reports(most, s.refit_every)) - 1][last]
+        return {
+            "recall": recall,
+            "reference_asked": jnp.where(last < 0, 0, asked),
+            "status": trace.status.max(),
+        }
+
+    return one
+
+
+def cases(s: Settings) -> dict[str, list[tuple[str, float, float]]]:
+    """Rule -> (strategy, price of the cheap judge, is bias-aware) of what it runs."""
+    out: dict[str, list[tuple[str, float, float]]] = {
+        "top_k_aware": [
+            ("cheap_naive", 1.0, 0.0),
+            ("cheap_only", 1.0, 1.0),
+            ("strong_only", np.inf, 1.0),
+        ]
+    }
+    for strategy in s.strategy:
+        out.setdefault(strategy, []).append((strategy, 1.0, 1.0))
+    return out
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    check(s)
+    return [group(s, rule, strategies) for rule, strategies in cases(s).items()]
+
+
+def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> sweep.Group:
+    """Every strategy, correlation and price of one rule: one compiled kernel."""
+    each = [
+        (name, price_cheap, aware, rho, price)
+        for name, price_cheap, aware in strategies
+        for rho in s.rho
+        for price in (s.price if not name.startswith("cheap") else (np.inf,))
+    ]
+    strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*each, strict=True))
+    by_purse = {"purse": list(s.purse)}
+    return sweep.Group(
+        rule,
+        experiment(s, rule),
+        {
+            "rho": np.array(rho),
+            "price_cheap": np.array(price_cheap),
+            "price_reference": np.array(price),
+            "aware": np.array(aware),
+        },
+        {
+            "strategy": strategy,
+            "rho": rho,
+            "price": [p if np.isfinite(p) else np.nan for p in price],
+        },
+        s.n_items,
+        s.pools,
+        axes={"recall": by_purse, "reference_asked": by_purse},
+        fits=2 * len(reports(most_verdicts(s), s.refit_every)),
+    )
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    protocol = {"protocol": s.protocol}
+    t.means("recall", ds["recall"], **protocol)
+    both = ~np.isin(ds["strategy"].values, ("cheap_naive", "cheap_only"))
+    t.means("reference_asked", ds["reference_asked"].isel(condition=both), **protocol)
+    for at in np.flatnonzero(both):
+        mine = ds["recall"].isel(condition=at)
+        same = (ds["strategy"] == "cheap_only") & (ds["rho"] == mine["rho"])
+        (alone,) = np.flatnonzero(same.values)
+        benefit = mine - ds["recall"].isel(condition=alone).drop_vars(["strategy", "rho", "price"])
+        t.means("benefit", benefit, **protocol)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """Recall at the middle price and the largest purse."""
+    price = s.price[len(s.price) // 2]
+    mine = table.price.isna() | (table.price == price)
+    return table[mine & (table.quantity == "recall") & (table.purse == s.purse[-1])]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(len(s.rho), n_rows=len(s.price), width=4.8, height=3.4)
+    axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
+    for i, price in enumerate(s.price):
+        for j, rho in enumerate(s.rho):
+            draw(axes[i][j], table, s, price, rho)
+    axes[0][0].legend(fontsize=7)
+    return fig
+
+
+def style(name: str) -> dict[str, Any]:
+    """Colour and line of a strategy."""
+    if name in ALONE:
+        colour = {"cheap_naive": "black", "cheap_only": "black", "strong_only": "orange"}[name]
+        return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
+    if name in RULES:
+        return {"colour": RULES[name].colour, "linestyle": RULES[name].line}
+    colours = dict(zip(PANEL_RULES, ("vermilion", "purple", "yellow"), strict=False))
+    return {"colour": colours.get(name, "black"), "linestyle": "-."}
+
+
+def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
+    """Recall against what is spent, a line a strategy."""
+    from jbt import plots
+
+    rows = table[(table.quantity == "recall") & (table.rho == rho)]
+    rows = rows[rows.price.isna() | (rows.price == price)]
+    for name, mine in rows.groupby("strategy", sort=False):
+        plots.line(ax, mine, "purse", label=str(name), shade=0.12, **style(str(name)))
+    ax.set_xscale("log")
+    ax.set_xticks(s.purse, [f"{v:g}" for v in s.purse])
+    ax.minorticks_off()
+    ax.set_xlabel("spent, in verdicts of the cheap judge")
+    ax.set_ylabel(f"top-{s.k} recall")
+    ax.set_title(rf"$\rho$ = {rho:g}, a reference verdict costs {price:g}", fontsize=10)
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "escalation",
+    "A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair.",
+    PRESETS,
+    groups,
+    ("protocol", "rho", "price", "strategy", "purse"),
+    table,
+    figure,
+    units={
+        "rho": "1 (population correlation)",
+        "price": "verdicts of the cheap judge",
+        "purse": "verdicts of the cheap judge",
+        "recall": "share of the top k",
+        "reference_asked": "verdicts",
+        "status": "status of the fits, the worst of a run",
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

@@ -8,6 +8,7 @@ verdicts cannot (`jbt.identifiability`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 import jax
@@ -16,11 +17,13 @@ from jaxtyping import Array, Bool, Float, Key
 
 from jbt import metrics, pairs
 from jbt.fit import fit_map
+from jbt.laplace import laplace
 from jbt.types import (
     Comparisons,
     Design,
     Fit,
     Panel,
+    Parameters,
     Pool,
     Prior,
     ScalarLike,
@@ -126,6 +129,55 @@ def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None 
     assert judges is not None
     free = ~(jnp.arange(judges) == judges - 1 if known is None else known)
     return Variant(jnp.broadcast_to(free, (design.n_covariates, judges)), free)
+
+
+def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[Array, "P P"]]:
+    """As `joint`, but quality may go with the covariates: theta = x . b + a residual, the prior of
+    quality being that of the residual, and b ~ N(0, 1 / (lam Var x)).
+
+    The prior of `joint` holds that quality has nothing to do with the covariates. Where it has, the
+    prior pulls what goes with x out of quality and into c, against what the reference says, and a
+    few verdicts are outvoted. Here the reference's verdicts decide on b alone; so few of them make
+    theta noisier where there is nothing to be found. In panel data this is known as correlated
+    random effects (Mundlak 1978).
+
+    As the reference has no bias of its own, a coefficient of its verdicts can only be that of
+    quality: it is the panel's model with that coefficient free, read anew, c_reference = s b.
+
+    Args:
+      panel: the last judge is the reference, without biases.
+      design: one content an item.
+
+    Returns:
+      The fit, in terms of quality and of true biases; and the covariance of its parameters in the
+      order of `Parameters.flat`, by Laplace's approximation.
+
+    Raises:
+      ValueError: items that share a content, of which renderings may differ in x.
+    """
+    if design.content is not None:
+        raise ValueError("quality can go with a covariate only where every item is its own content")
+    judges, d, m = n_judges(panel), design.n_covariates, design.n_contents
+    assert judges is not None
+    design, s = design.centred(), panel.discrimination / panel.discrimination[-1]
+    lam_b = jnp.broadcast_to(jnp.asarray(prior.lam_b, design.dtype).reshape(-1, 1), (d + 1, judges))
+    of_b = prior.lam * design.spread() ** 2 / panel.discrimination[-1] ** 2
+    # A covariate that does not vary has no b; any prior serves.
+    lam_b = lam_b.at[:d, -1].set(jnp.where(of_b > 0, of_b, 1))
+    known = joint_variant(panel, design)
+    variant = Variant(jnp.ones_like(known.c), known.kappa)
+    prior = Prior(prior.lam, lam_b)
+    fit = fit_map(panel, design, prior, variant)
+    # theta + x . b and c_g - s_g b, with b = c_reference / s_reference: linear in the parameters.
+    at_c = m + jnp.arange(d) * judges
+    read = jnp.eye(m + (d + 1) * judges, dtype=design.dtype)
+    reference_c = at_c + judges - 1
+    read = read.at[:m, reference_c].set(design.covariates / panel.discrimination[-1])
+    for g in range(judges):
+        read = read.at[at_c + g, reference_c].add(-s[g])
+    parameters = Parameters.unflat(read @ fit.parameters.flat(), m, judges)
+    root = laplace(fit.parameters, panel, design, prior, variant).root @ read.T
+    return dataclasses.replace(fit, parameters=parameters), root.T @ root
 
 
 def mixed(cheap: Comparisons, reference: Comparisons) -> Comparisons:

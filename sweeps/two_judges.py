@@ -3,6 +3,8 @@ little bias: what is left of the crossing when both are fitted with one quality.
 which names this as its next step.
 
     joint       both judges, one quality, the cheap one's biases free, the reference's zero
+    correlated  the same, and quality may go with the covariate: the prior does not hold that it
+                does not (`jbt.reference.correlated`)
     mixed       all verdicts as of one judge with one bias
     naive, bias_aware   the cheap judge alone
     perfect_gate   the better of these two in each pool, as an oracle would choose
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
     from jbt.tables import Table
 
-FITTED = ("joint", "mixed")
+JOINT = ("joint", "correlated")
+"""Models of both judges with biases of their own."""
+FITTED = (*JOINT, "mixed")
 """Models that use the reference's verdicts."""
 ALONE = ("naive", "bias_aware")
 """Models of the cheap judge's verdicts."""
@@ -197,16 +201,20 @@ def experiment(s: Settings) -> Experiment:
             joint = reference.joint(panel, pool.design, prior)
             variant = reference.joint_variant(panel, pool.design)
             posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
+            covariances = {"joint": posterior.covariance()}
+            correlated, covariances["correlated"] = reference.correlated(panel, pool.design, prior)
             mixed = estimators.bias_aware(reference.mixed(comparisons, told), pool.design, prior)
             found = {"asked": shown.sum()}
-            for name, fit in (("joint", joint), ("mixed", mixed)):
+            for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
                 theta = fit.parameters.theta
                 found[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
                 found[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
                 found[f"status_{name}"] = fit.status
-            half = Z * jnp.sqrt(posterior.covariance()[s.n_items, s.n_items])
-            error = joint.parameters.c[0, 0] - s.bias
-            return found | {"joint_c_width": 2 * half, "joint_c_covered": jnp.abs(error) <= half}
+            for name, covariance in covariances.items():
+                half = Z * jnp.sqrt(covariance[s.n_items, s.n_items])
+                found[f"{name}_c_width"] = 2 * half
+                found[f"{name}_c_covered"] = jnp.abs(found[f"{name}_c"] - s.bias) <= half
+            return found
 
         return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference))
 
@@ -235,7 +243,8 @@ def groups(s: Settings) -> list[sweep.Group]:
     labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
     labels["placement"] = [scenario["placement"] for scenario, _ in each]
     by_number = {"n_reference": list(s.n_reference)}
-    several = ["asked", "joint_c_width", "joint_c_covered"]
+    several = ["asked"]
+    several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
     several += [f"status_{name}" for name in FITTED]
     several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
     return [
@@ -247,7 +256,7 @@ def groups(s: Settings) -> list[sweep.Group]:
             s.n_items,
             s.pools,
             axes=dict.fromkeys(several, by_number),
-            fits=2 + 2 * len(s.n_reference),
+            fits=2 + 3 * len(s.n_reference),
         )
     ]
 
@@ -279,10 +288,10 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             t.means("benefit", recall - naive, model=model)
             t.means("benefit_over_bias_aware", recall - aware, model=model)
             t.means("c_hat", part[f"{model}_c"], model=model)
-            if model == "joint":
+            if model in JOINT:
                 # Of the Laplace posterior, in which the prior takes part.
-                t.means("c_interval_width", part["joint_c_width"], model=model)
-                t.shares("c_covered", part["joint_c_covered"].astype(float), model=model)
+                t.means("c_interval_width", part[f"{model}_c_width"], model=model)
+                t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
             for n in s.n_reference:
                 benefit = (recall - naive).sel(n_reference=n)
                 t.crossing(benefit.drop_vars([*FACTORS, "placement"]), **setting(part), model=model)
@@ -341,11 +350,15 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
-    fig, axes = plots.new_figure(2, n_rows=2)
-    draw_benefit(axes[0][0], table, s)
-    draw_numbers(axes[0][1], table, s)
-    draw_references(axes[1][0], table, s)
-    draw_c(axes[1][1], table, s)
+    fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
+    draw_benefit(axes[0][0], table, s, "joint")
+    draw_benefit(axes[0][1], table, s, "correlated")
+    axes[0][1].set_ylim(axes[0][0].get_ylim())
+    draw_margin(axes[0][2], table, s)
+    draw_references(axes[1][0], table, s, "joint")
+    draw_references(axes[1][1], table, s, "correlated")
+    axes[1][1].set_xlim(axes[1][0].get_xlim())
+    draw_c(axes[1][2], table, s)
     return fig
 
 
@@ -360,43 +373,47 @@ def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
     return mine
 
 
-def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
     from jbt import plots
 
-    where = {"quantity": "benefit", "placement": s.placement[0], "model": "joint"}
+    placement = s.placement[0]
+    where = {"quantity": "benefit", "placement": placement, "model": model}
     ax.axhline(0, color="black", linewidth=0.8)
     numbers = [n for n in s.n_reference if n]
     for i, n in enumerate(numbers):
         shade = 0.85 - 0.75 * (i + 1) / len(numbers)
         rows = of_default(table, n_reference=n, **where)
-        plots.line(ax, rows, "rho", colour=str(shade), label=f"joint, {n} reference verdicts")
+        plots.line(ax, rows, "rho", colour=str(shade), label=f"{model}, {n} reference verdicts")
     alone = table[(table.quantity == "benefit") & (table.n_reference == 0)]
-    for model, colour, line in (("bias_aware", "blue", "-"), ("perfect_gate", "green", "--")):
-        rows = alone[alone.model == model]
-        label = {"bias_aware": "bias-aware, cheap judge alone"}.get(model, "perfect gate")
+    for name, label, colour, line in (
+        ("bias_aware", "bias-aware, cheap judge alone", "blue", "-"),
+        ("perfect_gate", "perfect gate", "green", "--"),
+    ):
+        rows = alone[alone.model == name]
         plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
-    rows = of_default(table, n_reference=max(numbers), **(where | {"model": "mixed"}))
-    label = f"mixed as one judge, {max(numbers)}"
-    plots.line(ax, rows, "rho", colour="orange", label=label)
+    rows = of_default(table, n_reference=numbers[-1], **(where | {"model": "mixed"}))
+    plots.line(ax, rows, "rho", colour="orange", label=f"mixed as one judge, {numbers[-1]}")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"benefit: top-{s.k} recall minus naive")
-    ax.set_title(f"Reference at the {s.placement[0]}")
+    ax.set_title(f"{model}, placement: {placement}")
     ax.legend(fontsize=7)
     return ax
 
 
-def draw_numbers(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     from jbt import plots
 
     ax.axhline(0, color="black", linewidth=0.8)
-    for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
-        where = {"quantity": "worst_margin", "placement": placement, "model": "joint"}
-        rows = of_default(table, **where)
-        plots.line(ax, rows, "n_reference", colour=colour, label=placement)
+    for model, line in zip(JOINT, ("--", "-"), strict=True):
+        for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
+            where = {"quantity": "worst_margin", "placement": placement, "model": model}
+            rows = of_default(table, **where)
+            label = f"{model}, {placement}"
+            plots.line(ax, rows, "n_reference", colour=colour, label=label, linestyle=line)
     ax.set_xlabel("verdicts of the reference asked for")
     ax.set_ylabel("least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$")
-    ax.set_title("When no crossing is left")
-    ax.legend(fontsize=8)
+    ax.set_title("Above 0 no crossing is left")
+    ax.legend(fontsize=7)
     return ax
 
 
@@ -409,7 +426,7 @@ LABELS = {
 }
 
 
-def draw_references(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
     """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
     from jbt import plots
 
@@ -429,15 +446,15 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         rows = [c[(c.rho == rho) & (c.model == "joint") & (c.quantity == "recall")] for c in chosen]
         rows = [r[r.n_reference == number].iloc[0] for r in rows]
         ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
-        series.append((f"joint, {number} reference verdicts", colour, *ends))
+        series.append((f"{model}, {number} reference verdicts", colour, *ends))
     plots.forest(ax, names, series)
     alone = table[(table.quantity == "recall") & (table.n_reference == 0) & (table.rho == rho)]
     for model, line in (("naive", ":"), ("bias_aware", "--")):
         value = alone[alone.model == model].estimate.iloc[0]
         ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{model}, cheap judge alone")
     ax.set_xlabel(f"top-{s.k} recall at " + rf"$\rho$ = {rho:g}")
-    ax.set_title("References of other kinds")
-    ax.legend(fontsize=7)
+    ax.set_title(f"{model}: references of other kinds")
+    ax.legend(fontsize=7, loc="lower left")
     return ax
 
 
@@ -445,15 +462,20 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """The cheap judge's estimated bias, which without a reference follows the correlation."""
     from jbt import plots
 
-    where = {"quantity": "c_hat", "placement": s.placement[0], "model": "joint"}
-    for i, n in enumerate(s.n_reference):
-        colour = plots.COLOURS["blue"] if n == 0 else str(0.85 * (1 - i / len(s.n_reference)))
-        rows = of_default(table, n_reference=n, **where)
-        plots.line(ax, rows, "rho", colour=colour, label=f"{n} reference verdicts")
+    where = {"quantity": "c_hat", "placement": s.placement[0]}
+    rows = of_default(table, n_reference=0, model="joint", **where)
+    plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")
+    numbers = [n for n in s.n_reference if n]
+    some = [numbers[len(numbers) // 3], numbers[-1]]
+    for model, colour in zip(JOINT, ("orange", "green"), strict=True):
+        for n, line in zip(some, ("--", "-"), strict=True):
+            rows = of_default(table, n_reference=n, model=model, **where)
+            label = f"{model}, {n} reference verdicts"
+            plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
     ax.axhline(s.bias, color="black", linestyle=":", label="true")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel("bias of the cheap judge, MAP\n(logits per unit of the covariate)")
-    ax.set_title("What the reference tells of the cheap judge")
+    ax.set_title("What is learned of the cheap judge")
     ax.legend(fontsize=7)
     return ax
 
@@ -477,8 +499,8 @@ SWEEP = sweep.Sweep(
         "asked": "verdicts",
         **{f"{m}_recall": "1 (share of k)" for m in (*ALONE, *FITTED)},
         **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
-        "joint_c_width": "logits per unit of the covariate",
-        "joint_c_covered": "1 if the 95 % interval holds the true bias",
+        **{f"{m}_c_width": "logits per unit of the covariate" for m in JOINT},
+        **{f"{m}_c_covered": "1 if the 95 % interval holds the true bias" for m in JOINT},
         **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
     },
     headline=headline,

@@ -5,10 +5,11 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import problems
 import pytest
 
 from jbt import estimators, judges, pairs, pools, reference
-from jbt.types import Design, Judge, Pool, Prior, Status
+from jbt.types import Comparisons, Design, Judge, Pool, Prior, Status
 
 N, K = 12, 3
 
@@ -110,3 +111,55 @@ def test_known_judges_are_those_named(judged):
     first = reference.joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
     np.testing.assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
     np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
+
+
+def test_correlated_quality_is_the_model_written_out(judged, x64):
+    """theta = x b + residual: its optimum over residual, b, c and kappa, and its Hessian."""
+    pool, *counts = jax.tree.map(lambda v: v if v.dtype == bool else jnp.float64(v), judged)
+    trusted = counts[1]
+    few = jnp.asarray(np.random.default_rng(0).random((N, N)) < 0.2)
+    trusted = jax.tree.map(lambda v: v * few, trusted)
+    prior, s = Prior(0.8, 0.2), 2.0
+    panel = reference.beside(counts[0], trusted, s)
+    fit, covariance = reference.correlated(panel, pool.design, prior)
+    assert fit.status == Status.CONVERGED
+    x = np.asarray(pool.design.covariates[:, 0])
+    x = x - x.mean()
+    rows, shown, wins = [], [], []
+    for counted, factor, biased in ((counts[0], 1, 1), (trusted, s, 0)):
+        for i, j in zip(*np.nonzero(np.asarray(counted.shown)), strict=True):
+            e = np.eye(N)[i] - np.eye(N)[j]
+            dx = x[i] - x[j]
+            rows.append(np.r_[factor * e, factor * dx, biased * dx, biased])
+            shown.append(counted.shown[i, j])
+            wins.append(counted.wins[i, j])
+    precision = np.r_[np.full(N, 0.8), 0.8 * x.var(), 0.2, 0.2]
+    free, known = np.ones(N + 3, bool), np.zeros(N + 3)
+    data = np.array(rows), np.array(shown), np.array(wins)
+    beta, hessian, _ = problems.minimum(*data, precision, free, known)
+    read = np.r_["1", np.eye(N), x[:, None], np.zeros((N, 2))]
+    found = fit.parameters
+    np.testing.assert_allclose(found.theta, read @ beta, atol=1e-8)
+    np.testing.assert_allclose(found.c[0], [beta[N + 1], 0], atol=1e-8)
+    np.testing.assert_allclose(found.kappa, [beta[N + 2], 0], atol=1e-8)
+    exact = np.linalg.inv(hessian)
+    np.testing.assert_allclose(covariance[:N, :N], read @ exact @ read.T, atol=1e-8)
+    assert covariance[N, N] == pytest.approx(exact[N + 1, N + 1], abs=1e-8)
+    assert np.abs(np.asarray(covariance)[N + 1]).max() < 1e-12  # the reference's, known
+
+
+def test_correlated_quality_does_not_depend_on_the_units(judged):
+    pool, cheap, trusted = judged
+    panel = reference.beside(cheap, trusted, 2.0)
+    one, _ = reference.correlated(panel, pool.design, Prior(lam_b=1e-6))
+    hundred = Design.build(100 * pool.design.covariates)
+    other, _ = reference.correlated(panel, hundred, Prior(lam_b=1e-6))
+    np.testing.assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
+    np.testing.assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)
+
+
+def test_correlated_quality_needs_a_content_an_item():
+    counts = Comparisons.build(np.ones((4, 4)) - np.eye(4), np.zeros((4, 4)))
+    design = Design.build(np.arange(4.0), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="every item is its own content"):
+        reference.correlated(reference.beside(counts, counts), design, Prior())

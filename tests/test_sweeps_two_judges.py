@@ -8,7 +8,7 @@ import xarray as xr
 
 from jbt import study
 from sweeps import two_judges
-from sweeps.two_judges import ALONE, FITTED, SWEEP
+from sweeps.two_judges import ALONE, FITTED, JOINT, SWEEP
 
 SMALL = dataclasses.replace(
     two_judges.PRESETS["smoke"], pools=20, rho=(0.0, 0.4, 0.8), n_reference=(0, 10, 40)
@@ -29,13 +29,15 @@ def invented(s) -> xr.Dataset:
         "naive_recall": (one, np.full((len(rho), s.pools), 0.5)),
         "bias_aware_recall": (one, 0.5 + 0.2 - rho[:, 0] / 2 + noise),
         "joint_recall": (by_number, 0.5 + benefit),
+        "correlated_recall": (by_number, 0.5 + benefit),
         "mixed_recall": (by_number, np.full(shape, 0.5)),
-        "joint_c": (by_number, np.full(shape, 1.5)),
         "mixed_c": (by_number, np.full(shape, 0.5)),
-        "joint_c_width": (by_number, np.full(shape, 0.8)),
-        "joint_c_covered": (by_number, np.ones(shape)),
         "asked": (by_number, np.broadcast_to(np.minimum(n, 20.0), shape)),
     }
+    for model in JOINT:
+        values[f"{model}_c"] = by_number, np.full(shape, 1.5)
+        values[f"{model}_c_width"] = by_number, np.full(shape, 0.8)
+        values[f"{model}_c_covered"] = by_number, np.ones(shape)
     statuses = {f"status_{m}": (one, np.zeros((len(rho), s.pools))) for m in ALONE}
     statuses |= {f"status_{m}": (by_number, np.zeros(shape)) for m in FITTED}
     labels = {k: ("condition", v) for k, v in group.labels.items()}
@@ -75,7 +77,7 @@ def test_the_table():
     assert cost.estimate == 30 * 29 + SMALL.price * 20
     gate = only(table, quantity="recall", model="perfect_gate", rho=0.8)
     assert gate.estimate == pytest.approx(0.5, abs=1e-3)
-    assert len(two_judges.figure(ds, table, SMALL).axes) == 4
+    assert len(two_judges.figure(ds, table, SMALL).axes) == 6
     assert 0 < len(two_judges.headline(table, SMALL)) < len(table)
 
 

@@ -11,9 +11,10 @@ trusted verdicts. So quality may go with them, by as much as all pools have in c
 
     theta ~ N(mean over its items of x . b, 1/lam),     b ~ N(0, 1/lam_b),
 
-the within-between form of a mixed model (Mundlak, 1978). Then a pool without trusted verdicts tells
-how apparent quality goes with a covariate, c + b, and those with some tell b. Where no judge's c
-is told, b stays at 0, and the prior chooses as it does for one judge.
+the within-between form of a mixed model (Mundlak, 1978), as `reference.correlated` has it of one
+pool. Then a pool without trusted verdicts tells how apparent quality goes with a covariate, c + b,
+and those with some tell b. Where no judge's c is told, b stays at 0, and the prior chooses as it
+does for one judge.
 """
 
 from __future__ import annotations

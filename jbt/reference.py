@@ -141,8 +141,8 @@ def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[A
     theta noisier where there is nothing to be found. In panel data this is known as correlated
     random effects (Mundlak 1978).
 
-    As the reference has no bias of its own, a coefficient of its verdicts can only be that of
-    quality: it is the panel's model with that coefficient free, read anew, c_reference = s b.
+    As the reference has no bias of its own, the coefficient of x in its verdicts is s b, and that
+    in another judge's verdicts s_g b + c_g: the panel's model with this sharing.
 
     Args:
       panel: the last judge is the reference, without biases.
@@ -159,22 +159,24 @@ def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[A
         raise ValueError("quality can go with a covariate only where every item is its own content")
     judges, d, m = n_judges(panel), design.n_covariates, design.n_contents
     assert judges is not None
-    design, s = design.centred(), panel.discrimination / panel.discrimination[-1]
-    lam_b = jnp.broadcast_to(jnp.asarray(prior.lam_b, design.dtype).reshape(-1, 1), (d + 1, judges))
-    of_b = prior.lam * design.spread() ** 2 / panel.discrimination[-1] ** 2
-    # A covariate that does not vary has no b; any prior serves.
-    lam_b = lam_b.at[:d, -1].set(jnp.where(of_b > 0, of_b, 1))
-    known = joint_variant(panel, design)
+    design, last = design.centred(), judges - 1
+    s = panel.discrimination / panel.discrimination[last]
+    # What goes with x in quality goes with x in every judge's verdicts: s_g b beside c_g.
+    panel = dataclasses.replace(
+        panel, sharing=jnp.eye(judges, dtype=design.dtype).at[:, last].set(s)
+    )
+    lam_b = jnp.asarray(prior.lam_b, design.dtype).reshape(-1, 1)
+    of_b = prior.lam * design.spread() ** 2 / panel.discrimination[last] ** 2
+    # A covariate that does not vary has no b, and any prior serves.
+    lam_b = jnp.broadcast_to(lam_b, (d + 1, judges)).at[:d, last].set(jnp.where(of_b > 0, of_b, 1))
+    known, prior = joint_variant(panel, design), Prior(prior.lam, lam_b)
     variant = Variant(jnp.ones_like(known.c), known.kappa)
-    prior = Prior(prior.lam, lam_b)
     fit = fit_map(panel, design, prior, variant)
-    # theta + x . b and c_g - s_g b, with b = c_reference / s_reference: linear in the parameters.
-    at_c = m + jnp.arange(d) * judges
+    # Linear in the parameters: theta + x . b, and the reference's coefficients 0 again.
+    of_reference = m + jnp.arange(d) * judges + last
     read = jnp.eye(m + (d + 1) * judges, dtype=design.dtype)
-    reference_c = at_c + judges - 1
-    read = read.at[:m, reference_c].set(design.covariates / panel.discrimination[-1])
-    for g in range(judges):
-        read = read.at[at_c + g, reference_c].add(-s[g])
+    read = read.at[of_reference, of_reference].set(0)
+    read = read.at[:m, of_reference].set(design.covariates / panel.discrimination[last])
     parameters = Parameters.unflat(read @ fit.parameters.flat(), m, judges)
     root = laplace(fit.parameters, panel, design, prior, variant).root @ read.T
     return dataclasses.replace(fit, parameters=parameters), root.T @ root

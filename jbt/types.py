@@ -98,6 +98,9 @@ class Status(IntEnum):
     would break the silence."""
     SEPARATED = 8
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
+    NO_REFERENCE = 9
+    """Set at the border: of a panel, the judges whose biases are known saw nothing of the pool, so
+    that what others tell of the biases corrects it."""
 
 
 LARGEST_COUNT = 10**6

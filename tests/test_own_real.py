@@ -116,3 +116,25 @@ def test_rows_and_counts_give_one_posterior_on_every_pool(data, name):
             np.testing.assert_allclose(its, spread, atol=1e-9)
             n += len(mode)
     assert n == len(batch.pools)
+
+
+@pytest.mark.heavy
+def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
+    folder = data / "prd"
+    files = [folder / f"{name}.csv" for name in ("verdicts", "items", "anchors")]
+    read = own.read(*files, covariates=["words"], content=None)
+    found = {}
+    for name, tables in (("without", read), ("with", read.with_anchors())):
+        batch = own.Batch.of(tables, ["words"], transform="log")
+        found[name] = own.fit_panel(batch, own.Judges.of(tables))
+        assert {p.status.name for p in found[name].pools} == {"CONVERGED"}
+    assert all(j.c[0].told_by == () for j in found["without"].judges)
+    *judges, anchors = found["with"].judges
+    assert anchors.n_verdicts == 704
+    assert all(j.c[0].told_by == ("anchors",) for j in judges)
+    # People prefer the longer answer, and no less than the judges do.
+    assert found["with"].slope["log(words)"].low > 1
+    assert max(j.c[0].value for j in judges) < 0
+    for apart in found["without"].differences:
+        one, other = (next(j for j in judges if j.judge == n) for n in (apart.judge, apart.other))
+        assert apart.estimate.low < one.c[0].value - other.c[0].value < apart.estimate.high

@@ -6,23 +6,48 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import pandas as pd
 import tyro
 
 from jbt import files, own, runtime
-from jbt.commands.options import TableOptions
-from jbt.own import doctor, fit_report
+from jbt.commands.options import JointOptions
+from jbt.own import doctor, fit_report, panel_report
 from jbt.own.analysis import check_k
+from jbt.own.panel_fit import fit_panel
+from jbt.own.reading import NUMBER
+from jbt.own.report import Report
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(TableOptions):
+class FitOptions(JointOptions):
     """Fit every pool and judge of a verdict table, naive and bias-aware (MAP, float64)."""
 
     k: int = 1
     """Size of the top set on which naive and bias-aware are compared (count)."""
     per_pool: bool = False
     """Print the ranking of each pool."""
+    discrimination: tuple[str, ...] = ()
+    """Of a joint fit, how well judges hear quality, NAME=NUMBER (space-separated); 1 for the
+    others."""
+
+    def graded(self) -> dict[str, float]:
+        """`discrimination` by judge.
+
+        Raises:
+          ValueError: no NAME=NUMBER; without --joint.
+        """
+        if self.discrimination and not self.joint:
+            raise ValueError("--discrimination is of a joint fit: add --joint")
+        return dict(_discrimination(word) for word in self.discrimination)
+
+
+def _discrimination(word: str) -> tuple[str, float]:
+    name, _, number = word.rpartition("=")
+    if not name or not NUMBER.fullmatch(number):
+        raise ValueError(f"--discrimination is {word!r}, allowed: NAME=NUMBER")
+    return name, float(number)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,14 +61,13 @@ def main(argv: Sequence[str]) -> int:
     prior = options.prior()
     runtime.start()
     tables = options.read()
+    together = options.together(tables, options.graded())
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
     fits = own.fit(batch, k=options.k, prior=prior)
     untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
     judges = own.summarise(batch, fits, k=options.k, prior=prior, untied=untied)
-    if options.json is not None:
-        files.write_text(options.json, _json(options, judges, fits))
     report = fit_report.report(
         f"Fit of {options.verdicts.name}",
         _lead(options, batch),
@@ -52,10 +76,20 @@ def main(argv: Sequence[str]) -> int:
         k=options.k,
         per_pool=options.per_pool,
     )
+    table, panel = fit_report.table(batch, judges), None
+    if together is not None:
+        joint = options.batch(together[0])
+        found = fit_panel(joint, together[1], k=options.k, prior=prior)
+        more = panel_report.sections(joint, found, judges, k=options.k, per_pool=options.per_pool)
+        report = Report(report.title, report.lead, [*report.sections, *more])
+        table = pd.concat([table, panel_report.table(joint, found)], ignore_index=True)
+        panel = panel_report.record(joint, found)
+    if options.json is not None:
+        files.write_text(options.json, _json(options, judges, fits, panel))
     if options.out is not None:
         from jbt.own.fit_figure import figure
 
-        report.write(options.out, fit_report.table(batch, judges), figure(batch, judges))
+        report.write(options.out, table, figure(batch, judges))
     print(report.text())
     if any(p.repeated for p in batch.pools):
         print(
@@ -66,13 +100,20 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _json(options: FitOptions, judges: list[own.JudgeSummary], fits: list[own.PoolFit]) -> str:
+def _json(
+    options: FitOptions,
+    judges: list[own.JudgeSummary],
+    fits: list[own.PoolFit],
+    joint: dict[str, Any] | None,
+) -> str:
     """A judge or pool a line: of many pools, that is written ten times as fast as with indents."""
     lists = {"judges": judges, "pools": fits}
     parts = [f'"settings": {json.dumps(options.settings(), allow_nan=False)}']
     for name, some in lists.items():
         lines = ",\n".join(json.dumps(one.record(), allow_nan=False) for one in some)
         parts.append(f'"{name}": [\n{lines}\n]')
+    if joint is not None:
+        parts.append(f'"joint": {json.dumps(joint, allow_nan=False)}')
     return "{" + ",\n".join(parts) + "}\n"
 
 

@@ -6,15 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 import tyro
 
 from jbt import files, runtime
-from jbt.commands.options import TableOptions
-from jbt.own import doctor, identify
+from jbt.commands.options import JointOptions
+from jbt.own import doctor, identify, identify_panel
+from jbt.own.report import Report
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdentifyOptions(TableOptions):
+class IdentifyOptions(JointOptions):
     """What the verdicts say about the coefficient of each covariate, and what the prior said
     instead: silent directions, profile likelihood, and the estimate without a prior (float64)."""
 
@@ -30,18 +32,30 @@ def main(argv: Sequence[str]) -> int:
     if not options.covariates:
         raise ValueError("jbt identify needs a covariate (--covariates)")
     tables, prior = options.read(), options.prior()
+    together = options.together(tables)
     options.announce(tables)
     runtime.start()
     batch = options.batch(tables)
     lead = doctor.headline(doctor.examine(tables, options.typed()))
     found = identify.identify(tables, batch, prior)
+    jointly = []
+    if together is not None:
+        jointly = identify_panel.identify_panel(options.batch(together[0]), together[1], prior)
     if options.json is not None:
         content = {"settings": options.settings(), "pools": [one.record() for one in found]}
+        if together is not None:
+            content["joint"] = [one.record() for one in jointly]
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
     title = f"What {options.verdicts.name} says about " + ", ".join(batch.covariates)
     lead.append(f"prior: lam = {options.lam:g}, lam_b = {options.lam_b:g}; float64")
     report = identify.report(title, lead, found)
+    table = identify.table(found)
+    if together is not None:
+        more = identify_panel.sections(jointly, together[1])
+        report = Report(report.title, report.lead, [*report.sections, *more])
+        both = [table.assign(joint=False), identify_panel.table(jointly).assign(joint=True)]
+        table = pd.concat(both, ignore_index=True)
     print(report.text())
     if options.out is not None:
-        report.write(options.out, identify.table(found), identify.figure(found))
+        report.write(options.out, table, identify.figure(found))
     return 0

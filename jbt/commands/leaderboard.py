@@ -11,14 +11,14 @@ from typing import Any
 import tyro
 
 from jbt import files, own, runtime
-from jbt.commands.options import TableOptions
+from jbt.commands.options import JointOptions
 from jbt.own import Leaderboard, doctor, standings
 from jbt.own.listing import Difference
 from jbt.own.merged import merge_pools
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaderboardOptions(TableOptions):
+class LeaderboardOptions(JointOptions):
     """Rank models over all pools, naive and corrected, with intervals that respect that verdicts on
     one pool go together (MAP, float64). Models are the contents: the column `content` of the items,
     or their names without it."""
@@ -46,6 +46,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError("a leaderboard makes all pools one; jbt fit ranks each for itself")
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
+    together = options.together(tables)
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(
@@ -58,6 +59,7 @@ def main(argv: Sequence[str]) -> int:
         prior=prior,
         bootstrap=options.bootstrap,
         seed=options.seed,
+        together=together,
     )
     if options.json is not None:
         content = {"settings": options.settings(), **_nested(boards)}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from jbt import __version__, files, own
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
+from jbt.own.panels import Judges
 from jbt.own.report import NAMES as REPORT
 from jbt.types import Prior
 
@@ -121,3 +123,31 @@ class TableOptions:
         """Every option as JSON has it, with precision and version."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
         return {**settings, "dtype": "float64", "jbt": __version__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOptions(TableOptions):
+    """Options of the commands that can take all judges of a table together."""
+
+    joint: bool = False
+    """Besides each judge alone, all of them in one fit, with one quality and each its own c and
+    kappa. Trusted pairs (--anchors) enter it as verdicts of a judge `anchors`, without order and
+    bias."""
+    reference: str | None = None
+    """Of a joint fit, the judge whose c and kappa are taken to be 0."""
+
+    def together(
+        self, tables: Tables, discrimination: Mapping[str, float] | None = None
+    ) -> tuple[Tables, Judges] | None:
+        """The tables with the anchors among the verdicts, and their judges; None without --joint.
+
+        Raises:
+          ValueError: see `Judges.of` and `Tables.with_anchors`; options that need --joint.
+        """
+        if not self.joint:
+            if self.reference is not None:
+                raise ValueError("--reference is of a joint fit: add --joint")
+            return None
+        tables = tables.with_anchors()
+        judges = Judges.of(tables, reference=self.reference, discrimination=discrimination)
+        return tables, judges

@@ -12,8 +12,11 @@ setting. Needs pandas, so `import jbt` leaves it out.
 
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.board import Leaderboard
 from jbt.own.joint import JudgeFit, fit_judges
-from jbt.own.leaderboard import Leaderboard, leaderboard
+from jbt.own.leaderboard import leaderboard
+from jbt.own.panel_fit import PanelFit, fit_panel
+from jbt.own.panels import Judges
 from jbt.own.reading import TableError
 from jbt.own.replay import Replay, replay
 from jbt.own.summary import JudgeSummary, summarise
@@ -26,7 +29,9 @@ __all__ = [
     "Group",
     "JudgeFit",
     "JudgeSummary",
+    "Judges",
     "Leaderboard",
+    "PanelFit",
     "PoolFit",
     "PoolTable",
     "Position",
@@ -38,6 +43,7 @@ __all__ = [
     "covariate_values",
     "fit",
     "fit_judges",
+    "fit_panel",
     "leaderboard",
     "load",
     "read",

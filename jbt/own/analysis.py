@@ -207,7 +207,7 @@ def _fit_group(
                 theta_high=(theta + wide)[of_items],
                 theta_naive=theta_naive[of_items],
                 phi=phi[i, :n],
-                ranking=_ranking(pool.contents, *ranked),
+                ranking=ranking(pool.contents, *ranked),
                 c=c[i],
                 c_mle=bias[0, i],
                 c_low=bias[1, i],
@@ -229,7 +229,7 @@ def _fit_group(
         )
 
 
-def _ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> tuple[Ranked, ...]:
+def ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> tuple[Ranked, ...]:
     """Contents by theta; `each`: the further fields of `Ranked`."""
     order = np.argsort(-theta, kind="stable")
     best = theta[order]

@@ -151,7 +151,7 @@ def identify(tables: Tables, batch: Batch, prior: Prior | None = None) -> list[I
     if not batch.covariates:
         raise ValueError("no covariate whose coefficient could be identified (--covariates)")
     prior = Prior() if prior is None else prior
-    names = _content_names(tables)
+    names = content_names(tables)
     found: dict[int, list[Identified]] = {}
     with runtime.precision("float64"):
         for group in batch.groups:
@@ -222,7 +222,7 @@ def _measure(
     return jax.vmap(one)(comparisons, design, variant)
 
 
-def _content_names(tables: Tables) -> list[list[str]]:
+def content_names(tables: Tables) -> list[list[str]]:
     """Of each pool, in the order in which its items show them, as a `Batch` numbers them."""
     once = tables.items.drop_duplicates(["pool", "content"])
     names: list[list[str]] = [[] for _ in tables.pools]

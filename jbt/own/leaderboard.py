@@ -13,148 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from jbt import files, runtime
+from jbt import runtime
 from jbt.own import assumption
-from jbt.own.assumption import AnchorCheck, VersionCheck
+from jbt.own.assumption import VersionCheck
 from jbt.own.batch import Position
+from jbt.own.board import Coefficient, JudgeCoefficient, Leaderboard
 from jbt.own.listing import Difference
-from jbt.own.merged import Study, merge_pools
-from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE, Spread
+from jbt.own.merged import Problem, Study, merge_pools
+from jbt.own.panels import JOINT, Judges
+from jbt.own.spread import Spread
 from jbt.own.tables import Tables, Transform, covariate_values
 from jbt.types import Prior, Status, check_count
 
 FEWEST_RESAMPLES = 100
-
-REASONS = {
-    "covariate_constant": "no comparison differs in it",
-    "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
-    "separated": "the likelihood rises all the way to infinity",
-    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
-    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools tell of it",
-    "no_verdicts": "no verdicts",
-}
-"""Why there is no interval, by status."""
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """One coefficient with its interval. Numbers are NaN where undefined."""
-
-    covariate: str
-    """With its transformation; "kappa" for the position term."""
-    unit: str
-    """What the estimate is a number of logits per; empty for kappa."""
-    estimate: float
-    """MAP."""
-    low: float
-    high: float
-    profile_range: float
-    """Evidence of the verdicts about it, nats: largest less smallest profile log-likelihood over
-    the estimate plus and minus 1."""
-    status: str
-    """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
-    few_clusters, no_verdicts, not_converged or not_finite."""
-
-    def record(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {f.name: _defined(getattr(self, f.name)) for f in dataclasses.fields(self)}
-
-
-@dataclass(frozen=True, eq=False)
-class Leaderboard:
-    """What one judge's verdicts say about the models, ranked by theta. NaN where undefined."""
-
-    judge: str | None
-    """None where the table names no judge."""
-    status: Status
-    """The worse of the two fits; NO_VERDICTS."""
-    models: tuple[str, ...]
-    """Highest theta first, models without a verdict last."""
-    theta: np.ndarray
-    """[M] quality corrected for c and kappa (MAP), logits; mean 0 over the models."""
-    low: np.ndarray
-    high: np.ndarray
-    theta_naive: np.ndarray
-    """[M] the same with c = kappa = 0."""
-    low_naive: np.ndarray
-    high_naive: np.ndarray
-    rank: np.ndarray
-    """[M] 1 + how many models have a higher theta."""
-    rank_low: np.ndarray
-    """[M] 1 + how many are better for certain: the interval of the difference, Bonferroni-corrected
-    for the model's M - 1 differences, excludes 0. A difference without an interval is never
-    certain."""
-    rank_high: np.ndarray
-    """[M] M less how many are worse for certain."""
-    rank_naive: np.ndarray
-    n_verdicts: np.ndarray
-    """[M] repeats counted."""
-    status_of: np.ndarray
-    """[M] as `Coefficient.status`, of theta."""
-    c: tuple[Coefficient, ...]
-    kappa: Coefficient | None
-    """None where kappa is fixed at 0."""
-    n_clusters: int
-    """Pools of the file with a verdict."""
-    runaway: tuple[str, ...]
-    """Models that the likelihood sends to infinity."""
-    pull: np.ndarray
-    """[M] how far the prior has moved theta, in standard errors, to first order."""
-    anchors: AnchorCheck | None
-    """None without anchors."""
-    versions: VersionCheck | None
-    """None unless models have several answers to one prompt that differ in a covariate."""
-
-    def reasons(self) -> list[str]:
-        """Why intervals are missing, a sentence each."""
-        said = []
-        for one in (*self.c, *([] if self.kappa is None else [self.kappa])):
-            if one.status != "converged":
-                said.append(f"{one.covariate}: {one.status}, {_reason(one.status)}")
-        for status in dict.fromkeys(self.status_of.tolist()):
-            if status == "converged":
-                continue
-            of = [name for name, s in zip(self.models, self.status_of, strict=True) if s == status]
-            which = "every model" if len(of) == len(self.models) else _list(of)
-            who = ""
-            if status == "separated" and self.runaway:
-                who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
-            said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
-        return said
-
-    def record(self) -> dict[str, Any]:
-        """c, kappa, models and the reasons for what is missing, as JSON has them: undefined is
-        null."""
-        kappa = None
-        if self.kappa is not None:
-            kappa = {k: _defined(getattr(self.kappa, k)) for k in ("estimate", "low", "high")}
-        numbers = ("theta", "low", "high", "theta_naive")
-        ranks = ("rank", "rank_low", "rank_high", "rank_naive")
-        models = []
-        for i, name in enumerate(self.models):
-            row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
-            for k in ranks:
-                rank = getattr(self, k)[i]
-                row[k] = None if np.isnan(rank) else int(rank)
-            models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
-        return {
-            "c": [c.record() for c in self.c],
-            "kappa": kappa,
-            "models": models,
-            "reasons": self.reasons(),
-        }
-
-
-def _reason(status: str) -> str:
-    return REASONS.get(status, "the fit did not converge")
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
-
-def _defined(value: Any) -> Any:
-    return value if isinstance(value, str) else files.defined(value)
 
 
 def leaderboard(
@@ -168,6 +39,7 @@ def leaderboard(
     prior: Prior | None = None,
     bootstrap: int = 0,
     seed: int = 0,
+    together: tuple[Tables, Judges] | None = None,
 ) -> list[Leaderboard]:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -183,9 +55,11 @@ def leaderboard(
       bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
         ranks rest; 0 for the sandwich with Student's t, see `jbt.clusters`.
       seed: of the resampling.
+      together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
+        judges, for one more leaderboard, of all of them.
 
     Returns:
-      One for each judge.
+      One for each judge, and that of all together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
@@ -205,74 +79,162 @@ def leaderboard(
     )
     if relative and standardise:
         study = study.standardised()
+    coefficients = list(zip(labels, units, strict=True))
     with runtime.precision("float64"):
-        return [
-            _board(study, judge, labels, units, bootstrap, seed)
+        boards = [
+            _board(study, judge, coefficients, bootstrap, seed)
             for judge in range(len(tables.judges))
         ]
+        if together is not None:
+            tables, judges = together
+            every = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
+            boards.append(_joint_board(every, judges, coefficients, bootstrap, seed))
+    return boards
 
 
 def _board(
+    study: Study, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
+) -> Leaderboard:
+    """Of one judge; `covariates`: name and unit of each."""
+    problem, tables = study.problem(judge), study.tables
+    found = _Found.of(problem, list(range(len(covariates))), bootstrap, seed)
+    m = len(problem.contents)
+    per_content = np.full((2, len(tables.contents)), np.nan)
+    per_content[:, problem.contents] = found.theta, found.theta_naive
+    return found.board(
+        tables,
+        judge=tables.judges[judge],
+        c=tuple(
+            Coefficient(name, unit, *found.numbers(m + d), found.status_of(m + d))
+            for d, (name, unit) in enumerate(covariates)
+        ),
+        kappa=Coefficient("kappa", "", *found.numbers(-1), found.status_of(-1))
+        if problem.variant.kappa
+        else None,
+        anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
+        versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
+    )
+
+
+def _joint_board(
     study: Study,
-    judge: int,
-    covariates: Sequence[str],
-    units: Sequence[str],
+    judges: Judges,
+    covariates: Sequence[tuple[str, str]],
     bootstrap: int,
     seed: int,
 ) -> Leaderboard:
-    problem, tables = study.problem(judge), study.tables
-    m, known = len(problem.contents), problem.n_verdicts > 0
-    beta = np.full(m + len(covariates) + 1, np.nan)
-    beta_naive, evidence = beta, np.full(len(covariates), np.nan)
-    status = Status.NO_VERDICTS
-    if known.any():
-        naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
-        status = Status(max(int(naive.status), int(aware.status)))
-    if status == Status.CONVERGED:
+    """Of all judges together; the coefficients of the problem are c [D, J] and kappa [J], flat."""
+    together, n_judges = study.together(judges), len(judges.names)
+    problem = together.problem
+    m, free = len(problem.contents), np.asarray(problem.variant.c)
+    profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
+    found = _Found.of(problem, profiled, bootstrap, seed)
+    tellers = list(judges.tellers(together.told))
+    named = [*covariates, ("kappa", "")]
+    coefficients = [
+        JudgeCoefficient(
+            *(*named[d], *found.numbers(m + p), found.status_of(m + p)),
+            judge=judges.names[g],
+            told_by=tellers[g][d],
+        )
+        for g in range(n_judges)
+        for d in range(len(named))
+        for p in [d * n_judges + g]
+        if free[p]
+    ]
+    return found.board(
+        study.tables,
+        judge=JOINT,
+        c=(),
+        kappa=None,
+        anchors=None,
+        versions=None,
+        judges=tuple(coefficients),
+        trusted=judges.trusted,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The two fits of a problem, with their intervals."""
+
+    problem: Problem
+    status: Status
+    beta: np.ndarray
+    """[P] bias-aware, and of the naive fit."""
+    beta_naive: np.ndarray
+    around: Spread
+    around_naive: Spread
+    evidence: dict[int, float]
+    """Nats about each coefficient that was profiled, by its place in P."""
+
+    @classmethod
+    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Found:
+        """`profiled`: covariates of whose coefficients to profile the likelihood."""
+        m, n = len(problem.contents), problem.design.n_covariates
+        beta = beta_naive = np.full(m + n + 1, np.nan)
+        status = Status.NO_VERDICTS
+        if (problem.n_verdicts > 0).any():
+            naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
+            status = Status(max(int(naive.status), int(aware.status)))
+        if status != Status.CONVERGED:
+            around = Spread.undefined(m, n, status.name.lower())
+            return cls(problem, status, beta, beta_naive, around, around, {})
         beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
         around = problem.spread(aware, problem.variant, bootstrap=bootstrap, seed=seed)
         around_naive = problem.spread(naive, problem.naive, bootstrap=bootstrap, seed=seed)
-        evidence = np.array([problem.profile_range(aware, d) for d in range(len(covariates))])
-    else:
-        around = around_naive = Spread.undefined(m, len(covariates), status.name.lower())
-    theta, theta_naive = (np.where(known, b[:m], np.nan) for b in (beta, beta_naive))
-    compared = around.comparable.any(1)
+        evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
+        return cls(problem, status, beta, beta_naive, around, around_naive, evidence)
 
-    def coefficient(p: int, name: str, unit: str, evidence: float) -> Coefficient:
-        estimate, low, high = (float(v[p]) for v in (beta, around.low, around.high))
-        return Coefficient(name, unit, estimate, low, high, evidence, str(around.status[p]))
+    @property
+    def theta(self) -> np.ndarray:
+        """[M], NaN without verdicts."""
+        return self._quality(self.beta)
 
-    order = np.argsort(-theta, kind="stable")
-    names = np.asarray(tables.contents, object)[problem.contents]
-    per_content = np.full((2, len(tables.contents)), np.nan)
-    per_content[:, problem.contents] = theta, theta_naive
-    return Leaderboard(
-        judge=tables.judges[judge],
-        status=status,
-        models=tuple(names[order]),
-        theta=theta[order],
-        low=around.low[:m][order],
-        high=around.high[:m][order],
-        theta_naive=theta_naive[order],
-        low_naive=around_naive.low[:m][order],
-        high_naive=around_naive.high[:m][order],
-        rank=_ranks(theta)[order],
-        rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
-        rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
-        rank_naive=_ranks(theta_naive)[order],
-        n_verdicts=problem.n_verdicts[order].astype(int),
-        status_of=around.status[:m][order],
-        c=tuple(
-            coefficient(m + d, name, unit, float(evidence[d]))
-            for d, (name, unit) in enumerate(zip(covariates, units, strict=True))
-        ),
-        kappa=coefficient(-1, "kappa", "", np.nan) if problem.variant.kappa else None,
-        n_clusters=problem.n_clusters,
-        runaway=tuple(names[around.runaway]),
-        pull=around.pull[order],
-        anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
-        versions=_versions(study, judge) if status == Status.CONVERGED else None,
-    )
+    @property
+    def theta_naive(self) -> np.ndarray:
+        return self._quality(self.beta_naive)
+
+    def _quality(self, beta: np.ndarray) -> np.ndarray:
+        known = self.problem.n_verdicts > 0
+        return np.where(known, beta[: len(known)], np.nan)
+
+    def numbers(self, p: int) -> tuple[float, float, float, float]:
+        """Of a coefficient, by its place in P: estimate, low, high, nats."""
+        estimate, low, high = (float(v[p]) for v in (self.beta, self.around.low, self.around.high))
+        return estimate, low, high, self.evidence.get(p, np.nan)
+
+    def status_of(self, p: int) -> str:
+        return str(self.around.status[p])
+
+    def board(self, tables: Tables, **rest: Any) -> Leaderboard:
+        """Models in order; `rest`: the fields of the board that the fits do not say."""
+        problem, around, around_naive = self.problem, self.around, self.around_naive
+        m, known = len(problem.contents), problem.n_verdicts > 0
+        theta, theta_naive = self.theta, self.theta_naive
+        compared = around.comparable.any(1)
+        order = np.argsort(-theta, kind="stable")
+        names = np.asarray(tables.contents, object)[problem.contents]
+        return Leaderboard(
+            status=self.status,
+            models=tuple(names[order]),
+            theta=theta[order],
+            low=around.low[:m][order],
+            high=around.high[:m][order],
+            theta_naive=theta_naive[order],
+            low_naive=around_naive.low[:m][order],
+            high_naive=around_naive.high[:m][order],
+            rank=_ranks(theta)[order],
+            rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
+            rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
+            rank_naive=_ranks(theta_naive)[order],
+            n_verdicts=problem.n_verdicts[order].astype(int),
+            status_of=around.status[:m][order],
+            n_clusters=problem.n_clusters,
+            runaway=tuple(names[around.runaway]),
+            pull=around.pull[order],
+            **rest,
+        )
 
 
 def _ranks(theta: np.ndarray) -> np.ndarray:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jbt import runtime
+from jbt.own.panels import Judges
 from jbt.own.tables import Tables
 from jbt.types import Design, Rows
 
@@ -64,3 +68,43 @@ def listed(
         )
         design = Design.of_contents(len(contents), x.shape[1])
     return Listing(rows, design, contents, of["source"].to_numpy())
+
+
+def stacked(
+    listings: Sequence[Listing], free_kappa: np.ndarray, judges: Judges
+) -> tuple[Rows, np.ndarray]:
+    """Several judges' rows about one pool as rows of one judge, whose covariates are those of each
+    judge, 0 in the rows of the others: their coefficients are c [D, J] and then kappa [J], flat.
+    That is a panel at discrimination 1, and whatever takes rows takes it.
+
+    Args:
+      listings: of each judge, J of them.
+      free_kappa: [J] whether kappa is estimated; else it is 0.
+      judges: of whom c and kappa are known to be 0.
+
+    Returns:
+      The rows, without an order of their own, and which coefficients are free [(D + 1) J].
+    """
+    n_judges, d = len(listings), listings[0].rows.difference.shape[1]
+    with runtime.precision("float64"):
+        apart = []
+        for g, listing in enumerate(listings):
+            rows = listing.rows
+            own = np.zeros((len(rows.shown), d + 1, n_judges))
+            own[:, :d, g] = rows.difference
+            own[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
+            apart.append(own.reshape(len(own), -1))
+        together = jax.tree.map(
+            lambda *leaves: jnp.concatenate(leaves), *(listing.rows for listing in listings)
+        )
+        rows = Rows(
+            together.first,
+            together.second,
+            jnp.asarray(np.concatenate(apart)),
+            jnp.zeros_like(together.ordered),
+            together.shown,
+            together.wins,
+        )
+    free = np.ones((d + 1, n_judges), bool) & ~judges.known
+    free[d] &= free_kappa
+    return rows, free.ravel()

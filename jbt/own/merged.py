@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt import identifiability, model
+from jbt import identifiability, model, runtime
 from jbt.fit import fit_map
 from jbt.own.batch import Position, kappa_free
-from jbt.own.listing import Difference, Listing, listed
+from jbt.own.listing import Difference, Listing, listed, stacked
+from jbt.own.panels import Judges
+from jbt.own.shared import MOVED
 from jbt.own.spread import Spread, spread
 from jbt.own.tables import Tables
 from jbt.own.verdicts import ALL
@@ -64,9 +66,29 @@ class Study:
         merged = self.merged
         if content is not None:
             merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
-        listing = listed(merged, self.x, 0, judge, difference=self.difference)
+        listing = self._listing(merged, judge)
         free_kappa = kappa_free(merged, self.position)[judge]
-        return Problem.of(listing, self.scale, bool(free_kappa), self.prior)
+        variant = Variant(jnp.ones(self.x.shape[1], bool), jnp.asarray(bool(free_kappa)))
+        return Problem.of(listing, variant, self.prior)
+
+    def together(self, judges: Judges) -> Together:
+        """All judges' verdicts, with a coefficient for each of their biases: see `stacked`."""
+        listings = [self._listing(self.merged, judge) for judge in range(len(judges.names))]
+        rows, free = stacked(listings, kappa_free(self.merged, self.position), judges)
+        with runtime.precision("float64"):
+            design = Design.of_contents(len(listings[0].contents), rows.difference.shape[1])
+            variant = Variant(jnp.asarray(free), jnp.asarray(False))
+        source = np.concatenate([listing.source for listing in listings])
+        listing = Listing(rows, design, listings[0].contents, source)
+        judge = np.repeat(np.arange(len(listings)), [len(one.source) for one in listings])
+        return Together(Problem.of(listing, variant, self.prior), judge, len(listings))
+
+    def _listing(self, merged: Tables, judge: int) -> Listing:
+        listing = listed(merged, self.x, 0, judge, difference=self.difference)
+        scaled = listing.rows.difference / self.scale
+        return dataclasses.replace(
+            listing, rows=dataclasses.replace(listing.rows, difference=scaled)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +109,8 @@ class Problem:
     """[M] verdicts on each content."""
 
     @classmethod
-    def of(cls, listing: Listing, scale: np.ndarray, free_kappa: bool, prior: Prior) -> Problem:
-        n, m = len(listing.source), len(listing.contents)
-        rows = dataclasses.replace(listing.rows, difference=listing.rows.difference / scale)
+    def of(cls, listing: Listing, variant: Variant, prior: Prior) -> Problem:
+        rows, n, m = listing.rows, len(listing.source), len(listing.contents)
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
         of_others = np.where(first == second, 0, shown)
         n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
@@ -98,7 +119,6 @@ class Problem:
         padded = jax.tree.map(lambda v: jnp.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)), rows)
         source = np.pad(listing.source, (0, fill))
         design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
-        variant = Variant(jnp.ones(design.n_covariates, bool), jnp.asarray(free_kappa))
         return cls(padded, design, variant, prior, listing.contents, source, n_verdicts)
 
     @property
@@ -127,3 +147,25 @@ class Problem:
     def n_clusters(self) -> int:
         """Pools of the file with a verdict."""
         return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """All judges' verdicts as one problem, whose coefficients are c [D, J] and kappa [J], flat."""
+
+    problem: Problem
+    judge: np.ndarray
+    """[rows] whose verdicts each is; padding is behind."""
+    n_judges: int
+    """J."""
+
+    def told(self, some: np.ndarray) -> np.ndarray:
+        """[D + 1, J] which free coefficients the verdicts of some judges [J] identify."""
+        of = self.problem
+        shown = np.array(of.rows.shown)
+        shown[: len(self.judge)] *= some[self.judge]
+        fewer = dataclasses.replace(of.rows, shown=jnp.asarray(shown))
+        silent = identifiability.null_space(of.design, fewer, position=False).directions
+        largest = np.abs(silent).max(1, initial=1e-300, keepdims=True)
+        moved = np.abs(silent[:, of.design.n_contents : -1]) > MOVED * largest
+        return (~moved.any(0) & np.asarray(of.variant.c)).reshape(-1, self.n_judges)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from jbt.own.leaderboard import Coefficient, Leaderboard
+from jbt.own.board import Coefficient, Leaderboard
+from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Report, Section
 from jbt.own.spread import FEWEST_CLUSTERS, LEVEL
 from jbt.types import Prior, Status
@@ -143,9 +144,16 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
             f"c[{c.covariate}] {_estimate(c)} per {c.unit}"
             f"{evidence if _known(c.profile_range) else ''}"
         )
-    if board.kappa is None:
+    if board.judge == JOINT:
+        yield known_in_words(board.trusted)
+    for one in board.judges:
+        what = "kappa" if not one.unit else f"c[{one.covariate}]"
+        per = f" per {one.unit}" if one.unit else " in favour of the first shown"
+        by = f"told by {', '.join(one.told_by)}" if one.told_by else "chosen by the prior"
+        yield f"{one.judge}: {what} {_estimate(one)}{per}; {by}"
+    if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
-    else:
+    elif board.kappa is not None:
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
     for reason in board.reasons():
         yield f"no interval: {reason}"

@@ -31,6 +31,9 @@ _NO_ANCHORS = pd.DataFrame({name: np.zeros(0, np.int64) for name in ("pool", "be
 
 Transform = Literal["none", "log", "log1p"]
 
+ANCHORS = "anchors"
+"""The judge whose verdicts the anchors are, where they are taken for verdicts."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tables:
@@ -68,6 +71,40 @@ class Tables:
         kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
         counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
         return dataclasses.replace(self, verdicts=kept, counts=counts)
+
+    def with_anchors(self) -> Tables:
+        """The same tables with the anchors as verdicts of one more judge, called `anchors`: each
+        pair once, the better item won, the order unknown. Without anchors the same tables.
+
+        Raises:
+          TableError: one of the table's own judges is called so.
+        """
+        if self.anchors.empty:
+            return self
+        for judge in self.judges:
+            if judge is not None and judge.casefold() == ANCHORS:
+                what = "the trusted pairs (--anchors) that enter the joint fit as verdicts"
+                raise TableError(f"a judge is called {judge!r}, which is the name of {what}")
+        n_judges = len(self.judges)
+        rows = {
+            "pool": self.anchors["pool"],
+            "judge": n_judges,
+            "first": self.anchors["better"],
+            "second": self.anchors["worse"],
+            "p_first": 1.0,
+            "count": 1,
+            "shown": False,
+            "line": 0,
+            "source": self.anchors["pool"],
+        }
+        verdicts = pd.concat([self.verdicts, pd.DataFrame(rows)], ignore_index=True)
+        pool, judge = np.divmod(np.arange(len(self.pools) * (n_judges + 1)), n_judges + 1)
+        counts = self.counts.set_index(["pool", "judge"])
+        counts = counts.reindex(pd.MultiIndex.from_arrays([pool, judge]), fill_value=0)
+        counts = counts.rename_axis(["pool", "judge"]).reset_index()
+        counts["n_verdicts"] = _totals(verdicts, len(self.pools), n_judges + 1)
+        judges = [*self.judges, ANCHORS]
+        return dataclasses.replace(self, verdicts=verdicts, counts=counts, judges=judges)
 
 
 def read(

@@ -1,0 +1,179 @@
+"""The judges of a user's table as one panel: who is in it, and whose biases are known to be zero.
+
+Of a panel without such a judge only differences of biases are told, unless items share contents: in
+all judges at once, quality may be traded against a covariate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jbt.own.batch import Group
+from jbt.own.reading import TableError
+from jbt.own.tables import ANCHORS, Tables
+from jbt.types import Design, Panel, Variant
+
+JOINT = "joint"
+"""What the judges of a panel are called together."""
+
+NAMELESS = "all verdicts"
+"""The judge of a table that names none."""
+
+OWN, TOGETHER = "its own verdicts", "all judges together"
+"""Who tells a coefficient, where it is no other judge."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """Who is in a panel."""
+
+    names: tuple[str, ...]
+    """As in `Tables.judges`."""
+    known: np.ndarray
+    """[J] whose c and kappa are known to be 0."""
+    discrimination: np.ndarray
+    """[J] how well each hears quality."""
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        *,
+        reference: str | None = None,
+        discrimination: Mapping[str, float] | None = None,
+    ) -> Judges:
+        """The judges of tables, those called `anchors` and the reference known to be unbiased.
+
+        Args:
+          tables: with the anchors as verdicts, if they are to be (`Tables.with_anchors`).
+          reference: a judge whose c and kappa are 0.
+          discrimination: of some judges, by name; 1 for the others.
+
+        Raises:
+          TableError: fewer than two judges, names that differ in case alone, an unknown reference
+            or one without verdicts, an unknown judge or a discrimination not above 0.
+        """
+        names = tuple(name or NAMELESS for name in tables.judges)
+        if len(names) < 2:
+            what = "one judge (--judge)" if names != (NAMELESS,) else "no column of judges"
+            raise TableError(f"a joint fit needs two judges or anchors, but there is {what}")
+        folded = [name.casefold() for name in names]
+        for i, name in enumerate(names):
+            if folded.index(folded[i]) < i:
+                other = names[folded.index(folded[i])]
+                raise TableError(f"judges {other!r} and {name!r} have one name but for case")
+            if folded[i] == JOINT:
+                raise TableError(f"a judge is called {name!r}, as all judges are called together")
+        known = np.array([name == ANCHORS and not tables.anchors.empty for name in names])
+        if reference is not None:
+            at = _index(names, reference, "reference")
+            counts = tables.counts
+            if not counts.loc[counts["judge"] == at, "n_verdicts"].sum():
+                raise TableError(f"the reference {reference!r} has no verdicts")
+            known[at] = True
+        s = np.ones(len(names))
+        for name, value in (discrimination or {}).items():
+            if not (np.isfinite(value) and value > 0):
+                raise TableError(f"the discrimination of {name!r} must be above 0, got {value:g}")
+            s[_index(names, name, "discrimination")] = value
+        return cls(names, known, s)
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """The names of those whose biases are known."""
+        return tuple(name for name, known in zip(self.names, self.known, strict=True) if known)
+
+    def tellers(
+        self, told: Callable[[np.ndarray], np.ndarray]
+    ) -> Iterator[tuple[tuple[str, ...], ...]]:
+        """For each judge, for each of its coefficients, who tells it: its own verdicts; else those
+        with whose verdicts its own do; else all judges together; nobody where the prior chooses.
+
+        Args:
+          told: which of the coefficients (c, kappa) [D + 1, J] are told by the verdicts of some
+            judges [J].
+        """
+        n = len(self.names)
+        alone = np.stack([told(one)[:, g] for g, one in enumerate(np.eye(n, dtype=bool))], 1)
+        every = told(np.ones(n, bool))
+        # A judge that tells nothing of its own c tells nothing of another's.
+        helps = [h for h in range(n) if self.known[h] or alone[:-1, h].any()]
+        for g in range(n):
+            by: list[list[str]] = [[OWN] if of else [] for of in alone[:, g]]
+            for h in helps:
+                if h != g and not alone[:, g].all():
+                    pair = told(np.isin(np.arange(n), (g, h)))[:, g]
+                    for names, it, own in zip(by, pair, alone[:, g], strict=True):
+                        names += [self.names[h]] * bool(it and not own)
+            for names, it in zip(by, every[:, g], strict=True):
+                names += [TOGETHER] * bool(it and not names)
+            yield tuple(map(tuple, by))
+
+
+def _index(names: Sequence[str], name: str, what: str) -> int:
+    if name not in names:
+        raise TableError(f"no judge {name!r} ({what}): there are {', '.join(names)}")
+    return names.index(name)
+
+
+def known_in_words(trusted: Sequence[str]) -> str:
+    """Whose biases are known, and what that means for the others'."""
+    if not trusted:
+        return (
+            "no judge's biases are known (--reference, --anchors): unless items share contents, "
+            "only differences between judges are told"
+        )
+    return f"c and kappa of {' and '.join(trusted)} are taken to be 0"
+
+
+@dataclass(frozen=True, eq=False)
+class PanelGroup:
+    """A `Group` whose pools are there once, with all judges; every leaf has a leading axis over
+    them."""
+
+    index: np.ndarray
+    """Which of `Tables.pools`."""
+    items: Design
+    design: Design
+    panel: Panel
+    variant: Variant
+    """c and kappa of the judges whose biases are known are not free."""
+
+
+def panels_of(group: Group, judges: Judges) -> PanelGroup:
+    """The pools of a group with all judges."""
+    n_judges = len(judges.names)
+    n_pools = len(group.index) // n_judges
+
+    def once(leaf: Array) -> Array:
+        return leaf[::n_judges]
+
+    def by_judge(leaf: Array) -> Array:
+        return jnp.moveaxis(leaf.reshape(n_pools, n_judges, *leaf.shape[1:]), 1, -1)
+
+    s = jnp.asarray(np.tile(judges.discrimination, (n_pools, 1)))
+    own = jnp.asarray(np.tile(np.eye(n_judges), (n_pools, 1, 1)))
+    items: Design = jax.tree.map(once, group.items)
+    design: Design = jax.tree.map(once, group.design)
+    free: Variant = jax.tree.map(lambda leaf: by_judge(leaf) & ~judges.known, group.variant)
+    # vmap, as a container's own shapes are those of one pool.
+    panel = jax.vmap(Panel)(jax.tree.map(by_judge, group.comparisons), s, own)
+    return PanelGroup(group.index[::n_judges] // n_judges, items, design, panel, free)
+
+
+def only(panels: Panel, some: np.ndarray) -> Panel:
+    """The verdicts of some judges [J] in many panels."""
+
+    def one(panel: Panel) -> Panel:
+        made = panel.verdicts
+        fewer = dataclasses.replace(made, shown=made.shown * some, wins=made.wins * some)
+        return Panel(fewer, panel.discrimination, panel.sharing)
+
+    return jax.vmap(one)(panels)

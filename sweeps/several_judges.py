@@ -1,0 +1,214 @@
+"""Trusted labels as one more judge: how many of them does it take to tell what LLM judges pay for
+length?
+
+Two sets of recorded verdicts: three judges on 80 questions that five models answer, with the
+majority of humans where it decides, and six judges on the 419 pairs of LLMBar, with gold labels.
+Every answer owns its quality, so that the judges' verdicts alone leave c to the prior.
+
+Some labels of the pools that are learned from are given as verdicts of a judge without bias
+(`own.panels`). A pool is then ranked by the judges' verdicts on it, corrected by the coefficients
+learned elsewhere: no label of a pool, nor of any other pool it is tested with, is ever given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jbt import model, study, sweep
+from jbt.fit import fit_map
+from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Status, check_positive
+from sweeps._labels import (
+    ALL,
+    DATASETS,
+    MODELS,
+    NOBODY,
+    Condition,
+    Recorded,
+    Settings,
+    stacked,
+)
+from sweeps.real_judges import agreement_with
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+
+PRESETS = {
+    "smoke": Settings(pools=24, n_anchors=(0, 30), discrimination=(1.0,), folds=2, n_seeds=1),
+    "paper": Settings(n_seeds=1),
+    "full": Settings(),
+}
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
+    for name in ("lam", "lam_b", "discrimination"):
+        check_positive(name, getattr(s, name))
+    if s.folds < 2 or s.n_seeds < 1:
+        raise ValueError(f"folds must be 2 or more, n_seeds 1 or more: {s.folds}, {s.n_seeds}")
+    if s.dtype != "float64":
+        raise ValueError(f"dtype must be float64 for null directions, got {s.dtype}")
+    sets = [Recorded.read(s, name) for name in DATASETS]
+    conditions = list(dict.fromkeys(c for of in sets for c in of.conditions(s)))
+    data = stacked([of.learned(s, conditions) for of in sets])
+    prior = Prior(s.lam, s.lam_b)
+    return [
+        sweep.Group(
+            "pools",
+            lambda key, condition, pool: experiment(condition["index"], pool, prior),
+            {"index": np.arange(len(conditions))},
+            {name: [getattr(c, name) for c in conditions] for name in Condition._fields},
+            n_items=data["mask"].shape[1],
+            pools=len(data["mask"]),
+            fits=s.n_seeds,
+            data=data,
+            pool_labels={
+                "dataset": [of.name for of in sets for _ in of.pools],
+                "question": [pool for of in sets for pool in of.pools],
+            },
+        )
+    ]
+
+
+def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
+    """One pool, ranked by the verdicts on it and the coefficients learned elsewhere. NaN without
+    labels, or for judges of another set."""
+    counted, here = pool["counted"][index], pool["here"][index]
+    panel = Panel(
+        Comparisons(pool["shown"] * counted, pool["wins"] * counted),
+        jnp.ones_like(counted),
+        jnp.eye(len(counted), dtype=counted.dtype),
+    )
+    x = pool["covariates"]
+    design = Design(x, None, pool["mask"], len(x))
+    fixed = model.variant("naive", design, len(counted))
+
+    def once(
+        c: Float[Array, " J"], kappa: Float[Array, " J"], slope: Float[Array, ""]
+    ) -> tuple[Array, Array]:
+        # About its line in the covariate, quality is drawn from the prior.
+        known = Parameters(jnp.zeros_like(x[:, 0]), (c + slope)[None], kappa)
+        fit = fit_map(panel, design, prior, fixed, start=known)
+        quality = fit.parameters.theta + slope * x[:, 0]
+        return agreement_with(pool["better"], quality[:, None] - quality), fit.status
+
+    learned = [pool[name][index] for name in ("c", "kappa", "slope")]
+    agreement, status = jax.vmap(once)(*learned)
+    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN of nobody
+
+    def defined(value: Array) -> Array:
+        return jnp.where(here, value, jnp.nan)
+
+    return {
+        "agreement": defined(agreement.mean()),
+        "c_hat": defined(c.mean()),
+        "slope": defined(learned[2].mean()),
+        "status": jnp.where(here, status.max(), Status.CONVERGED),
+    }
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    raw = ds.load()
+    for name in DATASETS:
+        own = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
+        for at in range(own.sizes["condition"]):
+            one = own.isel(condition=at)
+            if np.isnan(one["agreement"]).all():
+                continue
+            here, of = {"dataset": name}, Condition(*(one[f].item() for f in Condition._fields))
+            t.means("agreement", one["agreement"], **here)
+            if of.model == "joint":
+                t.add("slope", float(one["slope"].mean()), **here, **of._asdict())
+            if of.judge == NOBODY:
+                continue
+            if of.model != "naive":
+                naive = _of(own, Condition(of.judge, "naive", 0, s.discrimination[0]))
+                t.means("benefit", one["agreement"] - naive["agreement"].values, **here)
+                t.add("c_hat", float(one["c_hat"].mean()), **here, **of._asdict())
+            if of.model == "joint":
+                alone = _of(own, of._replace(judge=NOBODY))
+                gain = one["agreement"] - alone["agreement"].values
+                t.means("gain_over_no_judge", gain, **here)
+
+
+def _of(own: xr.Dataset, condition: Condition) -> xr.Dataset:
+    wanted = np.all([own[name] == v for name, v in condition._asdict().items()], axis=0)
+    return own.isel(condition=int(np.flatnonzero(wanted)[0]))
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    told = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
+    return table[(table.judge == ALL) & told]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
+    axes = list(np.atleast_1d(axes))
+    rows = table[(table.quantity == "agreement") & table.judge.isin([ALL, NOBODY])]
+    places = {n: i for i, n in enumerate(s.n_anchors)}
+    first = s.discrimination[0]
+    colours: dict[str, str] = dict(zip(MODELS, ("orange", "blue", "black", "green"), strict=True))
+    for ax, (name, what) in zip(axes, DATASETS.items(), strict=True):
+        own = rows[rows.dataset == name]
+        for (judge, variant, graded), line in own.groupby(
+            ["judge", "model", "discrimination"], sort=False
+        ):
+            colour = colours[str(variant)]
+            label = str(variant)
+            if judge == NOBODY:
+                if graded != first:
+                    continue
+                colour, label = "purple", "length alone, no judge"
+            elif variant == "joint" and len(s.discrimination) > 1:
+                label += f", labels of discrimination {graded:g}"
+            at = np.array([places[int(n)] for n in line.n_anchors], float)
+            if variant in ("naive", "bias_aware"):
+                level = float(line.estimate.iloc[0])
+                ax.axhline(level, color=plots.COLOURS[colour], ls="--", label=label)
+                continue
+            shift = 0.08 * (MODELS.index(str(variant)) - 2) + 0.08 * (graded != first)
+            shift -= 0.08 * (judge == NOBODY)
+            marker = "o" if graded == first else "s"
+            plots.points(ax, line, at + shift, colour=colour, label=label, fmt=marker)
+        ax.set_xticks(list(places.values()), [str(n) for n in places])
+        ax.set_xlabel("labels given (count)")
+        ax.set_ylabel("agreement with labels that were not given (95 %)")
+        ax.set_title(what)
+    axes[0].legend(fontsize=8)
+    return fig
+
+
+SWEEP = sweep.Sweep(
+    "several_judges",
+    "How many trusted labels tell what several LLM judges pay for length, on two recorded sets.",
+    PRESETS,
+    groups,
+    ("dataset", "judge", "model", "n_anchors", "discrimination"),
+    table,
+    figure,
+    units={
+        "judge": "name",
+        "dataset": "name",
+        "question": "name",
+        "n_anchors": "count",
+        "discrimination": "1 (of the labels)",
+        "agreement": "1 (share of labelled pairs; ties are halves)",
+        "c_hat": "logits per standard deviation of log(1 + words), mean over the judges",
+        "slope": "logits of quality per standard deviation of log(1 + words)",
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

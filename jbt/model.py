@@ -201,7 +201,7 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
 
 
 def _residual_and_weight(
-    z: Float[Array, "*each"], comparisons: Verdicts
+    z: Float[Array, "*each"], comparisons: Comparisons | Rows
 ) -> tuple[Float[Array, "*each"], Float[Array, "*each"]]:
     """wins - shown p and shown p (1 - p), p = sigmoid(z), without the cancellation of either where
     p is near 0 or 1. Both end with the division, after which XLA on a CPU keeps them: what looks

@@ -20,7 +20,7 @@ where the MAP's is too) and takes the worst-conditioned direction out of the ari
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -157,7 +157,7 @@ def newton(
     return result(end.beta, end.done, finite, end.steps, comparisons, design, pull, free)
 
 
-def _of_all(comparisons: Verdicts, problems: tuple[int, ...]) -> Verdicts:
+def _of_all(comparisons: Verdicts, problems: tuple[Any, ...]) -> Verdicts:
     """The comparisons as of each problem, where all may share them and differ in their designs."""
     if isinstance(comparisons, Panel):
         return dataclasses.replace(comparisons, verdicts=_of_all(comparisons.verdicts, problems))

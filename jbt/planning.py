@@ -280,7 +280,7 @@ def reference_verdicts(
             estimate(comparisons, pool.design, prior).parameters.theta
             for estimate in estimators.ESTIMATORS.values()
         ]
-        rankings = reference.Rankings(pool, *thetas, k)
+        rankings = reference.Rankings(pool, thetas[0], thetas[1], k)
         alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
 
         def told(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
@@ -291,7 +291,8 @@ def reference_verdicts(
             return expected_half_width_beside(pool, cheap, panel), recall, shown.sum()
 
         allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
-        each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(jnp.asarray(which)))(allowed)
+        numbers = jnp.asarray(which, pool.design.dtype)
+        each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(numbers))(allowed)
         return {"alone": alone, **dict(zip(("half_width", "recall", "asked"), each, strict=True))}
 
     out = simulate(experiment, {"rho": [rho]}, range(pools_simulated), seed=seed, dtype="float64")

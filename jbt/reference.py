@@ -46,7 +46,7 @@ class Rankings:
     """Quality under the naive model, logits."""
     bias_aware: Float[Array, " M"]
     """Quality under the bias-aware model, logits."""
-    k: int | Array
+    k: int = dataclasses.field(metadata={"static": True})
     """Size of the top set."""
 
 

@@ -425,7 +425,7 @@ class Panel:
             raise ValueError("the judges of a panel have all counts or all rows")
         if isinstance(each[0], Rows):
             longest = max(v.shown.shape[0] for v in each)
-            each = [_padded(v, longest) for v in each]
+            each = [_padded(v, longest) for v in each if isinstance(v, Rows)]
         shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in each}
         if len(shapes) > 1:
             found = " and ".join(sorted(str(v.shown.shape) for v in each))

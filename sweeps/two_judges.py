@@ -189,7 +189,7 @@ def experiment(s: Settings) -> Experiment:
             out[f"{name}_recall"] = metrics.top_k_recall(thetas[-1], pool.quality, s.k)
             out[f"status_{name}"] = fit.status
 
-        rankings = Rankings(pool, *thetas, s.k)
+        rankings = Rankings(pool, thetas[0], thetas[1], s.k)
         allowed = jnp.stack([place(rankings) for place in PLACEMENTS.values()])
         allowed = allowed[condition["placement_index"]]
         answers = reference_answers(key, pool, condition)
@@ -216,7 +216,7 @@ def experiment(s: Settings) -> Experiment:
                 found[f"{name}_c_covered"] = jnp.abs(found[f"{name}_c"] - s.bias) <= half
             return found
 
-        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference))
+        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, every.dtype))
 
     return one
 

@@ -119,7 +119,7 @@ def test_the_smallest_number_of_reference_verdicts_lasts():
     assert plan.smallest("random", half_width=0.5) == 20
     assert plan.smallest("random", recall=0.55) == 5
     assert plan.smallest("random", half_width=0.1) is None
-    assert plan.smallest("random", half_width=10, recall=0.7) == 10
+    assert plan.smallest("random", half_width=10.0, recall=0.7) == 10
 
 
 def test_the_command_on_a_reference(tmp_path, capsys):

@@ -265,7 +265,7 @@ def _print_reference(
         t = -1 if smallest is None else list(found.n_reference).index(smallest)
         asked = found.asked[name][t]
         fewer = f" (there are pairs for {asked:.0f} on average)"
-        print(f"  {name + ':':10} {answer}{fewer * (asked < 0.99 * found.n_reference[t])}")
+        print(f"  {name + ':':10} {answer}{fewer * bool(asked < 0.99 * found.n_reference[t])}")
     print(
         "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
         "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the "

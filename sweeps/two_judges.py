@@ -87,6 +87,8 @@ class Settings(sweep.Settings):
     number)."""
     factor_placement: str = "boundary"
     """Placement with which what is said of the reference varies."""
+    factor_rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.7, 0.9)
+    """Correlations at which it varies, increasing."""
     bias: float = 1.5
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
@@ -117,6 +119,7 @@ PRESETS = {
         reference_discrimination=(2.0,),
         noise=(0.0,),
         assumed_discrimination=(),
+        factor_rho=(0.0, 0.6),
     ),
     "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
     "full": Settings(),
@@ -134,8 +137,11 @@ DEFAULT = {
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    sweep.check_increasing("rho", s.rho, length=2)
+    for name in ("rho", "factor_rho"):
+        pools.check_rho(getattr(s, name), s.covariate)
+        sweep.check_increasing(name, getattr(s, name), length=2)
+    if not set(s.factor_rho) <= set(s.rho):
+        raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
     sweep.check_increasing("n_reference", s.n_reference, least=0, needed=0.0)
     for name in ("placement", "factor_placement"):
         value = getattr(s, name)
@@ -156,18 +162,19 @@ def check(s: Settings) -> None:
     sweep.check_top(s.k, s.n_items)
 
 
-def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
-    """Each reference and placement: the default one at every placement, then one factor at a time.
-    The models assume the reference's true discrimination unless it is that which is varied."""
+def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]:
+    """Each reference and placement, and its correlations: the default one at every placement, then
+    one factor at a time. The models assume the reference's true discrimination unless it is that
+    which is varied."""
     for placement in s.placement:
-        yield DEFAULT | {"placement": placement}
+        yield DEFAULT | {"placement": placement}, s.rho
     for name in FACTORS:
         for value in getattr(s, name):
             if value != DEFAULT[name]:
                 own = {"placement": s.factor_placement, name: value}
                 if name == "reference_discrimination":
                     own["assumed_discrimination"] = value
-                yield DEFAULT | own
+                yield DEFAULT | own, s.factor_rho
 
 
 def experiment(s: Settings) -> Experiment:
@@ -235,7 +242,7 @@ def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> 
 
 def groups(s: Settings) -> list[sweep.Group]:
     check(s)
-    each = [(scenario, rho) for scenario in scenarios(s) for rho in s.rho]
+    each = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
     conditions = {name: np.array([scenario[name] for scenario, _ in each]) for name in FACTORS}
     conditions["rho"] = np.array([rho for _, rho in each])
     names = list(PLACEMENTS)
@@ -276,9 +283,10 @@ COLUMNS = (
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     n_cheap = s.n_items * (s.n_items - 1)
-    for i, _ in enumerate(scenarios(s)):
-        part = ds.isel(condition=slice(i * len(s.rho), (i + 1) * len(s.rho)))
-        part = part.swap_dims(condition="rho")
+    begin = 0
+    for i, (_, grid) in enumerate(scenarios(s)):
+        part = ds.isel(condition=slice(begin, begin + len(grid))).swap_dims(condition="rho")
+        begin += len(grid)
         naive, aware = part["naive_recall"], part["bias_aware_recall"]
         if i == 0:
             alone(naive, aware, n_cheap, t)
@@ -430,7 +438,7 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
     """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
     from jbt import plots
 
-    rho = s.rho[len(s.rho) // 2]
+    rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = ["default"], [of_default(table, placement=s.factor_placement)]
     for name, value in itertools.chain.from_iterable(

@@ -11,7 +11,11 @@ from sweeps import two_judges
 from sweeps.two_judges import ALONE, FITTED, JOINT, SWEEP
 
 SMALL = dataclasses.replace(
-    two_judges.PRESETS["smoke"], pools=20, rho=(0.0, 0.4, 0.8), n_reference=(0, 10, 40)
+    two_judges.PRESETS["smoke"],
+    pools=20,
+    rho=(0.0, 0.4, 0.8),
+    n_reference=(0, 10, 40),
+    factor_rho=(0.0, 0.4),
 )
 
 
@@ -92,6 +96,7 @@ def test_the_table():
         ({"noise": (0.0, 0.7)}, "noise must increase within 0..0.5"),
         ({"price": 0.0}, "price must be finite and above 0"),
         ({"rho": (0.2,)}, "rho must list at least 2 values"),
+        ({"factor_rho": (0.0, 0.5)}, "factor_rho must be some of rho"),
         ({"k": 30}, "k must lie in"),
     ],
 )

@@ -255,15 +255,15 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
         chosen.append(of_default(table, **own))
     series = []
     for number, colour in zip(n, ("sky", "blue"), strict=False):
-        rows = [c[(c.rho == rho) & (c.model == "joint") & (c.quantity == "recall")] for c in chosen]
+        rows = [c[(c.rho == rho) & (c.model == model) & (c.quantity == "recall")] for c in chosen]
         rows = [r[r.n_reference == number].iloc[0] for r in rows]
         ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
         series.append((f"{model}, {number} reference verdicts", colour, *ends))
     plots.forest(ax, names, series)
     alone = table[(table.quantity == "recall") & (table.n_reference == 0) & (table.rho == rho)]
-    for model, line in (("naive", ":"), ("bias_aware", "--")):
-        value = alone[alone.model == model].estimate.iloc[0]
-        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{model}, cheap judge alone")
+    for name, line in (("naive", ":"), ("bias_aware", "--")):
+        value = alone[alone.model == name].estimate.iloc[0]
+        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{name}, cheap judge alone")
     ax.set_xlabel(f"top-{s.k} recall at " + rf"$\rho$ = {rho:g}")
     ax.set_title(f"{model}: references of other kinds")
     ax.legend(fontsize=7, loc="lower left")

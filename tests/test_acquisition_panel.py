@@ -163,6 +163,7 @@ def by_rule(names, **options):
         pytest.param(by_rule(RANKS, gain=False), RANKS, False, marks=pytest.mark.heavy),
     ],
 )
+@pytest.mark.heavy
 def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     keys, tasks = keys_of(5), mixed_tasks()
     settings = Loop(k=K, n_samples=50)
@@ -291,6 +292,7 @@ def test_half_of_what_is_spent_is_left_to_the_reference(name):
     assert (cheap - reference <= sum(PRICE)).all()  # in turn
 
 
+@pytest.mark.heavy
 def test_reports_are_fits_of_the_verdicts_so_far():
     tasks = tasks_of(keys_of(7))
     trace = runs_by("escalation", keys_of(8), tasks)
@@ -320,6 +322,7 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     np.testing.assert_array_equal(trace.queries.won, answers)
 
 
+@pytest.mark.heavy
 def test_renamed_judges_are_asked_the_same():
     tasks, order = tasks_of(keys_of(9)), jnp.array([1, 0])
     terms, variant = tasks.panelists, tasks.variant

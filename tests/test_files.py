@@ -131,6 +131,7 @@ for limit in [1, 100, 1000, *range(2000, size, 4001), size - 1]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+@pytest.mark.heavy
 def test_hdf5_survives_a_disk_that_fills_up(tmp_path):
     """At whatever write: attributes, pieces of data, their index when it closes. And so does the
     process as it ends, when HDF5 closes what it takes for open."""

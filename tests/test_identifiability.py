@@ -180,7 +180,7 @@ def several(d: int, count: int) -> list[problems.Problem]:
     return [q for q in found if q.d == d][:count]
 
 
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [2, pytest.param(1, marks=pytest.mark.heavy)])
 def test_profile_agrees_with_scipy(x64, d):
     count = 30
     qs = several(d, count)

@@ -40,9 +40,15 @@ def fitted(shared, seeds, dtype="float64"):
 
 
 EACH = [
-    pytest.param((shared, seeds), id=f"{shared}-{seeds.start}", marks=marks)
-    for seeds, marks in ((SEEDS, ()), (MORE_SEEDS, pytest.mark.heavy))
-    for shared in (False, True)
+    pytest.param(
+        (shared, seeds), id=f"{shared}-{seeds.start}", marks=[pytest.mark.heavy] * is_heavy
+    )
+    for shared, seeds, is_heavy in (
+        (True, SEEDS, False),
+        (False, SEEDS, True),
+        (True, MORE_SEEDS, True),
+        (False, MORE_SEEDS, True),
+    )
 ]
 
 
@@ -60,6 +66,7 @@ def test_map_equals_scipy(fits):
         assert found.objective[i] == pytest.approx(objective, abs=1e-8)
 
 
+@pytest.mark.heavy
 def test_float32_is_that_within_its_error():
     qs, _, found = fitted(True, range(50), "float32")
     assert (found.status == Status.CONVERGED).all()
@@ -179,6 +186,7 @@ def test_fixed_coefficients_stay_where_they_are_put(fits, x64):
     np.testing.assert_array_equal(found.c[:, 0], 0.3)
 
 
+@pytest.mark.heavy
 def test_rows_of_a_panel_are_its_counts(fits, x64):
     _, (panel, design, prior, variant), found = first_of(fits)
     of_counts = [
@@ -198,6 +206,7 @@ def test_rows_of_a_panel_are_its_counts(fits, x64):
     np.testing.assert_allclose(*around, atol=1e-9)
 
 
+@pytest.mark.heavy
 def test_rows_of_many_panels_are_fitted_at_once(x64):
     """Some of their leaves shared, some not."""
     rng = np.random.default_rng(0)
@@ -232,7 +241,9 @@ def test_the_supremum_of_a_panel(fits, x64):
 # --- discriminations
 
 
-@pytest.fixture(scope="module", params=[SEEDS, pytest.param(MORE_SEEDS, marks=pytest.mark.heavy)])
+@pytest.fixture(
+    scope="module", params=[range(20), pytest.param(range(20, 100), marks=pytest.mark.heavy)]
+)
 def discriminations(request):
     qs = [panels.random_panel(s, shared=False, mixed=s % 3 == 0) for s in request.param]
     free = np.array([False, True, True])
@@ -278,6 +289,7 @@ def test_discriminations_equal_scipy(discriminations):
         assert found.discrimination[i, 0] == pytest.approx(q.discrimination[0], rel=1e-15)
 
 
+@pytest.mark.heavy
 def test_information_about_discriminations_is_a_second_difference(discriminations):
     """The slope of the profile, found anew at discriminations a little off."""
     qs, free, found = discriminations

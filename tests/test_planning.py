@@ -122,6 +122,7 @@ def test_the_smallest_number_of_reference_verdicts_lasts():
     assert plan.smallest("random", half_width=10.0, recall=0.7) == 10
 
 
+@pytest.mark.heavy
 def test_the_command_on_a_reference(tmp_path, capsys):
     out = tmp_path / "plan.json"
     options = ["--n-items", "8", "--k", "2", "--pools", "8", "--json", str(out)]

@@ -13,6 +13,10 @@ from jbt.types import Comparisons, Design, Judge, Pool, Prior, Status
 
 N, K = 12, 3
 
+# Compiled once, as each operation would be otherwise.
+joint, correlated = jax.jit(reference.joint), jax.jit(reference.correlated)
+bias_aware = jax.jit(estimators.bias_aware)
+
 
 def rankings(naive, aware, content=None, mask=None):
     m = len(naive)
@@ -84,13 +88,13 @@ def judged():
 def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
     pool, cheap, trusted = judged
     nothing = jax.tree.map(jnp.zeros_like, trusted)
-    joint = reference.joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
-    alone = estimators.bias_aware(cheap, pool.design, Prior())
-    assert joint.status == Status.CONVERGED
-    np.testing.assert_allclose(joint.parameters.theta, alone.parameters.theta, atol=2e-4)
-    np.testing.assert_allclose(joint.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
-    assert not np.asarray(joint.parameters.c[:, 1]).any()
-    assert joint.parameters.kappa[1] == 0
+    both = joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
+    alone = bias_aware(cheap, pool.design, Prior())
+    assert both.status == Status.CONVERGED
+    np.testing.assert_allclose(both.parameters.theta, alone.parameters.theta, atol=2e-4)
+    np.testing.assert_allclose(both.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
+    assert not np.asarray(both.parameters.c[:, 1]).any()
+    assert both.parameters.kappa[1] == 0
     mixed = reference.mixed(cheap, nothing)
     np.testing.assert_array_equal(mixed.wins, cheap.wins)
 
@@ -98,17 +102,18 @@ def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
 def test_a_reference_that_saw_everything_tells_the_bias(judged):
     """Which the prior would get wrong where quality goes with the covariate."""
     pool, cheap, trusted = judged
-    joint = reference.joint(reference.beside(cheap, trusted, 2.0), pool.design, Prior())
-    alone = estimators.bias_aware(cheap, pool.design, Prior())
-    assert abs(joint.parameters.c[0, 0] - 1.5) < abs(alone.parameters.c[0] - 1.5)
+    both = joint(reference.beside(cheap, trusted, 2.0), pool.design, Prior())
+    alone = bias_aware(cheap, pool.design, Prior())
+    assert abs(both.parameters.c[0, 0] - 1.5) < abs(alone.parameters.c[0] - 1.5)
 
 
+@pytest.mark.heavy
 def test_known_judges_are_those_named(judged):
     pool, cheap, trusted = judged
     panel = reference.beside(cheap, trusted)
     swapped = reference.beside(trusted, cheap)
-    last = reference.joint(panel, pool.design, Prior())
-    first = reference.joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
+    last = joint(panel, pool.design, Prior())
+    first = joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
     np.testing.assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
     np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
 
@@ -121,7 +126,7 @@ def test_correlated_quality_is_the_model_written_out(judged, x64):
     trusted = jax.tree.map(lambda v: v * few, trusted)
     prior, s = Prior(0.8, 0.2), 2.0
     panel = reference.beside(counts[0], trusted, s)
-    fit, covariance = reference.correlated(panel, pool.design, prior)
+    fit, covariance = correlated(panel, pool.design, prior)
     assert fit.status == Status.CONVERGED
     x = np.asarray(pool.design.covariates[:, 0])
     x = x - x.mean()
@@ -148,12 +153,13 @@ def test_correlated_quality_is_the_model_written_out(judged, x64):
     assert np.abs(np.asarray(covariance)[N + 1]).max() < 1e-12  # the reference's, known
 
 
+@pytest.mark.heavy
 def test_correlated_quality_does_not_depend_on_the_units(judged):
     pool, cheap, trusted = judged
     panel = reference.beside(cheap, trusted, 2.0)
-    one, _ = reference.correlated(panel, pool.design, Prior(lam_b=1e-6))
+    one, _ = correlated(panel, pool.design, Prior(lam_b=1e-6))
     hundred = Design.build(100 * pool.design.covariates)
-    other, _ = reference.correlated(panel, hundred, Prior(lam_b=1e-6))
+    other, _ = correlated(panel, hundred, Prior(lam_b=1e-6))
     np.testing.assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
     np.testing.assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)
 
@@ -162,4 +168,4 @@ def test_correlated_quality_needs_a_content_an_item():
     counts = Comparisons.build(np.ones((4, 4)) - np.eye(4), np.zeros((4, 4)))
     design = Design.build(np.arange(4.0), [0, 0, 1, 1])
     with pytest.raises(ValueError, match="every item is its own content"):
-        reference.correlated(reference.beside(counts, counts), design, Prior())
+        correlated(reference.beside(counts, counts), design, Prior())

@@ -183,7 +183,7 @@ class ReferencePlan:
     asked: Mapping[str, np.ndarray]
     """The same: verdicts that there were pairs for, mean."""
     recall: Mapping[str, np.ndarray]
-    """The same: mean top-k recall of the joint fit."""
+    """The same: mean top-k recall of the fit of both (`reference.correlated`)."""
     recall_error: Mapping[str, np.ndarray]
     """The same: its standard error."""
     recall_naive: float
@@ -229,7 +229,7 @@ def reference_verdicts(
 
     Half-widths are from the Fisher information at the truth about all parameters but the
     reference's biases, which are taken for zero: nothing of them is the prior's. Recall is of
-    simulated fits.
+    simulated fits in which quality may go with the covariate (`reference.correlated`).
 
     Args:
       n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair
@@ -286,7 +286,7 @@ def reference_verdicts(
         def told(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
             panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
-            fit = reference.joint(panel, pool.design, prior)
+            fit, _ = reference.correlated(panel, pool.design, prior)
             recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
             return expected_half_width_beside(pool, cheap, panel), recall, shown.sum()
 

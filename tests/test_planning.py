@@ -143,8 +143,9 @@ def test_the_command_on_a_reference(tmp_path, capsys):
         answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
         assert f"{name + ':':10} {answer}" in printed
     assert placed["random"]["smallest_n_reference"] == 20
-    # Without reference verdicts the joint fit is the bias-aware one.
-    assert placed["random"]["recall"][0] == pytest.approx(plan["recall_bias_aware"])
+    # Without reference verdicts the placements are alike.
+    assert placed["random"]["recall"][0] == placed["boundary"]["recall"][0]
+    assert 0 < plan["recall_bias_aware"] <= 1
 
 
 @pytest.mark.parametrize(

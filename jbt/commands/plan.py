@@ -59,8 +59,8 @@ class PairingOptions:
 class ReferenceOptions:
     """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
     of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
-    from the information at the truth of simulated pools, and the recall of both judges' joint fit
-    (float64)."""
+    from the information at the truth of simulated pools, and the recall of the fit of both judges
+    in which quality may go with the covariate (float64)."""
 
     half_width: float | None = None
     """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
@@ -245,7 +245,7 @@ def _print_reference(
         f"A cheap judge on every ordered pair of {options.n_items} items, and verdicts of a "
         f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, median "
         f"over {options.pools} simulated pools\n[central 90 % of pools], then top-{options.k} "
-        f"recall of the joint fit (at most +-{error:.3f}).\nThe cheap judge alone: naive "
+        f"recall of the fit of both (at most +-{error:.3f}).\nThe cheap judge alone: naive "
         f"{found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
     )
     print("verdicts " + "".join(f"{name:>30}" for name in names))

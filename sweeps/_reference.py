@@ -89,6 +89,8 @@ class Settings(sweep.Settings):
 PRESETS = {
     "smoke": Settings(
         pools=32,
+        n_items=10,
+        k=2,
         rho=(0.0, 0.6),
         n_reference=(0, 30),
         placement=("boundary",),

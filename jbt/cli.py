@@ -21,6 +21,7 @@ your own verdicts
   jbt replay --verdicts FILE          how few of the verdicts would have done
 experiments
   jbt plan pairing                    how many contents to render twice
+  jbt plan reference                  how many verdicts of a trusted judge to buy
   jbt sweep NAME                      run an experiment; jbt sweep lists them
 jbt --version
 """

@@ -98,7 +98,8 @@ def fit_discrimination(
         values, vectors = jnp.linalg.eigh(curvature)
         values = jnp.maximum(jnp.abs(values), 1e-3 * penalty)
         change = -vectors @ ((vectors.T @ slope) / values)
-        change = change * s.length / jnp.maximum(1, jnp.abs(change).max())
+        whole = jnp.abs(change).max()
+        change = change * s.length / jnp.maximum(1, whole)
         fit, objective = at(s.log_s + change, s.parameters)
         rounding = 10 * jnp.finfo(objective.dtype).eps * jnp.abs(s.objective)
         better = objective <= s.objective + rounding
@@ -111,7 +112,7 @@ def fit_discrimination(
             jax.tree.map(chosen, fit.parameters, s.parameters),
             chosen(objective, s.objective),
             jnp.where(better, 1.0, s.length / 4),
-            jnp.abs(change).max() <= small,
+            better & (whole <= small),
             s.steps + 1,
         )
 

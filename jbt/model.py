@@ -103,7 +103,7 @@ def log_likelihood(
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
     """Log-density of the Gaussian prior, nats, without its normalising constant [Eq. S1]."""
     bias = jnp.concatenate([parameters.c, parameters.kappa[None]])
-    precision = _bias_precision(prior, bias.shape, bias.dtype)
+    precision = bias_precision(prior, bias.shape, bias.dtype)
     return -0.5 * (prior.lam * (parameters.theta**2).sum() + (precision * bias**2).sum())
 
 
@@ -114,11 +114,11 @@ def prior_precision(
     panel, whose judges have one prior unless it gives one for each."""
     lam = jnp.full(design.n_contents, prior.lam, design.dtype)
     judges = () if n_judges is None else (n_judges,)
-    lam_b = _bias_precision(prior, (design.n_covariates + 1, *judges), design.dtype)
+    lam_b = bias_precision(prior, (design.n_covariates + 1, *judges), design.dtype)
     return jnp.concatenate([lam, lam_b.reshape(-1)])
 
 
-def _bias_precision(prior: Prior, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
+def bias_precision(prior: Prior, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     """Of each of (c, kappa), of a panel for each set of coefficients."""
     lam_b = jnp.asarray(prior.lam_b, dtype)
     return jnp.broadcast_to(lam_b[:, None] if len(shape) > lam_b.ndim == 1 else lam_b, shape)

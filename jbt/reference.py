@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt import metrics, pairs
+from jbt import metrics, model, pairs
 from jbt.fit import fit_map
 from jbt.laplace import laplace
 from jbt.types import (
@@ -28,6 +29,7 @@ from jbt.types import (
     Prior,
     ScalarLike,
     Variant,
+    check_positive,
     container,
     n_judges,
 )
@@ -103,7 +105,11 @@ def beside(cheap: Comparisons, reference: Comparisons, discrimination: ScalarLik
     Args:
       cheap, reference: counts over the same items.
       discrimination: of the reference, as a factor on that of the cheap judge; may be traced.
+
+    Raises:
+      ValueError: discrimination not above 0.
     """
+    check_positive("discrimination", discrimination)
     dtype = cheap.shown.dtype
     s = jnp.stack([jnp.ones((), dtype), jnp.asarray(discrimination, dtype)])
     both = jax.tree.map(lambda *v: jnp.stack(v, -1), cheap, reference)
@@ -119,6 +125,9 @@ def joint(
     Args:
       panel: at least two judges.
       known: [J] judges without biases; default the last alone, the reference.
+
+    Raises:
+      ValueError: no panel, not one entry of `known` for each judge.
     """
     return fit_map(panel, design, prior, joint_variant(panel, design, known))
 
@@ -126,7 +135,10 @@ def joint(
 def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None = None) -> Variant:
     """The mask of `joint`."""
     judges = n_judges(panel)
-    assert judges is not None
+    if judges is None:
+        raise ValueError("a joint fit is of a panel, got the verdicts of one judge")
+    if known is not None and known.shape != (judges,):
+        raise ValueError(f"known must be [{judges}], one for each judge, got {known.shape}")
     free = ~(jnp.arange(judges) == judges - 1 if known is None else known)
     return Variant(jnp.broadcast_to(free, (design.n_covariates, judges)), free)
 
@@ -137,38 +149,44 @@ def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[A
 
     The prior of `joint` holds that quality has nothing to do with the covariates. Where it has, the
     prior pulls what goes with x out of quality and into c, against what the reference says, and a
-    few verdicts are outvoted. Here the reference's verdicts decide on b alone; so few of them make
-    theta noisier where there is nothing to be found. In panel data this is known as correlated
-    random effects (Mundlak 1978).
+    few verdicts are outvoted. Here b is shrunk no harder than a residual is, and the reference's
+    verdicts soon decide it; very few make theta noisier where there is nothing to be found. In
+    panel data this is known as correlated random effects (Mundlak 1978).
 
     As the reference has no bias of its own, the coefficient of x in its verdicts is s b, and that
     in another judge's verdicts s_g b + c_g: the panel's model with this sharing.
 
     Args:
-      panel: the last judge is the reference, without biases.
+      panel: at least two judges, each with biases of its own (the sharing is the identity, which a
+        traced one is taken to be); the last is the reference, without any.
       design: one content an item.
+      prior: of the residual and of the biases.
 
     Returns:
       The fit, in terms of quality and of true biases; and the covariance of its parameters in the
       order of `Parameters.flat`, by Laplace's approximation.
 
     Raises:
-      ValueError: items that share a content, of which renderings may differ in x.
+      ValueError: items that share a content, of which renderings may differ in x; a single judge;
+        biases shared in another way.
     """
     if design.content is not None:
         raise ValueError("quality can go with a covariate only where every item is its own content")
-    judges, d, m = n_judges(panel), design.n_covariates, design.n_contents
-    assert judges is not None
+    judges, d, m = n_judges(panel) or 1, design.n_covariates, design.n_contents
+    if judges < 2:
+        raise ValueError("a reference stands beside at least one other judge")
+    if not isinstance(panel.sharing, Tracer) and bool((panel.sharing != jnp.eye(judges)).any()):
+        raise ValueError("each judge must have biases of its own: sharing is not the identity")
     design, last = design.centred(), judges - 1
     s = panel.discrimination / panel.discrimination[last]
     # What goes with x in quality goes with x in every judge's verdicts: s_g b beside c_g.
     panel = dataclasses.replace(
         panel, sharing=jnp.eye(judges, dtype=design.dtype).at[:, last].set(s)
     )
-    lam_b = jnp.asarray(prior.lam_b, design.dtype).reshape(-1, 1)
+    lam_b = model.bias_precision(prior, (d + 1, judges), design.dtype)
     of_b = prior.lam * design.spread() ** 2 / panel.discrimination[last] ** 2
     # A covariate that does not vary has no b, and any prior serves.
-    lam_b = jnp.broadcast_to(lam_b, (d + 1, judges)).at[:d, last].set(jnp.where(of_b > 0, of_b, 1))
+    lam_b = lam_b.at[:d, last].set(jnp.where(of_b > 0, of_b, 1))
     known, prior = joint_variant(panel, design), Prior(prior.lam, lam_b)
     variant = Variant(jnp.ones_like(known.c), known.kappa)
     fit = fit_map(panel, design, prior, variant)

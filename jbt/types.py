@@ -426,6 +426,9 @@ class Panel:
         if isinstance(each[0], Rows):
             longest = max(v.shown.shape[0] for v in each)
             each = [_padded(v, longest) for v in each if isinstance(v, Rows)]
+            widths = sorted({v.difference.shape[1] for v in each})
+            if len(widths) > 1:
+                raise ValueError(f"the judges' rows differ in their covariates: {widths} of them")
         shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in each}
         if len(shapes) > 1:
             found = " and ".join(sorted(str(v.shown.shape) for v in each))
@@ -433,10 +436,12 @@ class Panel:
         n, dtype = len(each), each[0].shown.dtype
         check_positive("discrimination", discrimination)
         s = jnp.asarray(discrimination, dtype)
-        if s.ndim > 1 or s.size not in (1, n):
+        if s.shape not in ((), (n,)):
             raise ValueError(f"discrimination must be a number or [{n}], got shape {s.shape}")
-        mixes = jnp.eye(n, dtype=dtype) if sharing is None else jnp.asarray(sharing, dtype)
-        if mixes.shape != (n, n) or not bool(jnp.isfinite(mixes).all()):
+        given = np.eye(n) if sharing is None else sharing
+        finite = isinstance(given, Tracer) or bool(np.isfinite(np.asarray(given)).all())
+        mixes = jnp.asarray(given, dtype)
+        if mixes.shape != (n, n) or not finite:
             raise ValueError(f"sharing must be [{n}, {n}] finite numbers, got shape {mixes.shape}")
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *each)
         return cls(stacked, jnp.broadcast_to(s, n), mixes)

@@ -52,8 +52,8 @@ class Settings(sweep.Settings):
     places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
     the two rankings order differently; `random`, all."""
     reference_bias: tuple[float, ...] = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
-    """Biases of the reference (logits per unit), below 0 against the cheap judge's, the first of
-    FACTORS; 0, with which the others are varied, among them."""
+    """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
+    which holds while something else is varied."""
     reference_position: tuple[float, ...] = (0.0, 0.5, 1.0)
     """Its position biases (logits), 0 among them."""
     reference_discrimination: tuple[float, ...] = (0.5, 1.0, 2.0)

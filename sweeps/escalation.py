@@ -16,14 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import judges, pools, study, sweep
+from jbt import judges, metrics, pools, study, sweep
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
+from jbt.acquisition.loop import refit
+from jbt.acquisition.run import bought
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Prior, Variant, check_positive
+from jbt.types import Judge, Parameters, Prior, Variant, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,8 +123,8 @@ def check(s: Settings) -> None:
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
-    if min(s.purse) < s.refit_every:
-        raise ValueError(f"purse must be at least refit_every = {s.refit_every}")
+    if most_verdicts(s) < s.refit_every:
+        raise ValueError(f"the largest purse must pay refit_every = {s.refit_every} verdicts")
 
 
 def most_verdicts(s: Settings) -> int:
@@ -158,18 +161,22 @@ def experiment(s: Settings, rule: str) -> Experiment:
             purse=max(s.purse),
         )
         trace = run(stream(key, "acquisition"), task, loop, most)
-        rounding = 1 + 1e-5
-        bought = trace.cost <= jnp.asarray(s.purse)[:, None] * rounding  # [purses, reports]
-        last = bought.sum(1) - 1
-        # Before its first refit a strategy has no ranking.
-        recall = jnp.where(last < 0, jnp.nan, trace.recall[last])
-        of_reference = jnp.cumsum(trace.queries.judge == 1)
-        asked = of_reference[jnp.asarray(reports(most, s.refit_every)) - 1][last]
-        return {
-            "recall": recall,
-            "reference_asked": jnp.where(last < 0, 0, asked),
-            "status": trace.status.max(),
-        }
+        queries = trace.queries
+        price = jnp.where(
+            queries.judge == 1, condition["price_reference"], condition["price_cheap"]
+        )
+        spent = jnp.cumsum(jnp.where(queries.judge < 0, 0, price))
+
+        def at(purse: Array) -> dict[str, Array]:
+            """The fit of all that the purse pays, also between two refits of the run."""
+            paid = (spent <= purse * (1 + 1e-5)) & (queries.judge >= 0)
+            start = Parameters.zeros(pool.design, 2)
+            parameters, status = refit(bought(queries, paid, task), start, task)
+            recall = metrics.top_k_recall(parameters.theta, pool.quality, s.k)
+            asked = (paid & (queries.judge == 1)).sum()
+            return {"recall": recall, "reference_asked": asked, "status": status}
+
+        return jax.vmap(at)(jnp.asarray(s.purse, spent.dtype))
 
     return one
 
@@ -219,7 +226,7 @@ def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) ->
         },
         s.n_items,
         s.pools,
-        axes={"recall": by_purse, "reference_asked": by_purse},
+        axes=dict.fromkeys(("recall", "reference_asked", "status"), by_purse),
         fits=2 * len(reports(most_verdicts(s), s.refit_every)),
     )
 
@@ -298,7 +305,7 @@ SWEEP = sweep.Sweep(
         "purse": "verdicts of the cheap judge",
         "recall": "share of the top k",
         "reference_asked": "verdicts",
-        "status": "status of the fits, the worst of a run",
+        "status": "jbt.types.Status",
     },
     headline=headline,
 )

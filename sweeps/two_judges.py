@@ -108,6 +108,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 benefit = (recall - naive).sel(n_reference=n)
                 t.crossing(benefit.drop_vars([*FACTORS, "placement"]), **setting(part), model=model)
                 margin(recall.sel(n_reference=n), naive, aware, t, **setting(part), model=model)
+        t.means("asked", part["asked"])
         t.means("cost", n_cheap + s.price * part["asked"])
         nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
         t.shares("nothing_asked", nothing)
@@ -246,7 +247,10 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
-    names, chosen = ["default"], [of_default(table, placement=s.factor_placement)]
+    names, chosen = (
+        ["unbiased, discrimination 2"],
+        [of_default(table, placement=s.factor_placement)],
+    )
     for name, value in itertools.chain.from_iterable(
         ((f, v) for v in getattr(s, f) if v != DEFAULT[f]) for f in FACTORS
     ):
@@ -280,9 +284,9 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")
     numbers = [n for n in s.n_reference if n]
-    some = [numbers[len(numbers) // 3], numbers[-1]]
+    some = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
     for model, colour in zip(JOINT, ("orange", "green"), strict=True):
-        for n, line in zip(some, ("--", "-"), strict=True):
+        for n, line in zip(some, ("--", "-"), strict=False):
             rows = of_default(table, n_reference=n, model=model, **where)
             label = f"{model}, {n} reference verdicts"
             plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)

@@ -1,4 +1,4 @@
-"""The sweep on a reference beside a cheap judge: its table from known results, and bad settings."""
+"""The sweeps on a reference beside a cheap judge: what they simulate, tables, bad settings."""
 
 import dataclasses
 
@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from jbt import study
-from sweeps import two_judges
+from jbt.simulate import simulate
+from sweeps import escalation, two_judges
 from sweeps.two_judges import ALONE, FITTED, JOINT, SWEEP
 
 SMALL = dataclasses.replace(
@@ -33,7 +34,7 @@ def invented(s) -> xr.Dataset:
         "naive_recall": (one, np.full((len(rho), s.pools), 0.5)),
         "bias_aware_recall": (one, 0.5 + 0.2 - rho[:, 0] / 2 + noise),
         "joint_recall": (by_number, 0.5 + benefit),
-        "correlated_recall": (by_number, 0.5 + benefit),
+        "correlated_recall": (by_number, 0.5 + benefit + 0.01),
         "mixed_recall": (by_number, np.full(shape, 0.5)),
         "mixed_c": (by_number, np.full(shape, 0.5)),
         "asked": (by_number, np.broadcast_to(np.minimum(n, 20.0), shape)),
@@ -103,3 +104,54 @@ def test_the_table():
 def test_what_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         two_judges.groups(dataclasses.replace(SMALL, **change))
+
+
+@pytest.mark.heavy
+def test_what_is_simulated():
+    """With noise of a half the reference tells nothing of c; what it may be asked is asked."""
+    s = dataclasses.replace(
+        SMALL, n_reference=(0, 20), placement=("random",), noise=(0.0, 0.5), reference_bias=(0.0,)
+    )
+    (group,) = two_judges.groups(s)
+    out = simulate(group.experiment, group.conditions, range(64))
+    noise, rho = (np.array(group.labels[name]) for name in ("noise", "rho"))
+    for m in ("joint", "mixed"):
+        np.testing.assert_allclose(out[f"{m}_recall"][..., 0], out["bias_aware_recall"], atol=1e-6)
+    np.testing.assert_array_equal(out["asked"], np.broadcast_to([0, 20], out["asked"].shape))
+    c = out["correlated_c"].mean(0)
+    told, untold = (np.flatnonzero((noise == v) & (rho == 0.4))[0] for v in (0.0, 0.5))
+    assert abs(c[told, 1] - 1.5) < 0.25 < abs(c[untold, 1] - 1.5)
+    width = out["correlated_c_width"].mean(0)
+    assert (width[:, 1] < width[:, 0]).all()
+
+
+@pytest.mark.heavy
+def test_what_a_purse_buys():
+    s = dataclasses.replace(escalation.PRESETS["smoke"], purse=(25.0, 40.0, 80.0))
+    strategies, asked = [], []
+    for group in escalation.groups(s):
+        out = simulate(group.experiment, group.conditions, range(8))
+        assert (out["status"] == 0).all()
+        strategies += group.labels["strategy"]
+        asked.append(out["reference_asked"])
+    asked = np.concatenate(asked, 1)  # [pools, conditions, purses]
+    which = np.array(strategies)
+    assert not asked[:, np.char.startswith(which, "cheap")].any()
+    # All of it on the reference, whether or not that is a whole number of refits.
+    assert (asked[:, which == "strong_only"] == [2, 4, 8]).all()
+    mine = asked[:, which == "escalation"]
+    assert ((mine > 0) & (10 * mine <= [25, 40, 80])).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"price": (0.0,)}, "price must be finite and above 0"),
+        ({"purse": (40.0, 20.0)}, "purse must increase"),
+        ({"purse": (4.0,)}, "the largest purse must pay refit_every = 8 verdicts"),
+        ({"strategy": ("hope",)}, "strategy must list some of"),
+    ],
+)
+def test_what_escalation_refuses(change, message):
+    with pytest.raises(ValueError, match=message):
+        escalation.groups(dataclasses.replace(escalation.PRESETS["smoke"], **change))

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import metrics, pairs, runtime
 from jbt.acquisition.loop import Loop, State, init, look, recall, refit, step
@@ -103,7 +103,7 @@ def run(
         statuses = jnp.append(statuses, state.status)
     done = np.union1d(np.arange(1, blocks + 1) * loop.refit_every, at[-1:])
     for extra in np.setdiff1d(at, done):
-        counts = _replay(queries, int(extra), task)
+        counts = bought(queries, jnp.arange(len(queries.first)) < int(extra), task)
         fitted = refit(counts, Parameters.zeros(task.design, task.n_judges), task)
         value = metrics.top_k_recall(
             fitted[0].theta, task.quality, loop.k, task.design.content_mask()
@@ -121,19 +121,19 @@ def run(
     )
 
 
-def _replay(queries: Queries, budget: int, task: Task) -> Comparisons:
-    """The counts after the first `budget` queries."""
+def bought(queries: Queries, which: Bool[Array, " B"], task: Task) -> Comparisons:
+    """The counts of some of the queries."""
     items, dtype = jnp.arange(task.design.n_items), task.design.dtype
     # One row a query, zero where no pair was asked.
-    first = (queries.first[:budget, None] == items).astype(dtype)
-    second = (queries.second[:budget, None] == items).astype(dtype)
+    first = ((queries.first[:, None] == items) & which[:, None]).astype(dtype)
+    second = (queries.second[:, None] == items).astype(dtype)
 
     def of(first: Float[Array, "B N"]) -> Comparisons:
-        return Comparisons(first.T @ second, (first * queries.won[:budget, None]).T @ second)
+        return Comparisons(first.T @ second, (first * queries.won[:, None]).T @ second)
 
     if queries.judge is None:
         return of(first)
-    mine = queries.judge[:budget, None] == jnp.arange(task.n_judges)
+    mine = queries.judge[:, None] == jnp.arange(task.n_judges)
     return jax.vmap(lambda own: of(first * own[:, None]), in_axes=1, out_axes=-1)(mine)
 
 

@@ -40,7 +40,11 @@ class FitOptions(JointOptions):
         """
         if self.discrimination and not self.joint:
             raise ValueError("--discrimination is of a joint fit: add --joint")
-        return dict(_discrimination(word) for word in self.discrimination)
+        each = [_discrimination(word) for word in self.discrimination]
+        names = [name for name, _ in each]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"--discrimination names {twice[0]!r} twice")
+        return dict(each)
 
 
 def _discrimination(word: str) -> tuple[str, float]:

@@ -161,19 +161,19 @@ def experiment(s: Settings, rule: str) -> Experiment:
             purse=max(s.purse),
         )
         trace = run(stream(key, "acquisition"), task, loop, most)
-        queries = trace.queries
-        price = jnp.where(
-            queries.judge == 1, condition["price_reference"], condition["price_cheap"]
-        )
-        spent = jnp.cumsum(jnp.where(queries.judge < 0, 0, price))
+        queries, judge = trace.queries, trace.queries.judge
+        assert judge is not None  # of several judges, every query says whom
+        price = jnp.where(judge == 1, condition["price_reference"], condition["price_cheap"])
+        paid_for_each: Array = jnp.where(judge < 0, 0, price)
+        spent = jnp.cumsum(paid_for_each)
 
         def at(purse: Array) -> dict[str, Array]:
             """The fit of all that the purse pays, also between two refits of the run."""
-            paid = (spent <= purse * (1 + 1e-5)) & (queries.judge >= 0)
+            paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
             start = Parameters.zeros(pool.design, 2)
             parameters, status = refit(bought(queries, paid, task), start, task)
             recall = metrics.top_k_recall(parameters.theta, pool.quality, s.k)
-            asked = (paid & (queries.judge == 1)).sum()
+            asked = (paid & (judge == 1)).sum()
             return {"recall": recall, "reference_asked": asked, "status": status}
 
         return jax.vmap(at)(jnp.asarray(s.purse, spent.dtype))

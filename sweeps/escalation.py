@@ -163,9 +163,8 @@ def experiment(s: Settings, rule: str) -> Experiment:
         trace = run(stream(key, "acquisition"), task, loop, most)
         queries, judge = trace.queries, trace.queries.judge
         assert judge is not None  # of several judges, every query says whom
-        price = jnp.where(judge == 1, condition["price_reference"], condition["price_cheap"])
-        paid_for_each: Array = jnp.where(judge < 0, 0, price)
-        spent = jnp.cumsum(paid_for_each)
+        prices = jnp.stack([condition["price_cheap"], condition["price_reference"]])
+        spent = jnp.cumsum(jnp.where(judge < 0, 0.0, prices[judge.clip(0)]))
 
         def at(purse: Array) -> dict[str, Array]:
             """The fit of all that the purse pays, also between two refits of the run."""

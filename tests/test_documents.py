@@ -136,6 +136,13 @@ def test_the_example_of_several_judges(capsys):
 
 
 @pytest.mark.documents
+def test_the_example_of_a_reference(capsys):
+    run_example("docs/findings/two-judges.md")
+    joint, correlated = map(float, capsys.readouterr().out.split())
+    assert 1 < correlated < joint < 3
+
+
+@pytest.mark.documents
 def test_the_example_of_a_rule_of_your_own():
     trace = run_example("docs/findings/acquisition.md")["trace"]
     assert trace.recall.shape == (15,)
@@ -206,11 +213,14 @@ def check_printed(printed, shown):
 def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "identify.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 4
+    assert len(shown) == page.count("```sh") == 5
     monkeypatch.chdir(tmp_path)
     for command, text in shown:
         assert cli.main(command.split()) == 0
-        check_printed(capsys.readouterr().out, text)
+        printed = capsys.readouterr().out
+        if "--joint" in command:  # of which the page shows the last lines
+            printed = printed[printed.index(text.splitlines()[0]) :]
+        check_printed(printed, text)
     assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
 
 
@@ -218,10 +228,12 @@ def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
 def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "leaderboard.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 3
+    assert len(shown) == page.count("```sh") == 4
     monkeypatch.chdir(tmp_path)
     for name in ("alpaca_eval", "prd"):
         (tmp_path / name).symlink_to(data / name)
+    assert cli.main(["example", "example"]) == 0
+    capsys.readouterr()
     for command, text in shown:
         assert cli.main(command.split()) == 0
         check_printed(capsys.readouterr().out, text)

@@ -14,23 +14,28 @@ from jaxtyping import Array, Float, Int
 from jbt import identifiability, model
 from jbt.fit import fit_map
 from jbt.identifiability import BiasEstimate
-from jbt.types import Design, Fit, Parameters, Prior, Status, Verdicts
+from jbt.types import Design, Fit, Parameters, Prior, Status, Verdicts, n_judges
 
 
 def naive(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     """Bradley-Terry without biases, c = kappa = 0: what counting wins amounts to. Its
     quality, `fit.parameters.theta` [M] in logits, estimates theta + x . c* (Prop. 1)."""
-    return fit_map(comparisons, design, prior, model.variant("naive", design))
+    return fit_map(
+        comparisons, design, prior, model.variant("naive", design, n_judges(comparisons))
+    )
 
 
 def bias_aware(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     """Eq. 1 with c and kappa free. In an unpaired design the prior, not the comparisons,
     splits apparent quality into `fit.parameters.theta` and `x . c` (Prop. 2, Eq. 3)."""
-    return fit_map(comparisons, design, prior, model.variant("bias_aware", design))
+    return fit_map(
+        comparisons, design, prior, model.variant("bias_aware", design, n_judges(comparisons))
+    )
 
 
 ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
-"""Those that are one MAP, in either precision. `measured` needs float64."""
+"""Those that are one MAP, in either precision, of one judge or of a panel. `measured` needs float64
+and one judge."""
 
 
 def with_bias(

@@ -38,6 +38,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 T = TypeVar("T")
 
 ArrayLike = Array | np.ndarray
+"""Of JAX or NumPy."""
 
 ScalarLike = Float[Array, ""] | float | int
 """A number per pool: traced inside a kernel, a plain float outside."""
@@ -387,13 +388,13 @@ class Panel:
 
         P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
 
-    Whatever takes `Verdicts` takes a panel. `Parameters` then hold c [D, J] and kappa [J], and so
-    does a `Variant`."""
+    What takes `Verdicts` and a `Variant` takes a panel, with a variant for its judges. `Parameters`
+    then hold c [D, J] and kappa [J], and so does the `Variant`."""
 
     verdicts: Comparisons | Rows
     """Of all judges, the judge as last axis: counts [N, N, J], or rows [R, J]."""
     discrimination: Float[Array, "J ..."]
-    """s_g, a factor on quality, not on the biases; 1 or above 0."""
+    """s_g above 0, a factor on quality and not on the biases."""
     sharing: Float[Array, "J J ..."]
     """How the judges' biases are made of J sets of coefficients, which are the parameters: those
     of judge g, (c, kappa), are the sum over h of `sharing[g, h]` times set h. The identity gives

@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, judges, metrics, pairs, pools, reference, sweep
 from jbt.laplace import laplace
+from jbt.planning import Z
 from jbt.reference import PLACEMENTS, Rankings
 from jbt.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Pool, Prior, check_positive
@@ -31,7 +32,6 @@ FACTORS = (
     "assumed_discrimination",
 )
 """What is varied about the reference, one at a time."""
-Z = 1.959964
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,8 @@ class Settings(sweep.Settings):
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
     price: float = 20.0
-    """Price of a verdict of the reference; the cheap judge's cost 1. The paper's frontier judge
-    costs 20 times the cheap one, frontier judges 10 to 100 times."""
+    """Price of a verdict of the reference; the cheap judge's cost 1. In the paper a comparison
+    by a frontier judge costs 10 to 100 times as much as by a cheap one."""
 
 
 PRESETS = {

@@ -13,7 +13,7 @@ from panels import J
 from scipy.optimize import root
 from scipy.special import expit, log_expit
 
-from jbt import laplace, model, rows
+from jbt import estimators, laplace, model, rows
 from jbt.discrimination import fit_discrimination
 from jbt.fit import fit_map, fit_supremum
 from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Rows, Status, Variant
@@ -170,6 +170,17 @@ def test_one_set_for_all_is_their_verdicts_counted_together(fits, x64):
     np.testing.assert_allclose(mixed.parameters.theta, one.parameters.theta, atol=1e-10)
     np.testing.assert_allclose(mixed.parameters.c[:, 0], one.parameters.c, atol=1e-10)
     assert not np.asarray(mixed.parameters.c[:, 1:]).any()
+
+
+def test_estimators_take_a_panel(fits, x64):
+    _, (panel, design, prior, _), _ = first_of(fits)
+    for name, estimate in estimators.ESTIMATORS.items():
+        found = jax.jit(estimate)(panel, design, prior)
+        want = fit_one(panel, design, prior, model.variant(name, design, J))
+        np.testing.assert_allclose(found.parameters.flat(), want.parameters.flat(), atol=1e-12)
+    naive = jax.jit(estimators.naive)(panel, design, prior).parameters
+    assert not np.asarray(naive.c).any()
+    assert not np.asarray(naive.kappa).any()
 
 
 def test_fixed_coefficients_stay_where_they_are_put(fits, x64):

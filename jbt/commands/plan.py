@@ -118,6 +118,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def pairing(argv: Sequence[str]) -> int:
+    """Run `jbt plan pairing`; returns the exit code."""
     options = parse(PairingOptions, argv, prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
     files.check_writable(options.json)
@@ -188,6 +189,7 @@ def _print_plan(options: PairingOptions, found: planning.PairingPlan) -> None:
 
 
 def reference(argv: Sequence[str]) -> int:
+    """Run `jbt plan reference`; returns the exit code."""
     options = parse(ReferenceOptions, argv, prog="jbt plan reference")
     if options.half_width is None and options.recall is None:
         options = replace(options, half_width=0.5)

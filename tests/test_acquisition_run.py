@@ -165,6 +165,7 @@ def fresh_run(which, key, task):
     return run(key, task, settings, (10, 25))
 
 
+@pytest.mark.heavy
 def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     task = binary_task(jax.random.key(7))
     settings = Loop("top_k_aware_fresh", K, R, n_samples=100)

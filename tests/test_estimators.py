@@ -50,7 +50,8 @@ def problem(d, x=None, dtype="float64"):
     return Comparisons.build(shown, rng.binomial(shown.astype(int), p), dtype), design, Prior(1, 5)
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(1, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("d", [1, 2])
 def test_measured_takes_c_from_the_joint_likelihood(d, x64):
     comparisons, design, prior = problem(d)
     shrunk, found = fits(comparisons, design, prior)

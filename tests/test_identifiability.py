@@ -221,9 +221,8 @@ def range_around_map(comparisons, design):
     return found.range(), found.status
 
 
-@pytest.mark.parametrize(
-    ("count", "own"), [(60, False), pytest.param(100, True, marks=pytest.mark.heavy)]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize(("count", "own"), [(60, False), (100, True)])
 def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
     """`own`: without a table of contents, which compiles anew."""
     comparisons, design = jax.tree.map(lambda v: v[:count], paired_batch(100, 8))
@@ -244,6 +243,7 @@ def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
     assert float(curved.min()) > 3
 
 
+@pytest.mark.heavy
 def test_a_slightly_wrong_design_is_not_flat(x64):
     """One content of 15 has two renderings, a hair apart: what they tell grows with the square."""
     m = 15

@@ -114,6 +114,7 @@ def test_a_kernel_is_plain_arithmetic_on_a_gpu(name):
     assert Program(kernel_of(sweep.groups(settings)[-1])).offenders() == set()
 
 
+@pytest.mark.heavy
 def test_every_rule_is_plain_arithmetic_on_a_gpu():
     scores = {name: rule.score for name, rule in EVERY_RULE.items()}
 

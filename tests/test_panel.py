@@ -286,6 +286,7 @@ def penalised(q, free, spread=0.5):
     return gradient
 
 
+@pytest.mark.heavy
 def test_discriminations_equal_scipy(discriminations):
     qs, free, found = discriminations
     assert (found.fit.status == Status.CONVERGED).all()

@@ -84,6 +84,7 @@ def test_the_command(tmp_path, capsys):
     assert f"all:     {smallest} contents" in printed
 
 
+@pytest.mark.heavy
 def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
     """Whose shown pairs are few enough to leave some items to the cheap judge alone."""
     n, rng = 7, np.random.default_rng(0)

@@ -13,6 +13,7 @@ from jbt import cli, own
 from jbt.own import batch as batches
 from jbt.own.analysis import Z
 from jbt.own.panel_fit import fit_panel
+from jbt.own.panel_parts import Panels
 from jbt.own.panels import OWN, TOGETHER, Judges
 from jbt.types import Prior, Status
 
@@ -271,6 +272,31 @@ def test_who_tells_a_coefficient(tables):
     assert y == (("x", "z"), (OWN,))
     assert z == ((), ())
     assert w == ((TOGETHER,), ())
+
+
+def tellers_of(batch, judges):
+    panels = Panels.of(batch, judges)
+    return list(judges.tellers(lambda some: panels.told(panels.silence(some))))
+
+
+def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):
+    """y compares answers of one length: nothing about its c, but how much better A is than B; and so
+    what x pays, who compares answers of A and B of other lengths."""
+    items = "pool,item,content,words\np,a,A,1\np,b,B,2\np,c,A,2\n"
+    written = "pool,judge,first,second,winner\n" + "".join(
+        f"p,{judge},{i},{j},tie\n" for judge, i, j in ["xab", "xba", "ycb", "ybc"]
+    )
+    x, y = tellers_of(*read(tables, written, items))
+    assert x == (("y",), (OWN,))
+    assert y == ((), (OWN,))
+
+
+def test_both_orders_of_one_judge_tell_the_position_bias_of_another(tables, x64):
+    v, i = tables("first,second,judge,winner\na,b,x,tie\na,b,y,tie\nb,a,y,tie\n", "item\na\nb\n")
+    found = own.read(v, i)
+    x, y = tellers_of(own.Batch.of(found, position="yes"), Judges.of(found))
+    assert x == (("y",),)
+    assert y == ((OWN,),)
 
 
 # --- commands

@@ -280,8 +280,8 @@ def tellers_of(batch, judges):
 
 
 def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):
-    """y compares answers of one length: nothing about its c, but how much better A is than B; and so
-    what x pays, who compares answers of A and B of other lengths."""
+    """y compares answers of one length: nothing about its c, but how much better A is than B; so
+    that x, who compares answers of A and B of two lengths, tells what it pays."""
     items = "pool,item,content,words\np,a,A,1\np,b,B,2\np,c,A,2\n"
     written = "pool,judge,first,second,winner\n" + "".join(
         f"p,{judge},{i},{j},tie\n" for judge, i, j in ["xab", "xba", "ycb", "ybc"]

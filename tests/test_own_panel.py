@@ -324,7 +324,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     assert cli.main(["fit", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
     assert "c and kappa of anchors are taken to be 0" in said
-    assert "anchors saw nothing of 1 of 3 pools" in said
+    assert "anchors saw nothing of 1 of 3 pools: these are corrected by what the other" in said
     assert "no_reference 1" in said
     found = defined((tmp_path / "f.json").read_text())
     joint = found["joint"]
@@ -376,7 +376,7 @@ def test_a_leaderboard_of_all_judges(written, tmp_path, capsys):
         (["--reference", "x"], "--reference is of a joint fit: add --joint"),
         (["--joint", "--reference", "z"], "no judge 'z' (reference): there are x, y"),
         (["--joint", "--reference", "X"], "no judge 'X' (reference): there are x, y"),
-        (["--joint", "--judge", "x"], "a joint fit needs two judges or anchors"),
+        (["--joint", "--judge", "x"], "needs two judges or anchors, but there is one judge, 'x'"),
         (["--joint", "--discrimination", "x"], "--discrimination is 'x', allowed: NAME=NUMBER"),
         (["--joint", "--discrimination", "x=0"], "the discrimination of 'x' must be above 0"),
         (["--joint", "--discrimination", "z=2"], "no judge 'z' (discrimination)"),
@@ -386,7 +386,8 @@ def test_a_leaderboard_of_all_judges(written, tmp_path, capsys):
 def test_what_a_joint_fit_refuses(written, options, message, capsys):
     assert cli.main(["fit", *written, *options]) == 2
     error = capsys.readouterr().err
-    assert f"error: {message}" in error
+    assert "error: " in error
+    assert message in error
     assert error.count("\n") == 1
 
 
@@ -417,4 +418,4 @@ def test_a_reference_needs_verdicts(tables, capsys):
     v, i = tables("\n".join(lines) + "\n", ITEMS)
     arguments = ["--verdicts", str(v), "--items", str(i), "--joint", "--reference", "y"]
     assert cli.main(["fit", *arguments]) == 2
-    assert "the reference 'y' has no verdicts" in capsys.readouterr().err
+    assert "the reference 'y' has no verdicts but errors" in capsys.readouterr().err

@@ -63,7 +63,7 @@ class Judges:
         """
         names = tuple(name or NAMELESS for name in tables.judges)
         if len(names) < 2:
-            what = "one judge (--judge)" if names != (NAMELESS,) else "no column of judges"
+            what = f"one judge, {names[0]!r}" if names != (NAMELESS,) else "no column of judges"
             raise TableError(f"a joint fit needs two judges or anchors, but there is {what}")
         folded = [name.casefold() for name in names]
         for i, name in enumerate(names):
@@ -77,7 +77,7 @@ class Judges:
             at = _index(names, reference, "reference")
             counts = tables.counts
             if not counts.loc[counts["judge"] == at, "n_verdicts"].sum():
-                raise TableError(f"the reference {reference!r} has no verdicts")
+                raise TableError(f"the reference {reference!r} has no verdicts but errors")
             known[at] = True
         s = np.ones(len(names))
         for name, value in (discrimination or {}).items():

@@ -18,6 +18,7 @@ N, K = 12, 3
 
 # Compiled once, as each operation would be otherwise.
 joint, correlated = jax.jit(reference.joint), jax.jit(reference.correlated)
+correlated_each = jax.jit(jax.vmap(reference.correlated))
 bias_aware = jax.jit(estimators.bias_aware)
 
 
@@ -132,7 +133,8 @@ def written_out(q):
     of_reference = n + np.arange(d + 1) * J + J - 1
     free = ~np.isin(np.arange(z.shape[1]), of_reference)
     precision = np.r_[q.precision(), of_b]
-    beta, hessian, _ = problems.minimum(z, *q.counts(), precision, free, np.zeros(len(free)))
+    (shown, wins), none = q.counts(), np.zeros(len(free))
+    beta, hessian, _ = problems.minimum(z, shown, wins, precision, free, none)
     read = np.eye(len(free) - d, len(free))
     read[:n, len(free) - d :] = x
     return read @ beta, read[:, free] @ np.linalg.inv(hessian) @ read[:, free].T
@@ -147,7 +149,7 @@ def test_correlated_quality_is_the_model_written_out(x64):
     # What a masked item is said to be must not matter.
     x = jnp.where(design.item_mask[..., None], design.covariates, 1e3)
     design = dataclasses.replace(design, covariates=x)
-    fit, covariance = jax.device_get(jax.jit(jax.vmap(reference.correlated))(made, design, prior))
+    fit, covariance = jax.device_get(correlated_each(made, design, prior))
     assert (fit.status == Status.CONVERGED).all()
     for i, q in enumerate(qs):
         n, d = q.items.n, q.items.d

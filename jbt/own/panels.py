@@ -63,7 +63,8 @@ class Judges:
         """
         names = tuple(name or NAMELESS for name in tables.judges)
         if len(names) < 2:
-            what = f"one judge, {names[0]!r}" if names != (NAMELESS,) else "no column of judges"
+            (judge,) = tables.judges
+            what = "no column of judges" if judge is None else f"one judge, {judge!r}"
             raise TableError(f"a joint fit needs two judges or anchors, but there is {what}")
         folded = [name.casefold() for name in names]
         for i, name in enumerate(names):

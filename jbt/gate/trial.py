@@ -75,10 +75,11 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
     t = tops(r, order)
     told = {"sets": rules.sets, "alpha": rules.alpha, "noise": noise}
     urns = [urn(r, t, labels) for labels in OF_PAIRS]
-    # At most k of the one top alone stand against k of the other.
+    # The same draws for every kind of pairs, so that they can be compared; of swaps there are k^2
+    # at most.
     most = {"swaps": r.k**2}
     drawn = [
-        of_pairs(keys[1], u, rules.n_anchors, **told, most=most.get(labels))
+        of_pairs(jax.random.clone(keys[1]), u, rules.n_anchors, **told, most=most.get(labels))
         for labels, u in zip(OF_PAIRS, urns, strict=True)
     ]
     a, b = members(r, t)

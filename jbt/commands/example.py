@@ -54,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
         "fit": {"judge": "magpie"},
         "leaderboard": {},
         "replay": {},
+        "gate": {},
     }
     commands = [doctor.command_line(name, {**known, **more}) for name, more in changes.items()]
     if options.json is not None:

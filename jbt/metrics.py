@@ -39,8 +39,8 @@ def top_k_recall(
     tie = tie_of(estimate)
     estimate = jnp.where(mask, estimate, -jnp.inf)
     quality = jnp.where(mask, quality, -jnp.inf)
-    good = mask & (quality >= _kth_largest(quality, k))
-    cut = _kth_largest(estimate, k)
+    good = mask & (quality >= kth_largest(quality, k))
+    cut = kth_largest(estimate, k)
     above = estimate > cut + tie
     tied = (estimate >= cut - tie) & ~above
     places = k - above.sum()
@@ -48,7 +48,8 @@ def top_k_recall(
     return jnp.where(jnp.isnan(estimate).any(), jnp.nan, hits / k).astype(estimate.dtype)
 
 
-def _kth_largest(values: Float[Array, " M"], k: int | Int[Array, ""]) -> Float[Array, ""]:
+def kth_largest(values: Float[Array, " M"], k: int | Int[Array, ""]) -> Float[Array, ""]:
+    """The k-th largest of values [M], -inf for padding; k in 1..M may be traced."""
     # Counted, not sorted: k may be traced, and sorting many short rows is slow on every device.
     at_least = (values >= values[:, None]).sum(1)
     return jnp.where(at_least >= k, values, -jnp.inf).max()
@@ -60,7 +61,7 @@ def top_set(
     """The k contents ranked highest by an estimate, and those tied with the k-th place."""
     mask = jnp.ones(estimate.shape, bool) if mask is None else mask
     estimate = jnp.where(mask, estimate, -jnp.inf)
-    return mask & (estimate >= _kth_largest(estimate, k) - tie_of(estimate))
+    return mask & (estimate >= kth_largest(estimate, k) - tie_of(estimate))
 
 
 def top_k_differ(

@@ -1,0 +1,52 @@
+"""The trusted-anchor gate: whether to switch a correction on, from a few trusted labels, and what
+is guaranteed when.
+
+`labels` says which labels there are, `draws` draws them, `rules` and `betting` decide.
+"""
+
+from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
+from jbt.gate.labels import (
+    LABELS,
+    OF_PAIRS,
+    Members,
+    Tops,
+    Urn,
+    exact_top,
+    members,
+    recall,
+    tops,
+    urn,
+)
+from jbt.gate.rules import (
+    OF_COUNTS,
+    RULES,
+    check_alpha,
+    critical_values,
+    decide,
+    p_value,
+    sign,
+)
+
+__all__ = [
+    "LABELS",
+    "OF_COUNTS",
+    "OF_PAIRS",
+    "RULES",
+    "Drawn",
+    "Members",
+    "Noise",
+    "Tops",
+    "Urn",
+    "check_alpha",
+    "critical_values",
+    "decide",
+    "exact_top",
+    "members",
+    "of_members",
+    "of_pairs",
+    "p_value",
+    "recall",
+    "sign",
+    "tops",
+    "urn",
+]

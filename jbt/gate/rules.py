@@ -1,0 +1,138 @@
+"""Whether to switch the correction on, from how often it was right.
+
+Every rule sees the *discordant* labels alone, those on which the naive and the bias-aware ranking
+differ: `right` where bias-aware has it as the label says, `wrong` where naive does. On all others
+the two rankings agree, or one of them is tied, and a comparison of the two learns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+Counts = Float[Array, "*labels"]
+
+
+def at_least(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
+    """The paper's words: enable if bias-aware "agrees with these anchors at least as well as
+    naive". So it enables where no label is discordant."""
+    return right >= wrong
+
+
+def strict(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
+    """Enable if bias-aware agrees with the labels better than naive."""
+    return right > wrong
+
+
+def critical_values(alpha: float, most: int) -> np.ndarray:
+    """For n = 0..most discordant labels, the least number right at which `sign` enables: the
+    smallest r with P(Bin(n, 1/2) >= r) <= alpha, n + 1 where there is none.
+
+    Raises:
+      ValueError: alpha not between 0 and 1.
+    """
+    from scipy.stats import binom
+
+    check_alpha(alpha)
+    n = np.arange(most + 1)
+    r = np.arange(most + 2)
+    # The tail falls with r and is 0 beyond n.
+    return (binom.sf(r - 1, n[:, None], 0.5) > alpha).sum(1)
+
+
+def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*labels"]:
+    """The exact one-sided sign test on the discordant labels: enable if bias-aware is right too
+    often to be right on no more than half of them.
+
+    **What it guarantees.** (1) Pairs, drawn at random from all or from the disputed ones: in any
+    pool where the bias-aware model is right on at most half of the untied pairs that the two order
+    differently, it enables with probability at most alpha. (2) Members, a drawn from the contents
+    that bias-aware alone has in its top k and b from those that naive alone has, independently and
+    with replacement, `right` if a is good and b is not: in any pool whose recall the correction
+    would not raise, it enables with probability at most alpha. It says nothing of pools where pairs
+    are ordered better and top-k recall falls, on pairs.
+
+    **Proof.** Given their number n, the discordant pair labels are n of the D disputed untied pairs
+    without replacement, R <= D/2 of them right. More right pairs make `right` stochastically
+    larger, so let R = D/2 (D even; one pair more if odd). Then P(right = r) over the binomial's
+    probability is proportional to 1 / ((R - r)! (R - n + r)!), symmetric about r = n/2 and falling
+    away from it, so that the tails beyond n/2 are lighter than the binomial's, and a rejection lies
+    beyond n/2. For members, with m contents a side of which g_a and g_b are good, g_a <= g_b, the
+    chance of `right`, g_a (m - g_b) / m^2, is at most that of `wrong`, g_b (m - g_a) / m^2, and
+    draws are independent. Given n discordant ones, `right` is then binomial with a chance of at
+    most 1/2.
+
+    Labels turned around with one chance below one half, afresh at each use, keep both: such noise
+    moves a count towards n/2, as it does the binomial's, which it leaves what it is; and the chance
+    of a discordant draw in favour of either side moves towards the other's. A stored noisy label
+    that is drawn again breaks the second, noise that prefers length both.
+
+    Args:
+      right, wrong: numbers of discordant labels.
+      critical: from `critical_values`, for at least as many as there may be.
+    """
+    n = (right + wrong).astype(jnp.int32)
+    return right >= jnp.asarray(critical)[n]
+
+
+def p_value(right: np.ndarray | int, wrong: np.ndarray | int) -> np.ndarray:
+    """Of `sign`: P(Bin(right + wrong, 1/2) >= right); 1 without discordant labels."""
+    from scipy.stats import binom
+
+    right, wrong = np.asarray(right), np.asarray(wrong)
+    return np.asarray(binom.sf(right - 1, right + wrong, 0.5))
+
+
+RULES: Mapping[str, str] = {
+    "at_least": "bias-aware agrees with the labels at least as well as naive (the paper's words)",
+    "strict": "better than naive",
+    "margin": "with at least so many labels more than naive",
+    "sign": "exact one-sided sign test on the discordant labels",
+    "sign_sequential": "test by betting on them, one label at a time",
+    "census": "every disputed member labelled, and recall rises",
+}
+"""Every decision rule, and when it enables the correction."""
+
+OF_COUNTS = tuple(RULES)[:4]
+"""Those that see how many labels were right and wrong, and no more."""
+
+
+def decide(
+    rule: str,
+    right: Counts,
+    wrong: Counts,
+    *,
+    critical: np.ndarray | None = None,
+    margin: int = 2,
+) -> Bool[Array, "*labels"]:
+    """Whether a rule of counts enables the correction.
+
+    Args:
+      rule: one of `OF_COUNTS`.
+      right, wrong: numbers of discordant labels.
+      critical: for `sign`, from `critical_values`.
+      margin: for `margin`, how many labels more must be right than wrong.
+
+    Raises:
+      ValueError: another rule, `sign` without its critical values.
+    """
+    if rule == "sign" and critical is not None:
+        return sign(right, wrong, critical)
+    found = {
+        "at_least": lambda: at_least(right, wrong),
+        "strict": lambda: strict(right, wrong),
+        "margin": lambda: right - wrong >= margin,
+    }
+    if rule not in found:
+        why = " with critical values" if rule == "sign" else ""
+        raise ValueError(f"a rule of counts{why} is needed ({', '.join(OF_COUNTS)}), got {rule!r}")
+    return found[rule]()
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise `ValueError` unless 0 < alpha < 1."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, got {alpha:g}")

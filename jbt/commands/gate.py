@@ -40,7 +40,7 @@ class GateOptions(TableOptions):
     """Share of the pools with anchors (of the anchors in one pool) that do not decide, and on which
     the decisions are tried."""
     per_pool: bool = False
-    """List every pool, however many there are."""
+    """List the pools with a discordant label, however many there are."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 

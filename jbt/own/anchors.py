@@ -51,8 +51,8 @@ class Anchors:
     def none(cls) -> Anchors:
         """Of no table."""
         empty = np.zeros(0, np.int64)
-        pairs = pd.DataFrame({name: empty for name in PAIR})
-        members = pd.DataFrame({name: empty for name in MEMBER}).astype({"member": bool})
+        pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
+        members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
         return cls(pairs, members, 0, [])
 
 
@@ -152,7 +152,6 @@ def repeated(what: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray
     of = pd.DataFrame({"what": what, "says": says})
     both = (of.groupby("what")["says"].transform("nunique") > 1).to_numpy()
     return of.duplicated().to_numpy() & ~both, both
-
 
 
 def _count(n: int, what: str) -> str:

@@ -238,7 +238,9 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
     for j, judge in enumerate(tables.judges):
         r, n = int(used_right[j]), int(used_right[j] + used_wrong[j])
         ranked = np.isfinite(rankings.aware[j]).any()
-        why_not = _nothing(Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])), n_labels)
+        why_not = _nothing(
+            Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])), n_labels
+        )
         reason = why_not or _reason(rule, r, n, float(p[j]), bool(enable[j]), "one a pool")
         if rule.name == "census" and not why_not:
             assert found.census is not None
@@ -258,7 +260,6 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
             )
         )
     return decisions
-
 
 
 def _nothing(status: Status, n_labels: int) -> str:

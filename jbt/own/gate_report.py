@@ -41,7 +41,7 @@ def report(title: str, lead: Sequence[str], found: Gate, batch: Batch, *, per_po
       lead: the first lines.
       found: the decisions.
       batch: what was fitted.
-      per_pool: list the pools, however many there are.
+      per_pool: list the pools with a discordant label, however many there are.
     """
     lines = [*_fitted(found, batch), *(f"{_name(d)}: {d.reason}" for d in found.judges)]
     sections = [Section("Over all pools of a judge", lines, _judges(found))]
@@ -51,8 +51,8 @@ def report(title: str, lead: Sequence[str], found: Gate, batch: Batch, *, per_po
             what = "Held out: share of the labelled of each top k that are truly among the best"
         sections.append(Section(what, (), _held(found)))
     counts = [_count(name, of) for name, of in _by_judge(found.pools)]
-    few = len(batch.tables.pools) == 1 or len(found.pools) <= LISTED * len(found.judges)
-    listed = [d for d in found.pools if d.n_labels and (per_pool or few)]
+    few = len(found.pools) <= LISTED * len(found.judges)
+    listed = [d for d in found.pools if d.n_discordant and (per_pool or few)]
     sections.append(Section("Pool by pool", counts, _pools(listed) if listed else None))
     sections.append(Section("What is guaranteed, and what is not", list(_guarantee(found))))
     return Report(title, lead, sections)
@@ -179,8 +179,8 @@ def _guarantee(found: Gate) -> Iterator[str]:
     alpha, members = f"{found.rule.alpha:g}", found.labels == "members"
     if found.rule.name == "census":
         yield (
-            "census: recall of the top k rises wherever it enables, if the labels are true; without "
-            "noise it never enables otherwise"
+            "census: if the labels are true, recall of the top k rises in every pool in which it "
+            "enables"
         )
     elif not found.rule.name.startswith("sign"):
         yield (
@@ -205,11 +205,12 @@ def _guarantee(found: Gate) -> Iterator[str]:
         )
         yield "over pools: likewise where it is in the mean over the pools with such a label"
         yield (
-            f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, which "
-            "falls before agreement does; labels of members bound it"
+            f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, "
+            "which falls at a lower correlation than agreement does; labels of members bound it"
         )
     if found.rule.name.startswith("sign"):
         yield (
-            "this takes labels drawn at random, which jbt plan labels does, and is of each decision "
-            "alone: of many pools with a correction that does not help, a share of alpha may enable"
+            "this takes labels drawn at random, as jbt plan labels draws them, and is of each "
+            "decision alone: of many pools with a correction that does not help, a share of "
+            "alpha may enable"
         )

@@ -19,6 +19,7 @@ from jbt.own.anchors import TIE, repeated
 from jbt.own.rankings import Rankings, seeded
 from jbt.own.tables import Tables
 
+
 @dataclass(frozen=True, eq=False)
 class Census:
     """Labels of the members on which the two top k differ; counts are [J, pools]."""

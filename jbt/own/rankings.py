@@ -51,7 +51,9 @@ class Rankings:
           ValueError: every pool has only one content.
         """
         content = tables.items["content"].to_numpy()
-        owner, known = pd.factorize(tables.items["pool"].to_numpy() * len(tables.contents) + content)
+        owner, known = pd.factorize(
+            tables.items["pool"].to_numpy() * len(tables.contents) + content
+        )
         shape = len(tables.judges), len(tables.items)
         naive, aware, status = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, int)
         fitted = batch.tables.items["pool"].to_numpy()
@@ -129,9 +131,9 @@ class Rankings:
         return aware & ~naive, naive & ~aware
 
 
-def seeded(seed: int, name: str) -> np.random.Generator:
-    """Draws that depend on the seed and on a pool's name alone."""
-    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+def seeded(seed: int, *names: str) -> np.random.Generator:
+    """Draws that depend on the seed and on these names alone: what is drawn, of which pool."""
+    return np.random.default_rng([seed, zlib.crc32("/".join(names).encode())])
 
 
 @partial(jax.jit, static_argnames="k")

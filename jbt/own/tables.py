@@ -214,7 +214,9 @@ def read(
         item_lines=known.lines,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    return dataclasses.replace(tables, summary=[*_summary(told, rows, tables, ties), *trusted.notes])
+    return dataclasses.replace(
+        tables, summary=[*_summary(told, rows, tables, ties), *trusted.notes]
+    )
 
 
 def covariate_values(

@@ -39,6 +39,8 @@ class GateOptions(TableOptions):
     hold_out: float = 0.0
     """Share of the pools with anchors (of the anchors in one pool) that do not decide, and on which
     the decisions are tried."""
+    tie_breaks: bool = False
+    """A pair that one ranking ties and the other does not is discordant, too."""
     per_pool: bool = False
     """List the pools with a discordant label, however many there are."""
     seed: int = 0
@@ -69,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
         k=options.k,
         labels=options.labels,
         hold_out=options.hold_out,
+        tie_breaks=options.tie_breaks,
         prior=options.prior(),
         seed=options.seed,
     )

@@ -39,6 +39,8 @@ class LabelsOptions(TableOptions):
     naive top k and one from the bias-aware, each in that alone; members: these items alone."""
     n: int | None = None
     """Labels wanted (count); default all there are."""
+    tie_breaks: bool = False
+    """A pair that one ranking ties and the other does not is disputed, too."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     out: Path | None = None
@@ -73,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
         labels=options.labels,
         k=options.k,
         n=options.n,
+        tie_breaks=options.tie_breaks,
         prior=options.prior(),
         seed=options.seed,
     )

@@ -108,6 +108,7 @@ class Gate:
     """Their kind, of `jbt.gate.LABELS`."""
     rule: Rule
     k: int
+    tie_breaks: bool
 
 
 def gate(
@@ -118,6 +119,7 @@ def gate(
     k: int = 1,
     labels: str | None = None,
     hold_out: float = 0.0,
+    tie_breaks: bool = False,
     prior: Prior | None = None,
     seed: int = 0,
 ) -> Gate:
@@ -132,6 +134,7 @@ def gate(
         members where they are labels of members.
       hold_out: share of the anchors that do not decide (pools, or labels of one pool); the
         decisions are tried on them.
+      tie_breaks: whether a pair that one ranking ties and the other does not is discordant, too.
       prior: default `Prior()`.
       seed: of every draw.
 
@@ -146,15 +149,15 @@ def gate(
         raise ValueError(f"hold_out must lie in [0, 1), got {hold_out:g}")
     kept, held = split(tables, hold_out, seed) if hold_out else (tables, None)
     rankings = Rankings.of(tables, batch, prior)
-    found = outcomes(kept, rankings, k, seed)
+    found = outcomes(kept, rankings, k, seed, tie_breaks=tie_breaks)
     alone = len(batch.tables.pools) == len(tables.pools)
     fixed = alone & (np.bincount(rankings.pool, minlength=len(tables.pools)) <= 2)
     pools = _of_pools(tables, rankings, found, rule, labels, fixed)
     judges = _of_judges(tables, rankings, found, rule)
     if held is not None:
-        tried = outcomes(held, rankings, k, seed)
+        tried = outcomes(held, rankings, k, seed, tie_breaks=tie_breaks)
         judges = [dataclasses.replace(d, held_out=_held(tried, j, d)) for j, d in enumerate(judges)]
-    return Gate(pools, judges, labels, rule, k)
+    return Gate(pools, judges, labels, rule, k, tie_breaks)
 
 
 def pairs_alone(tables: Tables) -> bool:
@@ -199,7 +202,9 @@ def _of_pools(
             r, n = int(right[j, g]), int(right[j, g] + wrong[j, g])
             status, n_labels = Status(int(rankings.status[j, first[g]])), int(found.n_labels[g])
             why_not = _nothing(status, n_labels)
-            reason = why_not or _reason(rule, r, n, float(p[j, g]), bool(enable[j, g]))
+            reason = why_not or _reason(
+                rule, r, n, float(p[j, g]), bool(enable[j, g]), int(found.n_ties[j, g])
+            )
             if fixed[g] and not why_not:
                 reason = "two contents, fitted alone: no covariate can change their order"
             elif found.census is not None and not why_not:
@@ -241,7 +246,9 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
         why_not = _nothing(
             Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])), n_labels
         )
-        reason = why_not or _reason(rule, r, n, float(p[j]), bool(enable[j]), "one a pool")
+        reason = why_not or _reason(
+            rule, r, n, float(p[j]), bool(enable[j]), int(found.n_ties[j].sum()), "one a pool"
+        )
         if rule.name == "census" and not why_not:
             assert found.census is not None
             reason, why_not = _of_census(found.census, np.s_[j, :])
@@ -269,10 +276,13 @@ def _nothing(status: Status, n_labels: int) -> str:
     return "" if n_labels else "no labels"
 
 
-def _reason(rule: Rule, right: int, n: int, p: float, enable: bool, which: str = "") -> str:
+def _reason(
+    rule: Rule, right: int, n: int, p: float, enable: bool, n_ties: int, which: str = ""
+) -> str:
     """Why a rule other than `census` decides as it does."""
     if not n:
-        return "no discordant label: nothing tells the two rankings apart"
+        ties = f", though {n_ties} on pairs that one ranking ties, which --tie-breaks counts"
+        return "no discordant label" + ties * bool(n_ties)
     said = f"{right} of {n} discordant labels right" + f" ({which})" * bool(which)
     if rule.name in ("sign", "sign_sequential"):
         said += f", p = {p:.2g} {'<=' if enable else '>'} {rule.alpha:g}"
@@ -328,7 +338,7 @@ def _by_betting(
         population = np.full(shape, np.inf)
     else:
         a, b = rankings.pairs()
-        disputed = rankings.disputed(a, b)
+        disputed = rankings.disputed(a, b, tie_breaks=found.tie_breaks)
         population = np.stack([np.bincount(rankings.pool[a], of, shape[1]) for of in disputed])
     enable, p = np.zeros(shape, bool), np.ones(shape)
     groups = list(found.table.sort_values("at", kind="stable").groupby(["judge", "pool"]))

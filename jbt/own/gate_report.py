@@ -96,8 +96,8 @@ def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
     level = f" at alpha = {rule.alpha:g}" if rule.name.startswith("sign") else ""
     level = f" of {rule.margin}" if rule.name == "margin" else level
     yield (
-        f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one "
-        "discordant label of each, drawn at random, as labels of one pool go together"
+        f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one of "
+        "each, drawn at random, as labels of one pool go together"
     )
     chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
     if "c" in chosen and len(batch.tables.pools) == 1:
@@ -199,10 +199,14 @@ def _guarantee(found: Gate) -> Iterator[str]:
         )
     else:
         what = "swapped pairs" if found.labels == "swaps" else "untied pairs"
+        where = "that the two order oppositely"
+        where = f"{where}, or only one of them at all" if found.tie_breaks else where
         yield (
-            f"in a pool where the bias-aware ranking is right on at most half of the {what} that "
-            f"the two order oppositely, the correction is enabled with probability at most {alpha}"
+            f"in a pool where the bias-aware ranking is right on at most half of the {what} "
+            f"{where}, the correction is enabled with probability at most {alpha}"
         )
+        if found.tie_breaks:
+            yield "right on a pair that one ranking ties is whichever the other does not contradict"
         yield "over pools: likewise where it is in the mean over the pools with such a label"
         yield (
             f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, "

@@ -46,6 +46,7 @@ def labelling(
     labels: str = "disputed",
     k: int = 1,
     n: int | None = None,
+    tie_breaks: bool = False,
     prior: Prior | None = None,
     seed: int = 0,
 ) -> Labelling:
@@ -62,6 +63,7 @@ def labelling(
         contents, each alone.
       k: size of the top set (count of contents).
       n: labels wanted (count); default all there are.
+      tie_breaks: whether pairs that one ranking ties and the other does not are disputed.
       prior: default `Prior()`.
       seed: of every draw.
 
@@ -76,14 +78,15 @@ def labelling(
     rankings = Rankings.of(tables, batch, prior)
     ins, outs = rankings.swapped(k, seed)
     if labels == "members":
-        what, differ = np.arange(len(rankings.pool))[None], ins | outs
+        what, differing = np.arange(len(rankings.pool))[None], ins | outs
     else:
         what = np.stack(rankings.pairs())
         a, b = what
         swapped = (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
-        differ = swapped if labels == "swaps" else rankings.disputed(a, b)
-    there = differ.any(0)
-    what, differ = what[:, there], differ[:, there]
+        disputed = rankings.disputed(a, b, tie_breaks=tie_breaks)
+        differing = swapped if labels == "swaps" else disputed
+    there = differing.any(0)
+    what, differing = what[:, there], differing[:, there]
     noun = {"disputed": "disputed pairs", "swaps": "pairs of swapped contents"}.get(labels, labels)
     if not there.any():
         raise ValueError(f"no {noun}: naive and bias-aware rank alike, no label tells them apart")
@@ -93,11 +96,11 @@ def labelling(
     order = _order(tables, pool, labels, seed)[:n]
     judges = {
         "judge": tables.judges,
-        "n_pools": [len(np.unique(pool[of])) for of in differ],
-        "n_labels": differ.sum(1),
-        "n_asked": differ[:, order].sum(1),
+        "n_pools": [len(np.unique(pool[of])) for of in differing],
+        "n_labels": differing.sum(1),
+        "n_asked": differing[:, order].sum(1),
     }
-    table = _table(rankings, what[:, order], differ[:, order], seed)
+    table = _table(rankings, what[:, order], differing[:, order], seed)
     return Labelling(table, pd.DataFrame(judges), int(there.sum()))
 
 
@@ -115,7 +118,7 @@ def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarr
     return np.lexsort((rng.random(len(pool)), turn))
 
 
-def _table(rankings: Rankings, what: np.ndarray, differ: np.ndarray, seed: int) -> pd.DataFrame:
+def _table(rankings: Rankings, what: np.ndarray, differing: np.ndarray, seed: int) -> pd.DataFrame:
     tables, rng = rankings.tables, seeded(seed, "items")
     # Items in a random order, so that the first of a content is any of them.
     rows = rng.permutation(len(rankings.owner))
@@ -129,6 +132,6 @@ def _table(rankings: Rankings, what: np.ndarray, differ: np.ndarray, seed: int) 
     if len(tables.judges) > 1:
         known = [judge or "" for judge in tables.judges]
         table["judges"] = [
-            "; ".join(name for name, of in zip(known, d, strict=True) if of) for d in differ.T
+            "; ".join(name for name, of in zip(known, d, strict=True) if of) for d in differing.T
         ]
     return pd.DataFrame({**table, "member" if len(what) == 1 else "better": ""})

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.own.anchors import TIE, repeated
-from jbt.own.rankings import Rankings, seeded
+from jbt.own.rankings import Rankings, differ, seeded
 from jbt.own.tables import Tables
 
 
@@ -46,6 +46,11 @@ class Outcomes:
     agreement: np.ndarray
     """[2, J] share of the labels that the naive and the bias-aware ranking have right, a tie being
     a half; of members, share of the labelled contents of each top k that are good. NaN without."""
+    n_ties: np.ndarray
+    """[J, pools] labels of pairs that one ranking ties and the other does not, and which do not
+    count (`tie_breaks`)."""
+    tie_breaks: bool
+    """Whether they do."""
     census: Census | None
     """None of pairs."""
 
@@ -65,7 +70,9 @@ class Outcomes:
         return found
 
 
-def outcomes(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcomes:
+def outcomes(
+    tables: Tables, rankings: Rankings, k: int, seed: int, *, tie_breaks: bool = False
+) -> Outcomes:
     """Compare labels with rankings.
 
     Args:
@@ -73,12 +80,15 @@ def outcomes(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcomes:
       rankings: of the same tables, whatever their anchors.
       k: size of the tops, for labels of members (count of contents).
       seed: of every draw.
+      tie_breaks: whether labels of pairs count, too, where one ranking ties the two and the other
+        does not: in favour of the one that orders them as labelled, or against the one that orders
+        them otherwise.
 
     Raises:
       ValueError: k out of range, for labels of members.
     """
     if tables.members.empty:
-        return _of_pairs(tables, rankings, seed)
+        return _of_pairs(tables, rankings, seed, tie_breaks)
     return _of_members(tables, rankings, k, seed)
 
 
@@ -105,7 +115,7 @@ def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
     return dataclasses.replace(tables, **{name: kept}), dataclasses.replace(tables, **{name: out})
 
 
-def _of_pairs(tables: Tables, rankings: Rankings, seed: int) -> Outcomes:
+def _of_pairs(tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool) -> Outcomes:
     of = tables.anchors
     better, worse = (rankings.owner[of[side].to_numpy()] for side in ("better", "worse"))
     low, high = np.minimum(better, worse), np.maximum(better, worse)
@@ -116,18 +126,20 @@ def _of_pairs(tables: Tables, rankings: Rankings, seed: int) -> Outcomes:
     draw = np.zeros(len(pool))
     for p in np.unique(pool).tolist():
         draw[pool == p] = seeded(seed, "pairs", tables.pools[p]).random((pool == p).sum())
-    judge, at = np.nonzero(naive * aware < 0)
+    judge, at = np.nonzero(differ(naive, aware, tie_breaks))
     table = {
         "judge": judge,
         "pool": pool[at],
         "at": np.flatnonzero(counts)[at],
         "draw": draw[at],
-        "right": np.where(aware[judge, at] > 0, 1.0, 0.0),
+        "right": np.where(aware[judge, at] > naive[judge, at], 1.0, 0.0),
     }
     compared = np.isfinite(naive + aware)
     agreement = np.stack([_mean((1 + of) / 2, compared) for of in (naive, aware)])
     n_labels = np.bincount(pool, minlength=len(tables.pools))
-    return Outcomes(pd.DataFrame(table), n_labels, agreement, None)
+    broken = differ(naive, aware, True) & ~differ(naive, aware, tie_breaks)
+    n_ties = np.stack([np.bincount(pool, of, len(tables.pools)) for of in broken]).astype(int)
+    return Outcomes(pd.DataFrame(table), n_labels, agreement, n_ties, tie_breaks, None)
 
 
 def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcomes:
@@ -157,7 +169,7 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcom
     )
     agreement = np.stack([_mean(np.broadcast_to(value, of.shape), of & known) for of in tops])
     n_labels = np.bincount(rankings.pool[known], minlength=n_pools)
-    return Outcomes(table, n_labels, agreement, census)
+    return Outcomes(table, n_labels, agreement, np.zeros_like(census.gain), False, census)
 
 
 def content_labels(tables: Tables, rankings: Rankings) -> tuple[np.ndarray, np.ndarray]:

@@ -82,10 +82,13 @@ class Rankings:
         a, b = np.concatenate(some, 1)
         return a, b
 
-    def disputed(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """[J, pairs] whether the two rankings order contents a and b strictly oppositely."""
-        naive, aware = self.orders(a, b)
-        return naive * aware < 0
+    def disputed(self, a: np.ndarray, b: np.ndarray, *, tie_breaks: bool = False) -> np.ndarray:
+        """[J, pairs] whether the two rankings order contents a and b strictly oppositely.
+
+        Args:
+          tie_breaks: whether it is enough that one of them ties the two and the other does not.
+        """
+        return differ(*self.orders(a, b), tie_breaks)
 
     def pools(self) -> Iterator[np.ndarray]:
         """The contents of each pool."""
@@ -129,6 +132,11 @@ class Rankings:
         many of both in every pool. Arguments and errors of `tops`."""
         naive, aware = self.tops(k, seed)
         return aware & ~naive, naive & ~aware
+
+
+def differ(naive: np.ndarray, aware: np.ndarray, tie_breaks: bool) -> np.ndarray:
+    """`Rankings.disputed` of what `Rankings.orders` returns."""
+    return np.isfinite(naive + aware) & (naive != aware) & (tie_breaks | (naive * aware < 0))
 
 
 def seeded(seed: int, *names: str) -> np.random.Generator:

@@ -471,6 +471,7 @@ def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
     assert fair["n_labels"] == long["n_labels"]
 
 
+@pytest.mark.heavy
 def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, capsys):
     verdicts = pd.read_csv(judged / "verdicts.csv")
     two = verdicts[verdicts[["first", "second"]].isin(["i0", "i1"]).all(axis=1)]
@@ -512,6 +513,15 @@ BAD_OPTIONS = {
     ("--labels", "members"): "labels are to be members, but the anchors are labels of pairs",
     ("--rule", "census"): "the rule census needs labels of members",
 }
+
+
+def test_of_one_pool_a_judge_is_decided_as_the_pool(judged, tmp_path):
+    for name in ("verdicts", "items"):
+        table = pd.read_csv(judged / f"{name}.csv")
+        table[table["pool"] == "q0"].to_csv(tmp_path / f"{name[0]}.csv", index=False)
+    (tmp_path / "a.csv").write_text("pool,better,worse\nq0,i0,i1\nq0,i0,i2\nq0,i3,i4\n")
+    found = own.gate(*read_two(tmp_path))
+    assert [dataclasses.replace(d, pool=None) for d in found.pools] == found.judges
 
 
 @pytest.mark.parametrize("options", BAD_OPTIONS, ids=" ".join)

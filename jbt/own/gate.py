@@ -67,7 +67,7 @@ class Decision:
     """Of one pool as one judge saw it, or of all pools of a judge. Numbers are NaN where undefined.
 
     `n_discordant` labels differ between the rankings (of members: matched pairs of labels), of
-    which `n_used` decide: in a pool all of them, over pools one of each at most."""
+    which `n_used` decide: in a pool all of them, over several pools one of each at most."""
 
     pool: str | None
     """None for all pools."""
@@ -153,7 +153,9 @@ def gate(
     alone = len(batch.tables.pools) == len(tables.pools)
     fixed = alone & (np.bincount(rankings.pool, minlength=len(tables.pools)) <= 2)
     pools = _of_pools(tables, rankings, found, rule, labels, fixed)
-    judges = _of_judges(tables, rankings, found, rule)
+    judges = [dataclasses.replace(of, pool=None) for of in pools]
+    if len(tables.pools) > 1:
+        judges = _of_judges(tables, rankings, found, rule)
     if held is not None:
         tried = outcomes(held, rankings, k, seed, tie_breaks=tie_breaks)
         judges = [dataclasses.replace(d, held_out=_held(tried, j, d)) for j, d in enumerate(judges)]

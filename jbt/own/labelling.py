@@ -129,9 +129,10 @@ def _table(rankings: Rankings, what: np.ndarray, differing: np.ndarray, seed: in
     names = rng.permuted(names, axis=0)
     table = {"pool": np.asarray(tables.pools, object)[rankings.pool[what[0]]]}
     table |= dict(zip(sides, names, strict=True))
+    table = pd.DataFrame(table)
     if len(tables.judges) > 1:
         known = [judge or "" for judge in tables.judges]
         table["judges"] = [
             "; ".join(name for name, of in zip(known, d, strict=True) if of) for d in differing.T
         ]
-    return pd.DataFrame({**table, "member" if len(what) == 1 else "better": ""})
+    return table.assign(**{"member" if len(what) == 1 else "better": ""})

@@ -155,7 +155,9 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcom
             for draw, (i, o) in enumerate(zip(a, b, strict=False)):
                 right = TIE + (good[i] - good[o]) / 2
                 rows.append((j, p, max(place[i], place[o]), draw, right))
-    table = pd.DataFrame(rows, columns=["judge", "pool", "at", "draw", "right"])
+    columns = ("judge", "pool", "at", "draw", "right")
+    of = pd.DataFrame(np.array(rows, float).reshape(-1, len(columns)), columns=list(columns))
+    table = of.astype({"judge": int, "pool": int, "at": int})
 
     def total(values: np.ndarray) -> np.ndarray:
         """[J, pools] of [J, E]."""

@@ -88,7 +88,8 @@ class Rankings:
         Args:
           tie_breaks: whether it is enough that one of them ties the two and the other does not.
         """
-        return differ(*self.orders(a, b), tie_breaks)
+        naive, aware = self.orders(a, b)
+        return differ(naive, aware, tie_breaks)
 
     def pools(self) -> Iterator[np.ndarray]:
         """The contents of each pool."""

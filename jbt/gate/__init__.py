@@ -1,7 +1,8 @@
 """The trusted-anchor gate: whether to switch a correction on, from a few trusted labels, and what
 is guaranteed when.
 
-`labels` says which labels there are, `draws` draws them, `rules` and `betting` decide.
+`labels` says which labels there are, `draws` draws them, `rules` and `betting` decide; `trial`
+tries every rule on every kind of label.
 """
 
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
@@ -26,6 +27,7 @@ from jbt.gate.rules import (
     p_value,
     sign,
 )
+from jbt.gate.trial import Rules, Trial, decided, trial
 
 __all__ = [
     "LABELS",
@@ -35,11 +37,14 @@ __all__ = [
     "Drawn",
     "Members",
     "Noise",
+    "Rules",
     "Tops",
+    "Trial",
     "Urn",
     "check_alpha",
     "critical_values",
     "decide",
+    "decided",
     "exact_top",
     "members",
     "of_members",
@@ -48,5 +53,6 @@ __all__ = [
     "recall",
     "sign",
     "tops",
+    "trial",
     "urn",
 ]

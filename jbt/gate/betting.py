@@ -59,15 +59,17 @@ def bet(before: Wealth, outcome: ScalarLike, population: ScalarLike = jnp.inf) -
     Returns:
       Wealth after it; infinite where more than half of the population has been right.
     """
-    half = jnp.isinf(population)
-    left = jnp.where(half, 1, population - before.n)
-    mean = jnp.where(half, 0.5, (population / 2 - before.total) / jnp.maximum(left, 1))
-    mean = jnp.maximum(mean, NEVER)
-    guess = (before.total + GUESS * WORTH) / (before.n + WORTH)
-    kelly = (guess - mean) / (mean * jnp.maximum(1 - mean, NEVER))
-    stake = jnp.clip(kelly, 0, MOST / mean)
+    endless = jnp.isinf(population)
+    # The hypothesis' mean of the next label is at most `right / left`.
+    left = jnp.where(endless, 2, population - before.n)
+    right = jnp.where(endless, 1, population / 2 - before.total)
+    right = jnp.clip(right, NEVER * left, left)
+    # (guess - mean) / (mean (1 - mean)) times the mean, in fewer divisions: what a loss costs.
+    worth = before.n + WORTH
+    ahead = (before.total + GUESS * WORTH) * left - right * worth
+    at_risk = jnp.clip(ahead / (worth * jnp.maximum(left - right, NEVER)), 0, MOST)
     total = before.total + outcome
-    wealth = before.wealth * (1 + stake * (outcome - mean))
+    wealth = before.wealth * (1 + at_risk * (outcome * left / right - 1))
     wealth = jnp.where(total > population / 2, jnp.inf, wealth)
     return Wealth(wealth, before.n + 1, total)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from jbt.gate import betting
@@ -48,6 +49,10 @@ class Drawn:
     """Labels bought if buying stops at that."""
 
 
+_Source = tuple[Array, ...]
+"""What is left in the urns, of each sort; or which contents are labelled. [sets] each."""
+
+
 @container
 class _State:
     right: Array
@@ -56,8 +61,7 @@ class _State:
     stopped: Array
     used_stopped: Array
     wealth: betting.Wealth
-    source: Array
-    """What is left in the urns, [sets, 6]; or which contents are labelled, [sets, 2 k]."""
+    source: _Source
 
 
 def of_pairs(
@@ -68,6 +72,7 @@ def of_pairs(
     sets: int,
     alpha: Sequence[float] = (0.05,),
     noise: Noise | None = None,
+    most: int | None = None,
 ) -> Drawn:
     """Labels of pairs, without replacement; all there are where K is more. Betting takes their
     number for known, and labels for true: noise takes its guarantee away.
@@ -79,38 +84,41 @@ def of_pairs(
       sets: label sets (count).
       alpha: levels of the test by betting.
       noise: default none.
+      most: no urn holds more labels (count); saves time.
     """
     noise = Noise() if noise is None else noise
     dtype = urn.right.dtype
-    kinds = [
+    turned = noise.fresh + noise.stored - 2 * noise.fresh * noise.stored
+    by_length = (1 - noise.length) * turned
+    short_turned = noise.length + by_length
+    # Counts apart, each [sets]: what a short axis in last place would cost.
+    there = (
         urn.right_short,
         urn.right - urn.right_short,
         urn.wrong_short,
         urn.wrong - urn.wrong_short,
         urn.tied,
         urn.agreed,
-    ]
-    turned = noise.fresh + noise.stored - 2 * noise.fresh * noise.stored
-    by_length = (1 - noise.length) * turned
-    turned = jnp.stack([noise.length + by_length, by_length] * 2 + [jnp.zeros(())] * 2)
-    population = urn.right + urn.wrong + urn.tied
+    )
 
-    def draw(left: Array, u: Float[Array, "2 sets"]) -> tuple[Array, Array, Array, Array]:
-        total = left.sum(-1)
-        at = (u[0] * total)[:, None] >= jnp.cumsum(left, -1)
-        which = ~at & jnp.pad(at, ((0, 0), (1, 0)), constant_values=True)[:, :-1]
-        which &= (total > 0)[:, None]
-        turn = u[1] < jnp.where(which, turned, 0).sum(-1)
-        right, wrong = which[:, :2].any(-1), which[:, 2:4].any(-1)
-        right, wrong = jnp.where(turn, wrong, right), jnp.where(turn, right, wrong)
-        return left - which, right, wrong, which[:, 4]
+    def draw(left: _Source, u: Float[Array, "2 sets"]) -> tuple[_Source, Array, Array, Array]:
+        ends = list(itertools.accumulate(left))
+        at = u[0] * ends[-1]
+        up_to = [(at < end).astype(dtype) for end in ends]
+        which = [up_to[0], *(b - a for a, b in itertools.pairwise(up_to))]
+        right, wrong = which[0] + which[1], which[2] + which[3]
+        chance = jnp.where(which[0] + which[2] > 0, short_turned, by_length)
+        turn = (u[1] < chance).astype(dtype)
+        told = right + turn * (wrong - right), wrong + turn * (right - wrong)
+        return tuple(n - w for n, w in zip(left, which, strict=True)), *told, which[4]
 
-    def used(before: Array, after: Array) -> Array:
-        return (before - after).sum(-1)
+    def used(before: _Source, after: _Source) -> Array:
+        return sum(before, 0 * before[0]) - sum(after, 0 * after[0])
 
-    source = jnp.broadcast_to(jnp.stack(kinds).astype(dtype), (sets, 6))
+    source = tuple(jnp.full(sets, n, dtype) for n in there)
     uniforms = jax.random.uniform(key, (n_anchors[-1], 2, sets), dtype)
-    return _draw_all(draw, used, source, uniforms, n_anchors, alpha, population)
+    population = urn.right + urn.wrong + urn.tied
+    return _draw_all(draw, used, source, uniforms, n_anchors, alpha, population, most)
 
 
 def of_members(
@@ -133,40 +141,46 @@ def of_members(
     """
     noise = Noise() if noise is None else noise
     dtype, k = naive.n.dtype, len(naive.good)
+    zero = jnp.zeros(sets, dtype)
     key_labels, key_draws = jax.random.split(key)
     both = jax.tree.map(lambda *v: jnp.stack(v), bias_aware, naive)
     u = jax.random.uniform(key_labels, (2, sets, 2, k), dtype)
     says = both.good ^ (u[0] < noise.stored)
     says = jnp.where(u[1] < noise.length, both.long, says)
-    places = jnp.arange(k) < both.n[:, None]
+    answers = [[says[:, side, at].astype(dtype) for at in range(k)] for side in range(2)]
 
-    def draw(seen: Array, u: Float[Array, "4 sets"]) -> tuple[Array, Array, Array, Array]:
-        at = jnp.floor(u[:2] * both.n[:, None])
-        which = (at[..., None] == jnp.arange(k)) & places[:, None]  # [2, sets, k]
-        which = jnp.moveaxis(which, 0, 1)
-        a, b = jnp.moveaxis((which & says).any(-1) ^ (u[2:] < noise.fresh).T, -1, 0)
-        there = both.n[0] > 0
-        right, wrong = a & ~b & there, b & ~a & there
-        return seen | which.reshape(sets, -1), right, wrong, jnp.zeros_like(right)
+    def draw(seen: _Source, u: Float[Array, "4 sets"]) -> tuple[_Source, Array, Array, Array]:
+        now, told = [], []
+        for side in range(2):
+            drawn = jnp.floor(u[side] * both.n[side])
+            which = [((drawn == at) & (at < both.n[side])).astype(dtype) for at in range(k)]
+            good = sum((w * yes for w, yes in zip(which, answers[side], strict=True)), zero)
+            turn = (u[2 + side] < noise.fresh).astype(dtype)
+            told.append(good + turn * (1 - 2 * good))
+            now += which
+        there = jnp.minimum(both.n[0], 1)
+        right, wrong = there * told[0] * (1 - told[1]), there * told[1] * (1 - told[0])
+        return tuple(map(jnp.maximum, seen, now)), right, wrong, zero
 
-    def used(before: Array, after: Array) -> Array:
-        return (after & ~before).sum(-1).astype(dtype)
+    def used(before: _Source, after: _Source) -> Array:
+        return sum((b - a for a, b in zip(before, after, strict=True)), zero)
 
-    source = jnp.zeros((sets, 2 * k), bool)
+    source = (zero,) * (2 * k)
     uniforms = jax.random.uniform(key_draws, (n_anchors[-1], 4, sets), dtype)
     found = _draw_all(draw, used, source, uniforms, n_anchors, alpha, jnp.inf)
-    good = (says & places).sum(-1)
+    good = (says & (jnp.arange(k) < both.n[:, None])).sum(-1)
     return found, good[:, 0] > good[:, 1]
 
 
 def _draw_all(
-    draw: Callable[[Array, Array], tuple[Array, Array, Array, Array]],
-    used: Callable[[Array, Array], Array],
-    source: Array,
+    draw: Callable[[_Source, Array], tuple[_Source, Array, Array, Array]],
+    used: Callable[[_Source, _Source], Array],
+    source: _Source,
     uniforms: Float[Array, "n_max _ sets"],
     n_anchors: Sequence[int],
     alpha: Sequence[float],
     population: ScalarLike,
+    most: int | None = None,
 ) -> Drawn:
     """Label after label, with a look at each K."""
     if any(a >= b for a, b in itertools.pairwise([0, *n_anchors])):
@@ -176,29 +190,30 @@ def _draw_all(
     dtype, sets = uniforms.dtype, uniforms.shape[-1]
     enough = 1 / jnp.asarray(alpha, dtype)[:, None]
 
-    def step(s: _State, u: Array) -> tuple[_State, None]:
+    def step(s: _State, u: Array) -> tuple[_State, tuple[Array, ...]]:
         source, right, wrong, tied = draw(s.source, u)
-        outcome = jnp.where(tied, 0.5, right.astype(dtype))
+        outcome = right + tied / 2
+        told = (right + wrong + tied) > 0
         after = jax.vmap(betting.bet, in_axes=(0, 0, None))(s.wealth, outcome, population)
-        told = right | wrong | tied
         wealth = jax.tree.map(lambda new, old: jnp.where(told, new, old), after, s.wealth)
         more = used(s.source, source)
-        return _State(
+        s = _State(
             s.right + right,
             s.wrong + wrong,
             s.used + more,
-            s.stopped | (wealth.wealth >= enough),
-            s.used_stopped + jnp.where(s.stopped, 0, more),
+            jnp.maximum(s.stopped, (wealth.wealth >= enough).astype(dtype)),
+            s.used_stopped + (1 - s.stopped) * more,
             wealth,
             source,
-        ), None
+        )
+        return s, (s.right, s.wrong, s.used, s.stopped, s.used_stopped)
 
     zero = jnp.zeros(sets, dtype)
     never = jnp.zeros((len(alpha), sets), dtype)
     start = jax.tree.map(lambda v: jnp.broadcast_to(v, (sets,)), betting.start(dtype))
-    state = _State(zero, zero, zero, never > 0, never, start, source)
-    found = []
-    for begin, end in itertools.pairwise([0, *n_anchors]):
-        state, _ = jax.lax.scan(step, state, uniforms[begin:end])
-        found.append((state.right, state.wrong, state.used, state.stopped, state.used_stopped))
-    return Drawn(*(jnp.stack(v, -1) for v in zip(*found, strict=True)))
+    state = _State(zero, zero, zero, never, never, start, source)
+    steps = len(uniforms) if most is None else min(most, len(uniforms))
+    _, after_each = jax.lax.scan(step, state, uniforms[:steps])
+    at = np.minimum(n_anchors, steps) - 1
+    right, wrong, n_used, stopped, used_stopped = (jnp.moveaxis(v[at], 0, -1) for v in after_each)
+    return Drawn(right, wrong, n_used, stopped > 0, used_stopped)

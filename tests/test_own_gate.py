@@ -307,6 +307,9 @@ def test_census_enables_where_recall_rises(tmp_path):
     assert pools[0].reason == "all 2 disputed members labelled: +1 of the truly best are gained"
     assert pools[2].reason == "1 of 2 disputed members labelled, census needs all"
     assert judge.decision is None
+    fewer = dataclasses.replace(tables, members=tables.members[:2])
+    _, (judge,) = decided(fewer, rankings, name="census")
+    assert judge.reason == pools[0].reason  # pools without a label are not asked about
     pools, _ = decided(tables, rankings)
     assert [(d.n_labels, d.n_discordant, d.n_right) for d in pools] == [
         (2, 1, 1),
@@ -484,7 +487,7 @@ def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, capsys):
     assert pairs_alone(tables)
     alone = own.gate(tables, batch)
     assert {d.reason for d in alone.pools} == {
-        "two contents, fitted alone: no covariate can change their order"
+        "two items, fitted alone: no covariate can change their order"
     }
     assert {d.n_discordant for d in alone.pools} == {0}
     shared = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv", "--covariates"]
@@ -509,6 +512,7 @@ BAD_OPTIONS = {
     ("--alpha", "1"): "alpha must lie between 0 and 1, got 1",
     ("--margin", "0", "--rule", "margin"): "margin must be",
     ("--hold-out", "1"): "hold_out must lie in [0, 1), got 1",
+    ("--k", "5"): "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
     ("--seed", "-1"): "seed must lie in 0..2^32-1",
     ("--labels", "members"): "labels are to be members, but the anchors are labels of pairs",
     ("--rule", "census"): "the rule census needs labels of members",

@@ -140,7 +140,8 @@ def gate(
 
     Raises:
       TableError: no anchors, or not of this kind.
-      ValueError: an argument out of range.
+      ValueError: an argument out of range, k among them where it is not below the contents of
+        some pool that has several.
     """
     rule = Rule() if rule is None else rule
     labels = _kind(tables, labels, rule.name)
@@ -149,10 +150,10 @@ def gate(
         raise ValueError(f"hold_out must lie in [0, 1), got {hold_out:g}")
     kept, held = split(tables, hold_out, seed) if hold_out else (tables, None)
     rankings = Rankings.of(tables, batch, prior)
+    rankings.check_k(k)
     found = outcomes(kept, rankings, k, seed, tie_breaks=tie_breaks)
     alone = len(batch.tables.pools) == len(tables.pools)
-    fixed = alone & (np.bincount(rankings.pool, minlength=len(tables.pools)) <= 2)
-    pools = _of_pools(tables, rankings, found, rule, labels, fixed)
+    pools = _of_pools(tables, rankings, found, rule, labels, alone & _of_two(tables))
     judges = [dataclasses.replace(of, pool=None) for of in pools]
     if len(tables.pools) > 1:
         judges = _of_judges(tables, rankings, found, rule)
@@ -163,11 +164,14 @@ def gate(
 
 
 def pairs_alone(tables: Tables) -> bool:
-    """Whether no pool has more than two contents, so that a covariate can change no pool's order:
-    fitted alone, a pool's c takes from the apparent difference of two contents less than all of
-    it."""
-    of = tables.items[["pool", "content"]].drop_duplicates()
-    return int(of["pool"].value_counts().max()) <= 2
+    """Whether no pool has more than two items, so that a covariate can change no pool's order:
+    fitted alone, a pool's c takes from the apparent difference of the two less than all of it."""
+    return bool(_of_two(tables).all())
+
+
+def _of_two(tables: Tables) -> np.ndarray:
+    """[pools] which have no more than two items."""
+    return np.bincount(tables.items["pool"], minlength=len(tables.pools)) <= 2
 
 
 def _kind(tables: Tables, labels: str | None, rule: str) -> str:
@@ -208,7 +212,7 @@ def _of_pools(
                 rule, r, n, float(p[j, g]), bool(enable[j, g]), int(found.n_ties[j, g])
             )
             if fixed[g] and not why_not:
-                reason = "two contents, fitted alone: no covariate can change their order"
+                reason = "two items, fitted alone: no covariate can change their order"
             elif found.census is not None and not why_not:
                 reason, why_not = _of_members(rule, found.census, j, g, reason)
             decisions.append(
@@ -235,7 +239,8 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
     used_right, used_wrong = (np.array([(of == v).sum() for of in each]) for v in (1, 0))
     if rule.name == "census":
         assert found.census is not None
-        enable, p = found.census.gain.sum(1) > 0, np.full(len(each), np.nan)
+        labelled = found.n_labels > 0
+        enable, p = found.census.gain[:, labelled].sum(1) > 0, np.full(len(each), np.nan)
     elif rule.name == "sign_sequential":
         enable, p = rule.of_sequences(each, np.full(len(each), np.inf))
     else:
@@ -253,7 +258,7 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
         )
         if rule.name == "census" and not why_not:
             assert found.census is not None
-            reason, why_not = _of_census(found.census, np.s_[j, :])
+            reason, why_not = _of_census(found.census, np.s_[j, found.n_labels > 0])
         decisions.append(
             Decision(
                 pool=None,

@@ -99,13 +99,11 @@ def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
         f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one of "
         "each, drawn at random, as labels of one pool go together"
     )
-    chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
-    if "c" in chosen and len(batch.tables.pools) == 1:
-        names = ", ".join(batch.covariates)
-        yield (
-            f"one c a judge, over merged pools; the prior chose it, which takes quality to be "
-            f"uncorrelated with {names} over pools"
-        )
+    if len(batch.tables.pools) < len(found.pools) // len(found.judges):
+        chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
+        names = " and ".join(batch.covariates)
+        why = f"the prior chose it, which takes quality to be uncorrelated with {names} over pools"
+        yield "one c a judge, over merged pools" + f"; {why}" * ("c" in chosen)
 
 
 def _judges(found: Gate) -> pd.DataFrame:

@@ -97,6 +97,11 @@ class Rankings:
         sizes = np.bincount(self.pool, minlength=len(self.tables.pools))
         yield from np.split(order, np.cumsum(sizes)[:-1])
 
+    def check_k(self, k: int) -> None:
+        """Raise `ValueError` unless every pool of several contents has more than k."""
+        sizes = np.bincount(self.pool, minlength=len(self.tables.pools)).tolist()
+        check_sizes(dict(zip(self.tables.pools, sizes, strict=True)), k)
+
     def tops(self, k: int, seed: int) -> np.ndarray:
         """The two top k of each judge.
 
@@ -113,8 +118,8 @@ class Rankings:
         Raises:
           ValueError: k not below the contents of some pool that has several.
         """
+        self.check_k(k)
         names, several = self.tables.pools, list(self.pools())
-        check_sizes({name: len(m) for name, m in zip(names, several, strict=True)}, k)
         shape = len(several), max(map(len, several))
         at, order = np.full(shape, -1), np.zeros(shape, int)
         for p, (name, members) in enumerate(zip(names, several, strict=True)):

@@ -432,6 +432,7 @@ def run(capsys, *words):
     return code, said.out if code == 0 else said.err
 
 
+@pytest.mark.heavy
 def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
     shared = ["--verdicts", judged / "verdicts.csv", "--items", judged / "items.csv"]
     shared += ["--covariates", "words", "--k", "1"]
@@ -519,6 +520,7 @@ BAD_OPTIONS = {
 }
 
 
+@pytest.mark.heavy
 def test_of_one_pool_a_judge_is_decided_as_the_pool(judged, tmp_path):
     for name in ("verdicts", "items"):
         table = pd.read_csv(judged / f"{name}.csv")

@@ -53,7 +53,7 @@ def report(title: str, lead: Sequence[str], found: Gate, batch: Batch, *, per_po
     counts = [_count(name, of) for name, of in _by_judge(found.pools)]
     few = len(found.pools) <= LISTED * len(found.judges)
     listed = [d for d in found.pools if d.n_discordant and (per_pool or few)]
-    sections.append(Section("Pool by pool", counts, _pools(listed) if listed else None))
+    sections.append(Section("Pool by pool", counts, _pools(listed, found) if listed else None))
     sections.append(Section("What is guaranteed, and what is not", list(_guarantee(found))))
     return Report(title, lead, sections)
 
@@ -95,10 +95,13 @@ def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
     rule = found.rule
     level = f" at alpha = {rule.alpha:g}" if rule.name.startswith("sign") else ""
     level = f" of {rule.margin}" if rule.name == "margin" else level
-    yield (
-        f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one of "
-        "each, drawn at random, as labels of one pool go together"
-    )
+    if rule.name == "census":
+        yield "rule: census, on labels taken for certain; over pools, all of those with a label"
+    else:
+        yield (
+            f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one "
+            "of each, drawn at random, as labels of one pool go together"
+        )
     if len(batch.tables.pools) < len(found.pools) // len(found.judges):
         chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
         names = " and ".join(batch.covariates)
@@ -123,7 +126,7 @@ def _judges(found: Gate) -> pd.DataFrame:
     return _table(rows, found)
 
 
-def _pools(decisions: list[Decision]) -> pd.DataFrame:
+def _pools(decisions: list[Decision], found: Gate) -> pd.DataFrame:
     rows = [
         {
             "judge": _name(d),
@@ -137,7 +140,7 @@ def _pools(decisions: list[Decision]) -> pd.DataFrame:
         }
         for d in decisions
     ]
-    return pd.DataFrame(rows)
+    return _table(rows, found)
 
 
 def _table(rows: list[dict[str, object]], found: Gate) -> pd.DataFrame:
@@ -178,7 +181,7 @@ def _guarantee(found: Gate) -> Iterator[str]:
     if found.rule.name == "census":
         yield (
             "census: if the labels are true, recall of the top k rises in every pool in which it "
-            "enables"
+            "enables, and over pools in their mean"
         )
     elif not found.rule.name.startswith("sign"):
         yield (

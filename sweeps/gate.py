@@ -318,7 +318,7 @@ def add_rates(
     for row, of, interval in zip(rows, above, ends, strict=True):
         two = np.stack([of, both[-1]])
         studies = functools.partial(study_rates, two, t.seed)
-        interval = interval if n > 1 else (np.nan, np.nan)
+        interval = tuple(interval) if n > 1 else (np.nan, np.nan)
         t.add(quantity, of.mean() / both[-1].mean(), interval, n, studies=studies, **row)
 
 

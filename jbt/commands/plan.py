@@ -103,7 +103,7 @@ class ReferenceOptions:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `jbt plan pairing` or `jbt plan reference`; returns the exit code.
+    """Run one of `PLANS`; returns the exit code.
 
     Raises:
       ValueError: a wrong option, in one line.
@@ -291,4 +291,11 @@ def _largest(values: Mapping[str, np.ndarray]) -> float:
     return float(max(v.max() for v in values.values()))
 
 
-PLANS = {"pairing": pairing, "reference": reference}
+def labels(argv: Sequence[str]) -> int:
+    """Run `jbt plan labels`; returns the exit code."""
+    from jbt.commands import labels  # needs pandas, which the other plans do not
+
+    return labels.main(argv)
+
+
+PLANS = {"labels": labels, "pairing": pairing, "reference": reference}

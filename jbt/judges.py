@@ -22,6 +22,16 @@ Bias, in logits for x = 1 over x = 0, and position are the estimates of its tabl
 truths. It gives no discrimination: 1 is assumed of the three, and 0.1 of the last, whose verdicts
 it calls nearly a function of elaboration alone."""
 
+GATED: Mapping[str, Judge] = {
+    "llama": OPEN["llama"],
+    "qwen": OPEN["qwen"],
+    "gemini": Judge.of(1.32, -1.30),
+    "deepseek_chat": Judge.of(1.00, -2.40),
+    "gpt_4o_mini": Judge.of(0.98, -0.84),
+}
+"""Five biased judges of the paper's table, from Llama-3.1-8B to GPT-4o-mini: of which five it says
+that it gated, it does not name. Read as `OPEN`, at discrimination 1."""
+
 UNBIASED = Judge.of(0.0)
 """The paper's unbiased judge."""
 

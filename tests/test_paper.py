@@ -116,11 +116,18 @@ METRICS = {
     "crossing_factors": ("naive_recall", "bias_aware_recall"),
     "paired": (*paired.WHAT_C_COSTS, "c_map", "extreme_item"),
     "prior_sensitivity": ("c_hat", "tau2", "recall", "naive_recall", "profile_range"),
+    "gate": (
+        *("enable_rate", "many_enable_rate", "half_enable_rate", "census_rate"),
+        *("labels_used", "many_labels_used", "census_used"),
+        *("naive_recall", "bias_aware_recall", "right", "wrong", "right_member", "wrong_member"),
+    ),
 }
 """What the tables of the sweeps with numbers of the paper are made of."""
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n == "gate")) for n in METRICS]
+)
 def test_every_number_of_the_paper_finds_a_row(name):
     """Of the full preset, whatever its results are."""
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP

@@ -27,7 +27,7 @@ from jbt.gate.rules import (
     p_value,
     sign,
 )
-from jbt.gate.trial import Rules, Trial, trial
+from jbt.gate.trial import Rules, Trial, decided, trial
 
 __all__ = [
     "LABELS",
@@ -44,6 +44,7 @@ __all__ = [
     "check_alpha",
     "critical_values",
     "decide",
+    "decided",
     "exact_top",
     "members",
     "of_members",

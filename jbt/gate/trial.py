@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -85,11 +84,10 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
     a, b = members(r, t)
     contents, risen = of_members(keys[2], a, b, rules.n_anchors, **told)
     drawn = jax.tree.map(lambda *v: jnp.stack(v), *drawn, contents)
-    critical = [critical_values(level, rules.n_anchors[-1]) for level in rules.alpha]
     n = jnp.maximum(a.n, 1)
     good = [jnp.where(jnp.arange(r.k) < v.n, v.good, False).sum() / n for v in (a, b)]
     of_disputed = urns[OF_PAIRS.index("disputed")]
-    rates, used = jax.vmap(lambda d: _decided(d, rules, critical))(drawn)
+    rates, used = jax.vmap(lambda d: decided(d, rules))(drawn)
     return Trial(
         rates,
         used,
@@ -104,20 +102,18 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
     )
 
 
-def _decided(
-    drawn: Drawn, rules: Rules, critical: Sequence[Array]
-) -> tuple[Float[Array, "rules K"], Float[Array, "rules K"]]:
-    """Share of label sets that enable, and labels used, for each rule."""
+def decided(drawn: Drawn, rules: Rules) -> tuple[Float[Array, "rules K"], Float[Array, "rules K"]]:
+    """Share of label sets on which each of `Rules.names` enables, and labels used, their mean."""
     each, used = [], []
     for name, alpha in rules.names:
-        at = None if alpha is None else rules.alpha.index(alpha)
         if name == "sign_sequential":
+            at = rules.alpha.index(alpha)
             each.append(drawn.stopped[at])
             used.append(drawn.used_stopped[at])
         else:
-            table = None if at is None else critical[at]
-            of = decide(name, drawn.right, drawn.wrong, critical=table, margin=rules.margin)
-            each.append(of)
+            critical = None if alpha is None else critical_values(alpha, rules.n_anchors[-1])
+            counts = drawn.right, drawn.wrong
+            each.append(decide(name, *counts, critical=critical, margin=rules.margin))
             used.append(drawn.used)
     dtype = drawn.right.dtype
     return jnp.stack(each).mean(1, dtype=dtype), jnp.stack(used).mean(1)

@@ -3,8 +3,6 @@ taken, what it calls bad is not, and the rankings fill the rest."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
@@ -14,11 +12,12 @@ from jbt.gate.labels import Tops, exact_top
 from jbt.reference import Rankings
 from jbt.types import ScalarLike
 
-Turns = Literal["members", "members_ranked", "contents"]
+TURNS = ("members", "members_ranked", "contents")
+"""Which contents are labelled, and which first; see `labelled`."""
 
 
 def labelled(
-    key: Key[Array, ""], r: Rankings, t: Tops, turns: Turns, n_labels: ScalarLike
+    key: Key[Array, ""], r: Rankings, t: Tops, turns: str, n_labels: ScalarLike
 ) -> Bool[Array, " M"]:
     """The contents that so many labels are bought for; of one key, those of a smaller number are
     among those of a larger.
@@ -30,7 +29,12 @@ def labelled(
         naive's first, from its last upwards, then bias-aware's from its first downwards;
         `contents`, then all others, those nearest to the boundary by either ranking first.
       n_labels: contents; may be traced.
+
+    Raises:
+      ValueError: turns that are none of `TURNS`.
     """
+    if turns not in TURNS:
+        raise ValueError(f"turns must be one of {', '.join(TURNS)}, got {turns!r}")
     mask = r.pool.design.content_mask()
     lot = jax.random.uniform(key, mask.shape, r.naive.dtype)
     own, other = t.naive & ~t.bias_aware, t.bias_aware & ~t.naive
@@ -62,9 +66,9 @@ def adjudicate(
     labelled, it is not below bias-aware's either. Proof: a label moves one content within a list of
     which the first k are taken, up if it is good and down if not, and leaves the others in their
     order. So at most one content comes in for one that goes, and either the one that comes is good
-    or the one that goes is bad. Without labels the list begins with the naive top. With the disputed
-    labelled it is the list that would begin with the bias-aware top without labels, too, were
-    bias-aware's contents put before naive's.
+    or the one that goes is bad. Without labels the list begins with the naive top. With the
+    disputed ones labelled it is also what labels make of the list that has bias-aware's contents
+    before naive's, which begins with the bias-aware top.
 
     Args:
       r: the two rankings. Within its sort a content stands as bias-aware ranks it where it is in

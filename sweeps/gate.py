@@ -441,7 +441,7 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     for rule, line in (("sign", "-"), ("sign_sequential", ":")):
         decision = names.index(f"{rule}@{s.alpha[0]:g}")
         for labels in LABELS:
-            x, y = [0.0], [0.0]
+            x, y = [], []
             for prefix in ("", "many_") if s.many else ("",):
                 for name, to in (("labels_used", x), ("enable_rate", y)):
                     each = part[prefix + name].sel(labels=labels).isel(decision=decision)
@@ -450,11 +450,11 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
             colour = plots.COLOURS[COLOUR[labels]]
             ax.plot(x, y, color=colour, linestyle=line, marker=".", label=label)
     ax.axhline(s.power, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xscale("symlog", linthresh=5)
+    ax.set_xscale("log")
     ax.set_xlabel("trusted labels bought (mean)")
     ax.set_ylabel("share of helped pools enabled")
-    ax.set_title(rf"Power at $\rho$ = {s.rho[0]:g}: sign (lines), one at a time (dots)")
-    ax.legend(fontsize=7)
+    ax.set_title(rf"Power at $\rho$ = {s.rho[0]:g}: sign, all K (lines); one at a time (dotted)")
+    ax.legend(fontsize=7, loc="lower right")
     return ax
 
 
@@ -483,11 +483,12 @@ def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
     ax.axhline(s.alpha[0], color="black", linewidth=0.8)
     ax.set_yscale("symlog", linthresh=0.01)
-    ax.set_ylim(0, 1)
+    ax.set_ylim(0, 8)
+    ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
     ax.set_xlabel("K, trusted labels (members: draws)")
     ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
     ax.set_title(rf"False enables; black: $\alpha$ = {s.alpha[0]:g}")
-    ax.legend(fontsize=6)
+    ax.legend(fontsize=6, loc="upper center", ncols=2)
     return ax
 
 

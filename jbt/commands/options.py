@@ -132,7 +132,7 @@ class JointOptions(TableOptions):
     joint: bool = False
     """Besides each judge alone, all of them in one fit, with one quality and each its own c and
     kappa. Trusted pairs (--anchors) enter it as verdicts of a judge `anchors`, without order and
-    bias."""
+    bias. All are taken to hear quality equally well, but for `jbt fit --discrimination`."""
     reference: str | None = None
     """Of a joint fit, the judge whose c and kappa are taken to be 0."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jbt import __version__, files, planning, runtime
+from jbt.commands import plan_gate
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
 from jbt.types import check_positive
@@ -103,7 +104,7 @@ class ReferenceOptions:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `jbt plan pairing` or `jbt plan reference`; returns the exit code.
+    """Run one of `PLANS`; returns the exit code.
 
     Raises:
       ValueError: a wrong option, in one line.
@@ -291,4 +292,4 @@ def _largest(values: Mapping[str, np.ndarray]) -> float:
     return float(max(v.max() for v in values.values()))
 
 
-PLANS = {"pairing": pairing, "reference": reference}
+PLANS = {"gate": plan_gate.main, "pairing": pairing, "reference": reference}

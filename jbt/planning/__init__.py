@@ -4,7 +4,7 @@
 decision to correct for it takes.
 """
 
-from jbt.planning.gate import GatePlan, gate_labels
+from jbt.planning.gate import GatePlan, gate_labels, over_pools
 from jbt.planning.precision import (
     PairingPlan,
     ReferencePlan,
@@ -23,6 +23,7 @@ __all__ = [
     "expected_half_width",
     "expected_half_width_beside",
     "gate_labels",
+    "over_pools",
     "pairing",
     "reference_verdicts",
 ]

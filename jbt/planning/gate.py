@@ -156,7 +156,7 @@ def gate_labels(
     inside = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))
 
     def rates(of: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: _rate(of[pools], seed) for name, pools in inside.items()}
+        return {name: over_pools(of[pools], seed) for name, pools in inside.items()}
 
     return GatePlan(
         which,
@@ -175,7 +175,7 @@ def _by_default(n_pairs: int) -> np.ndarray:
     return np.array([*numbers, n_pairs] if n_pairs <= ROUND[-1] else ROUND)
 
 
-def _rate(values: np.ndarray, seed: int) -> np.ndarray:
+def over_pools(values: np.ndarray, seed: int) -> np.ndarray:
     """[3, K] mean over pools [P, K] and its 95 % interval: of resampled pools; where all agree, the
     exact one of so many pools, as resampling has none."""
     if not len(values):

@@ -63,7 +63,7 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(sweep.Settings):
-    pools: int = 2048
+    pools: int = 4096
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""

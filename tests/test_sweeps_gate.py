@@ -107,7 +107,7 @@ def test_a_family_decides_as_the_sign_test_on_one_label_of_each_pool():
     ("changes", "message"),
     [
         ({"judge": ("gpt5",)}, "gpt5"),
-        ({"n_anchors": (5, 50)}, "n_anchors has 50, but 10 items make 45 pairs"),
+        ({"n_anchors": (5, 50), "many": ()}, "n_anchors has 50, but 10 items make 45 pairs"),
         ({"many": (20,)}, "many must increase from at least 21"),
         ({"alpha": (1.0,)}, "alpha must lie between 0 and 1, got 1"),
         ({"alpha": ()}, "alpha must have a level"),

@@ -55,6 +55,7 @@ def main(argv: Sequence[str]) -> int:
         ("fit", {"joint": True, "reference": "heron"}),
         ("leaderboard", {}),
         ("replay", {}),
+        ("gate", {}),
     ]
     commands = [doctor.command_line(name, {**known, **more}) for name, more in changes]
     if options.json is not None:

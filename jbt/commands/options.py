@@ -27,7 +27,8 @@ class TableOptions:
     """Table of items: pool, item, optional content, optional quality, any numeric covariate
     columns."""
     anchors: Path | None = None
-    """Table of pairs whose order is known: pool, better, worse."""
+    """Table of trusted labels: pairs whose order is known (pool, better, worse, or pool, first,
+    second and better as an annotator fills it in), or items (pool, item, member)."""
     first: str = Columns.first
     """Column of the verdicts with the item shown first."""
     second: str = Columns.second

@@ -292,4 +292,11 @@ def _largest(values: Mapping[str, np.ndarray]) -> float:
     return float(max(v.max() for v in values.values()))
 
 
-PLANS = {"gate": plan_gate.main, "pairing": pairing, "reference": reference}
+def labels(argv: Sequence[str]) -> int:
+    """Run `jbt plan labels`; returns the exit code."""
+    from jbt.commands import labels  # needs pandas, which the other plans do not
+
+    return labels.main(argv)
+
+
+PLANS = {"gate": plan_gate.main, "labels": labels, "pairing": pairing, "reference": reference}

@@ -123,9 +123,8 @@ def check(s: Settings) -> None:
 
 def groups(s: Settings) -> list[sweep.Group]:
     check(s)
-    conditions = dict(
-        zip(("rho", "noise"), np.array([*itertools.product(s.rho, s.noise)]).T, strict=True)
-    )
+    rho, noise = np.array([*itertools.product(s.rho, s.noise)]).T
+    conditions = {"rho": rho, "noise": noise}
     labels = {name: values.tolist() for name, values in conditions.items()}
     axes = {"n_labels": list(s.n_labels)}
     several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
@@ -157,7 +156,8 @@ def experiment(s: Settings) -> Experiment:
         verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         cheap = judges.reveal(verdicts, pairs.every_pair(pool))
         fits = {name: fit(cheap, design, prior) for name, fit in estimators.ESTIMATORS.items()}
-        r = Rankings(pool, *(fit.parameters.theta for fit in fits.values()), s.k)
+        thetas = [fit.parameters.theta for fit in fits.values()]
+        r = Rankings(pool, thetas[0], thetas[1], s.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
         t = gate.tops(r, order)
 
@@ -284,7 +284,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
         for ax, rho in zip(row, some, strict=True):
             draw(ax, table, s, rho, noise)
             ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-    axes[0][0].legend(fontsize=7)
+    axes[0][-1].legend(fontsize=7, loc="center right")
     return fig
 
 

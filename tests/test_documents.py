@@ -254,7 +254,7 @@ def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsy
 def test_what_the_page_on_gates_prints(data, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "gate.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 5
+    assert len(shown) == page.count("```sh") == 6
     monkeypatch.chdir(tmp_path)
     for name in ("llmbar", "prd"):
         (tmp_path / name).symlink_to(data / name)

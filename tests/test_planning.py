@@ -180,13 +180,13 @@ def test_the_smallest_number_of_labels_is_by_the_lower_end_and_lasts():
 
 def test_rates_over_pools():
     values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
-    rate, low, high = planning.over_pools(values)
+    rate, low, high = planning.over_pools(values, 0)
     np.testing.assert_allclose(rate, [0, 1.3 / 3, 1])
     # Exact where all pools are alike: 0.025^(1/3).
     np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
     np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
     assert 0.1 <= low[1] < rate[1] < high[1] <= 0.7
-    assert np.isnan(planning.over_pools(values[:0])).all()
+    assert np.isnan(planning.over_pools(values[:0], 0)).all()
 
 
 @pytest.mark.heavy
@@ -216,8 +216,10 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         smallest = found["smallest_n_labels"]
         low = found["enable_rate"]["helped"]["ci_low"]
         assert (smallest is None) == (low[1] < 0.5)
-        answer = f"{smallest} " if smallest else "not reached with all labels there are"
-        assert f"  {name}: {answer}" in printed
+        used = found["labels_used"][0 if smallest == 5 else 1]
+        row = f"{name:10}{smallest or 'never':>8}{used:8.1f}"
+        assert row in printed
+        assert (f"{name}: not reached with all labels there are" in printed) == (not smallest)
     assert labels["swaps"]["smallest_n_labels"] is None
 
 

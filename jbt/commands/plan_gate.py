@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -136,49 +136,45 @@ def _print(options: GateOptions, found: planning.GatePlan) -> None:
     print(
         f"Share of the helped pools in which sign at alpha = {options.alpha:g} enables, by labels"
     )
+    wrong = options.noise > 0
     print("labels " + "".join(f"{name:>24}" for name in options.labels))
     for i, n in enumerate(found.n_labels):
         cells = [_percent(found.rate[name]["helped"][:, i]) for name in options.labels]
         print(f"{n:6d} " + "".join(f"{cell:>24}" for cell in cells))
-    print(f"\nFor a power of {options.power:g} by the lower end of the interval, of those tried:")
+    print(f"\nFor a power of {options.power:g} by the lower end of the interval, of those tried")
+    heads = ("enabled: helped", "recall-harmed", "agreement-harmed")
+    print(f"{'labels':10}{'needed':>8}{'bought':>8}" + "".join(f"{head:>22}" for head in heads))
+    missed = []
     for name in options.labels:
-        _print_kind(name, options, found)
+        smallest = found.smallest(name, options.power)
+        i = -1 if smallest is None else list(found.n_labels).index(smallest)
+        used, needed = float(found.labels_used[name][i]), "never" if smallest is None else smallest
+        rates = {c: v[:, i] for c, v in found.rate[name].items()}
+        _print_row(name, needed, used, rates)
+        if smallest is None:
+            missed.append(_missed(name, int(found.n_labels[i]), used, options))
     if "members" in options.labels:
-        rates = {c: _percent(v) for c, v in found.census_rate.items()}
-        print(
-            f"  census: all {found.census_used:.1f} members of a pool labelled, and enabled if "
-            f"recall rises by\n    these labels: in {rates['helped']} of helped pools; false: "
-            f"{rates['recall_harmed']} of recall-harmed"
-        )
+        _print_row("census", "all", found.census_used, found.census_rate)
+    print("".join(f"\n{line}" for line in missed) + "\n" * bool(missed))
     print(
-        "false: enabled where recall is not higher (recall-harmed), or where the correction is "
-        "right\non at most half of the pairs in dispute (agreement-harmed). alpha bounds the one "
-        "on members,\nthe other on pairs and disputed"
-        + (
-            "; of wrong labels of members it does not, as one is used again."
-            if options.noise
-            else "."
-        )
+        "members: draws of two of them, with replacement. census: all members labelled, enabled if "
+        "recall\nrises by their labels. recall-harmed: recall is not higher with the correction. "
+        "agreement-harmed:\nit is right on at most half of the pairs in dispute. alpha bounds what "
+        "sign enables of the former on\nmembers, of the latter on pairs and disputed"
+        + ("; not on members some of whose labels\nare wrong, as one is used again." * wrong or ".")
     )
 
 
-def _print_kind(name: str, options: GateOptions, found: planning.GatePlan) -> None:
-    smallest = found.smallest(name, options.power)
-    i = -1 if smallest is None else list(found.n_labels).index(smallest)
-    n, used, rate = found.n_labels[i], found.labels_used[name][i], found.rate[name]
-    of = "draws" if name == "members" else "labels"
-    if smallest is not None:
-        answer = f"{n} {of}"
-    elif used < 0.99 * n or n == options.n_items * (options.n_items - 1) // 2:
-        answer = f"not reached with all labels there are ({n} {of})"
-    else:
-        answer = f"not reached with the {n} {of} tried"
-    bought = f", {used:.1f} labels bought on average" * bool(used < 0.99 * n)
-    both = [_percent(rate[c][:, i]) for c in ("recall_harmed", "agreement_harmed")]
-    print(
-        f"  {name}: {answer}{bought};\n    enables in {_percent(rate['helped'][:, i])} of helped "
-        f"pools; false: {both[0]} of recall-harmed, {both[1]} of agreement-harmed"
-    )
+def _print_row(name: str, needed: int | str, used: float, rates: Mapping[str, np.ndarray]) -> None:
+    cells = "".join(f"{_percent(v):>22}" for v in rates.values())
+    print(f"{name:10}{needed:>8}{used:8.1f}{cells}")
+
+
+def _missed(name: str, n: int, used: float, options: GateOptions) -> str:
+    """Where the power is not reached."""
+    if used < 0.99 * n or n == options.n_items * (options.n_items - 1) // 2:
+        return f"{name}: not reached with all labels there are, {used:.1f} on average"
+    return f"{name}: not reached with the {n} labels tried"
 
 
 def _percent(of: np.ndarray) -> str:

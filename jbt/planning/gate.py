@@ -161,10 +161,10 @@ def gate_labels(
     return GatePlan(
         which,
         {labels: rates(out["rate"][:, i]) for i, labels in enumerate(LABELS)},
-        dict(zip(LABELS, out["used"].mean(0), strict=True)),
+        dict(zip(LABELS, out["used"].mean(0, dtype=float), strict=True)),
         {name: v[:, 0] for name, v in rates(out["census_rate"][:, None]).items()},
         float(out["census_used"].mean()),
-        {name: np.stack(stats.share_interval(v.astype(float))) for name, v in inside.items()},
+        {name: over_pools(v[:, None], seed)[:, 0] for name, v in inside.items()},
         float(out["naive"].mean()),
         float(out["bias_aware"].mean()),
     )
@@ -176,12 +176,16 @@ def _by_default(n_pairs: int) -> np.ndarray:
 
 
 def over_pools(values: np.ndarray, seed: int) -> np.ndarray:
-    """[3, K] mean over pools [P, K] and its 95 % interval: of resampled pools; where all agree, the
-    exact one of so many pools, as resampling has none."""
+    """Mean over pools with its 95 % interval, [3, K]: of resampled pools, and exact (Clopper and
+    Pearson) for zeros and ones.
+
+    Args:
+      values: [P, K] shares of a pool; without pools all is NaN.
+      seed: of the resampling.
+    """
     if not len(values):
         return np.full((3, values.shape[1]), np.nan)
     values = values.T.astype(np.float64)
     found = np.stack(stats.mean_interval(values, seed=seed))
-    exact = np.stack(stats.share_interval((values > 0).astype(float)))
-    alike = (values == values[:, :1]).all(1) & np.isin(values[:, 0], [0, 1])
-    return np.where(alike, exact, found)
+    exact = np.stack(stats.share_interval(np.round(values)))
+    return np.where(np.isin(values, [0, 1]).all(1), exact, found)

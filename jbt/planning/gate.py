@@ -185,7 +185,7 @@ def over_pools(values: np.ndarray, seed: int) -> np.ndarray:
     """
     if not len(values):
         return np.full((3, values.shape[1]), np.nan)
-    values = values.T.astype(np.float64)
+    values = np.round(values.T.astype(np.float64), 6)  # a mean of ones is 1
     found = np.stack(stats.mean_interval(values, seed=seed))
     exact = np.stack(stats.share_interval(np.round(values)))
     return np.where(np.isin(values, [0, 1]).all(1), exact, found)

@@ -28,20 +28,22 @@ LAYOUT = 3
 """Of results.nc and its shards, part of a configuration too: 3 has digests."""
 SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
 """Code that every result goes through, whatever its sweep imports."""
-REPORTS = tuple(
-    PACKAGE / f"{name}.py"
-    for name in (
-        "sweep",
-        "parts",
-        "provenance",
-        "store",
-        "files",
-        "stats",
-        "paper",
-        "tables",
-        "study",
-        "plots",
-    )
+REPORTS = (
+    *(
+        PACKAGE / f"{name}.py"
+        for name in (
+            "sweep",
+            "parts",
+            "provenance",
+            "store",
+            "files",
+            "paper",
+            "tables",
+            "study",
+            "plots",
+        )
+    ),
+    *(PACKAGE / "stats").glob("*.py"),
 )
 """Code that shows numbers, and cannot change them."""
 

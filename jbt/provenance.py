@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jbt import judges
 from jbt.acquisition import PANEL_RULES, RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
@@ -116,6 +117,8 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
             _seen[file] = seen
         found[file] = seen.digest
         waiting += seen.imports
+    if PACKAGE / "judges.py" in found:
+        found[judges.DATA.resolve()] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
     return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
 
 

@@ -166,6 +166,7 @@ def test_the_files_are_those_that_can_change_the_numbers():
     # What shows numbers cannot change them, and crossing runs no active loop.
     assert not {"jbt/tables.py", "jbt/plots.py", "jbt/study.py"} & mine
     assert not any(name.startswith("jbt/stats") for name in mine)
+    assert "jbt/data/judges.csv" in mine  # whose numbers judges have
     assert "jbt/results.py" in mine  # where each number is put
     assert not any(name.startswith("jbt/acquisition") for name in mine)
     active = set(provenance.code_of(stochastic_judge.SWEEP))

@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta
 
 from jbt import gate, simulate
 from jbt.tables import Table
@@ -92,24 +92,29 @@ def test_the_size_at_one_half_is_simulated_as_it_is_computed():
 
 
 def test_a_family_decides_as_the_sign_test_on_one_label_of_each_pool():
-    rho = np.array([0.0, 0.5])
-    right = np.array([[0.8] * 3, [0.5] * 3])
-    wrong = 1 - right
-    for mean_rho, p in ((0.0, 0.8), (0.5, 0.5)):
-        told = right, wrong, rho, mean_rho, 0.0, 20, 0.05, 1
-        enabled = _gate.families(*told, n_families=4000)
-        exact = binom.sf(gate.critical_values(0.05, 20)[20] - 1, 20, p)
-        assert enabled.mean() == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4000))
-    assert _gate.rho_index(rho, np.array([-1, 0.2, 0.3, 2])).tolist() == [0, 0, 1, 1]
+    rng = np.random.default_rng(0)
+    critical = gate.critical_values(0.05, 20)
+    for right, wrong in ((0.8, 0.2), (0.3, 0.1), (0.2, 0.2)):
+        told = rng.multinomial(20, [right, wrong, 1 - right - wrong], 20_000)
+        rate = (told[:, 0] >= critical[told[:, :2].sum(1)]).mean()
+        exact = float(_gate.family_rate(np.array(right), np.array(wrong), 20, 0.05))
+        assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
+    assert _gate.family_rate(np.zeros(2), np.zeros(2), 20, 0.05).tolist() == [0, 0]
+    rho = np.array([0.0, 0.2, 0.4])
+    assert _gate.family_weights(rho, 0.2, 0.0).tolist() == [0, 1, 0]
+    drawn = np.abs(rng.normal(0.2, 0.3, 20_000)[:, None] - rho).argmin(1)
+    np.testing.assert_allclose(
+        _gate.family_weights(rho, 0.2, 0.3), np.bincount(drawn) / 20_000, atol=0.015
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"judge": ("gpt5",)}, "gpt5"),
-        ({"n_anchors": (5, 50)}, "n_anchors has 50, but 10 items make 45 pairs"),
+        ({"n_anchors": (5, 50), "many": ()}, "n_anchors has 50, but 10 items make 45 pairs"),
         ({"many": (20,)}, "many must increase from at least 21"),
-        ({"alpha": (1.0,)}, "alpha must lie between 0 and 1, got 1"),
+        ({"alpha": (1.0,)}, "alpha must lie above 0 and below 1/2, got 1"),
         ({"alpha": ()}, "alpha must have a level"),
         ({"power": 1.0}, "power must lie between 0 and 1"),
         ({"rho": (0.9,)}, "rho must lie within"),

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.types import Comparisons, Judge, Pool, ScalarLike
 
-DATA = Path(__file__).parent / "data" / "judges.csv"
+DATA = Path(__file__).resolve().parent / "data" / "judges.csv"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

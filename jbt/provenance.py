@@ -85,7 +85,7 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
     The files are the sweep's own and those of pools and rules registered from outside jbt, whatever
     of their packages (or of the folders beside them) and of jbt they import, directly or not, and
-    what every result goes through. Other installed packages are not followed. Digests are of syntax
+    what every result goes through; and the table that `jbt.judges` reads. Other installed packages are not followed. Digests are of syntax
     trees without docstrings, so that comments, docstrings and layout do not count. Code that only
     shows numbers (`REPORTS`) is left out: table and figure are always made anew.
 
@@ -117,9 +117,11 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
             _seen[file] = seen
         found[file] = seen.digest
         waiting += seen.imports
+    digests = {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
     if PACKAGE / "judges.py" in found:
-        found[judges.DATA.resolve()] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
-    return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+        table = judges.DATA.relative_to(PACKAGE.parent).as_posix()
+        digests[table] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
+    return dict(sorted(digests.items()))
 
 
 def _source(function: Any) -> Path | None:

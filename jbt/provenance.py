@@ -85,9 +85,10 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
     The files are the sweep's own and those of pools and rules registered from outside jbt, whatever
     of their packages (or of the folders beside them) and of jbt they import, directly or not, and
-    what every result goes through; and the table that `jbt.judges` reads. Other installed packages are not followed. Digests are of syntax
-    trees without docstrings, so that comments, docstrings and layout do not count. Code that only
-    shows numbers (`REPORTS`) is left out: table and figure are always made anew.
+    what every result goes through; and the table that `jbt.judges` reads. Other installed packages
+    are not followed. Digests are of syntax trees without docstrings, so that comments, docstrings
+    and layout do not count. Code that only shows numbers (`REPORTS`) is left out: table and figure
+    are always made anew.
 
     Returns:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source

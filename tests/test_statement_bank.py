@@ -218,6 +218,7 @@ SWEEPS = {
     "crossing": {"rho": (0.0, 0.1)},
     "crossing_factors": {"rho": (0.0, 0.1)},
     "gate": {"rho": (0.0,)},
+    "label_budget": {"rho": (0.0,)},
     "two_judges": {"rho": (0.0, 0.1), "factor_rho": (0.0, 0.1)},
     "escalation": {"rho": (0.0,)},
     "acquisition": {},

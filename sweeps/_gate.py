@@ -261,8 +261,8 @@ def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: floa
     from scipy.stats import binom
 
     n = np.arange(n_labels + 1)
-    discordant = np.asarray(right + wrong)[..., None]
-    share = np.asarray(right)[..., None] / np.maximum(discordant, 1e-12)
+    discordant = np.minimum(right + wrong, 1.0)[..., None]  # rounded, it may lie above
+    share = np.minimum(np.asarray(right)[..., None] / np.maximum(discordant, 1e-12), 1.0)
     critical = gate.critical_values(alpha, n_labels)
     return (binom.pmf(n, n_labels, discordant) * binom.sf(critical - 1, n, share)).sum(-1)
 

@@ -219,7 +219,7 @@ def check_printed(printed, shown):
 
 
 def check_simulated(printed, shown):
-    """The same words, and numbers near those shown: which label sets enable may hang on rounding."""
+    """The same words, and numbers near those shown: what label sets enable may hang on rounding."""
     printed, shown = (" ".join(of.split()) for of in (printed, shown))
     assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
     approx = pytest.approx([float(v) for v in NUMBER.findall(shown)], abs=2)

@@ -19,6 +19,8 @@ your own verdicts
   jbt fit --verdicts FILE             every pool and judge, naive and bias-aware
   jbt leaderboard --verdicts FILE     models ranked over all pools, with intervals
   jbt replay --verdicts FILE          how few of the verdicts would have done
+  jbt gate --verdicts FILE            whether to correct, decided from trusted labels
+  jbt plan labels --verdicts FILE     what to have labelled for that
 experiments
   jbt plan pairing                    how many contents to render twice
   jbt plan reference                  how many verdicts of a trusted judge to buy
@@ -30,6 +32,7 @@ COMMANDS = {
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",
+    "gate": "gate",
     "identify": "identify",
     "import": "importing",
     "leaderboard": "leaderboard",

@@ -191,16 +191,22 @@ class ReferencePlan:
     recall_bias_aware: float
     """And by the bias-aware one."""
 
+    def recall_interval(self, placement: str) -> tuple[np.ndarray, np.ndarray]:
+        """Ends [T] of the 95 % interval of mean recall, by how much pools differ."""
+        half = Z * self.recall_error[placement]
+        return self.recall[placement] - half, self.recall[placement] + half
+
     def smallest(
         self, placement: str, *, half_width: float | None = None, recall: float | None = None
     ) -> int | None:
-        """The smallest n_reference from which on c is known to `half_width`, or recall is at least
-        `recall`; None if there is none."""
+        """The smallest n_reference from which on c is known to `half_width` in the median pool, and
+        mean recall is at least `recall` for certain: by the lower end of its 95 % interval, so that
+        few pools plan too many verdicts rather than too few. None if there is none."""
         good = np.ones(len(self.n_reference), bool)
         if half_width is not None:
             good &= self.half_width[placement] <= half_width
         if recall is not None:
-            good &= self.recall[placement] >= recall
+            good &= self.recall_interval(placement)[0] >= recall
         lasting = np.flatnonzero(~good)
         first = 0 if not len(lasting) else lasting[-1] + 1
         return int(self.n_reference[first]) if first < len(good) else None

@@ -103,14 +103,15 @@ class RecordedSettings(Settings):
           ValueError: it is not there.
         """
         folder, below = self.data, os.environ.get("JBT_DATA")
-        if folder is None:
-            if not below:
-                raise ValueError(
-                    f"no data: give --data DIR, or set JBT_DATA to have DIR/{self.name}"
-                )
+        if folder is None and below:
             folder = Path(below) / self.name
-        if not (folder / name).is_file():
-            raise ValueError(f"no data: {folder / name} does not exist")
+        if folder is None or not (folder / name).is_file():
+            there = "" if folder is None else f"{folder / name} does not exist; "
+            where = f"a folder with these in {self.name}/" if self.name else "such a folder"
+            raise ValueError(
+                f"no data: {there}give --data DIR, a folder with {', '.join(self.files)}, "
+                f"or set JBT_DATA to {where}"
+            )
         return folder / name
 
     def digests(self) -> dict[str, str]:

@@ -21,6 +21,15 @@ from jbt.types import Prior, check_count, check_positive
 NOISES = ("fresh", "stored", "length")
 """Kinds of wrong labels, see `jbt.gate.Noise`."""
 
+ALL = "all"
+"""What all judges are called together."""
+
+HARMED = ("agreement_harmed", "recall_harmed")
+"""Classes of pools that the correction does not help: in the order of pairs, in recall."""
+
+FAMILY = (5, 10, 20, 40, 60)
+"""Pools of a family that give a label each for one decision (count)."""
+
 HALF = 60.0
 """Disputed pairs of the case built at exactly one half."""
 
@@ -230,41 +239,30 @@ def exact_size(labels: str, n: int, alpha: float) -> float:
     return float(binom.pmf(discordant, n, 0.5) @ size)
 
 
-def families(
-    right: np.ndarray,
-    wrong: np.ndarray,
-    rho: np.ndarray,
-    mean_rho: float,
-    drift: float,
-    n_pools: int,
-    alpha: float,
-    seed: int,
-    n_families: int = 2000,
-) -> np.ndarray:
-    """Families of pools of one judge that take one decision, by `sign` on one label a pool.
+def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: float) -> np.ndarray:
+    """Chance that `sign` enables for a family of pools of one judge, on one label in each of some.
 
     Args:
-      right, wrong: [rho, pools] chance that one label of a pool says so.
-      rho: [rho] the correlations simulated, increasing; that of a pool is the nearest of them.
-      mean_rho, drift: mean and standard deviation of the correlation over the pools of a family.
-      n_pools: pools of a family, and so its labels (count).
+      right, wrong: chance that the label of a pool drawn at random says so, of any one shape.
+      n_labels: pools that give one (count).
       alpha: level of the test.
-
-    Returns:
-      [families] whether the correction is enabled.
     """
-    rng = np.random.default_rng(seed)
-    shape = n_families, n_pools
-    at = rho_index(rho, rng.normal(mean_rho, drift, shape))
-    which = rng.integers(right.shape[1], size=shape)
-    u = rng.random(shape)
-    is_right = u < right[at, which]
-    is_wrong = ~is_right & (u < right[at, which] + wrong[at, which])
-    n_right, n = is_right.sum(1), (is_right | is_wrong).sum(1)
-    return n_right >= gate.critical_values(alpha, n_pools)[n]
+    from scipy.stats import binom
+
+    n = np.arange(n_labels + 1)
+    discordant = np.asarray(right + wrong)[..., None]
+    share = np.asarray(right)[..., None] / np.maximum(discordant, 1e-12)
+    critical = gate.critical_values(alpha, n_labels)
+    return (binom.pmf(n, n_labels, discordant) * binom.sf(critical - 1, n, share)).sum(-1)
 
 
-def rho_index(rho: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Which of the correlations simulated, increasing, is nearest to each value."""
-    middles = (rho[1:] + rho[:-1]) / 2
-    return np.searchsorted(middles, values)
+def family_weights(rho: np.ndarray, mean: float, drift: float) -> np.ndarray:
+    """[rho] how many pools of a family are of each of the correlations simulated, increasing, if
+    theirs is normal about a mean: that of a pool is the nearest of them, so that it is cut off at
+    the first and the last."""
+    from scipy.stats import norm
+
+    if not drift:
+        return (rho == mean).astype(float)
+    ends = np.concatenate([[-np.inf], (rho[1:] + rho[:-1]) / 2, [np.inf]])
+    return np.diff(norm.cdf(ends, mean, drift))

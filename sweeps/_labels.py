@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
@@ -48,6 +49,10 @@ class Settings(sweep.RecordedSettings):
         f"{name}/{table}.csv" for name in DATASETS for table in ("verdicts", "items", "anchors")
     )
 
+    data: Path | None = None
+    """Folder that has the folders prd and llmbar, in each verdicts.csv, items.csv and anchors.csv;
+    default the one that the environment variable JBT_DATA names. Their digests, not the path,
+    belong to the configuration."""
     n_anchors: tuple[int, ...] = (0, 10, 30, 100, 300)
     """Labels given, of the pools that are not tested (count); all of these where there are fewer.
     0 among them, for what the verdicts and the prior say without."""

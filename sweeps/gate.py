@@ -23,20 +23,22 @@ import numpy as np
 from jbt import stats, study, sweep
 from jbt.gate import LABELS
 from sweeps._gate import (
+    ALL,
+    FAMILY,
+    HARMED,
     PRESETS,
     Settings,
     decisions,
     exact_size,
-    families,
+    family_rate,
+    family_weights,
     groups,
-    rho_index,
     scenarios,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from jbt.tables import Table
@@ -54,17 +56,13 @@ COLUMNS = (
     "n_sharing",
     "drift",
 )
-HARMED = ("agreement_harmed", "recall_harmed")
 CLASSES = (*HARMED, "helped", "all")
 TESTS = ("sign", "sign_sequential")
-ALL = "all"
 
 PRICE, CHEAP = 0.14 / 40, 0.014
 """Dollars a trusted label, and for a pool's comparisons by the cheap judge (the paper's)."""
 SHARING = (1, 10, 100)
 """Pools that reuse one decision (the paper's)."""
-FAMILY = (5, 10, 20, 40, 60)
-"""Pools of a family that takes one decision on one label of each."""
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -147,8 +145,7 @@ def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """The tests in pools that the correction harms, at every judge and correlation; and the largest
-    of these rates."""
+    """The tests in pools that the correction harms, at every judge and correlation."""
     places, rows = zip(*[pair for pair in rows_of(s) if pair[1]["rule"] in TESTS], strict=True)
     index = tuple(np.array(places).T)
     for g, judge in enumerate(s.judge):
@@ -259,31 +256,32 @@ def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """One decision for all pools of a family, on one label of some of them each, and what it does
-    to the recall of further pools; of the first judge."""
+    """One decision for all pools of a family, on one label in each of some of them, and what it does
+    to the mean recall of its pools; of the first judge."""
     rho = np.array(s.rho)
     kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
-    naive, aware = (grid[f"{name}_recall"][0] for name in ("naive", "bias_aware"))
-    gain = (aware - naive).mean(-1)
-    rng = np.random.default_rng(s.seed)
+    gain = (grid["bias_aware_recall"] - grid["naive_recall"])[0]  # [rho, pool]
     for labels, names in kinds.items():
         right, wrong = (grid[name][0] for name in names)
         if labels == "disputed":
             right, wrong = (v / np.maximum(right + wrong, 1) for v in (right, wrong))
         for drift in s.drift:
-            # What further pools gain on average, whose correlation drifts as well.
-            ahead = rng.normal(0, drift, 4000)
-            for alpha in s.alpha:
-                for mean_rho in s.rho:
-                    gained = gain[rho_index(rho, mean_rho + ahead)].mean()
+            for mean in s.rho:
+                weights = family_weights(rho, mean, drift)
+                of_pool = np.stack([weights @ v for v in (right, wrong, gain)])
+                means = np.concatenate(
+                    [of_pool.mean(-1)[None], stats.bootstrap_means(of_pool, seed=t.seed)]
+                )
+                for alpha in s.alpha:
                     for n in FAMILY:
-                        told = right, wrong, rho, mean_rho, drift, n, alpha, s.seed
-                        enabled = families(*told).astype(float)
+                        rate = family_rate(means[:, 0], means[:, 1], n, alpha)
                         row = {"rule": "sign", "labels": labels, "alpha": alpha, "n_anchors": n}
-                        row |= {"judge": s.judge[0], "rho": mean_rho, "drift": drift}
-                        share, low, high = stats.share_interval(enabled[None])
-                        t.add("family_enable_rate", share[0], (low[0], high[0]), n, **row)
-                        t.add("family_benefit", share[0] * gained, **row)
+                        row |= {"judge": s.judge[0], "rho": mean, "drift": drift}
+                        for quantity, of in (
+                            ("family_enable_rate", rate),
+                            ("family_benefit", rate * means[:, 2]),
+                        ):
+                            t.add(quantity, of[0], stats.percentiles(of[1:]), s.pools, **row)
 
 
 # --- rows
@@ -318,7 +316,7 @@ def add_rates(
     for row, of, interval in zip(rows, above, ends, strict=True):
         two = np.stack([of, both[-1]])
         studies = functools.partial(study_rates, two, t.seed)
-        interval = interval if n > 1 else (np.nan, np.nan)
+        interval = tuple(interval) if n > 1 else (np.nan, np.nan)
         t.add(quantity, of.mean() / both[-1].mean(), interval, n, studies=studies, **row)
 
 
@@ -353,14 +351,16 @@ def study_rates(both: np.ndarray, seed: int, size: int, seeds: int | None) -> np
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """The paper's table, with its labels and rule; labels needed; the worst rates of the tests."""
+    """The paper's table, with its labels and rule; labels needed; the exact size of `sign` beside
+    its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
     quantities = ["enable_rate", "gated_recall"]
     paper = over_all & (table.labels == "pairs") & table.rule.isin(["at_least", "strict", "sign"])
     paper &= table.quantity.isin(quantities) & (table.pool_class == "all")
     needed = table.quantity.isin(["labels_needed", "times_fewer"]) & (table.rho == s.rho[0])
     recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
-    return table[paper | needed | recall | worst(table)]
+    half = (table.pool_class == "half") & (table.rule == "sign")
+    return table[paper | needed | recall | half | worst(table)]
 
 
 def worst(table: pd.DataFrame) -> pd.Series:
@@ -381,182 +381,10 @@ def worst(table: pd.DataFrame) -> pd.Series:
     return table.index.isin(at)
 
 
-# --- figure
-
-COLOUR = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
-
-
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from sweeps import _gate_figure
 
-    fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
-    draw_rates(axes[0][0], table, s)
-    draw_power(axes[0][1], ds, s)
-    draw_harm(axes[0][2], table, s)
-    draw_recall(axes[1][0], table, s)
-    draw_noise(axes[1][1], table, s)
-    draw_families(axes[1][2], table, s)
-    return fig
-
-
-def some(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Rows with these values, of true labels unless another noise is named."""
-    mine = table[table.noise_kind.isna()] if "noise_kind" not in where else table
-    for name, value in where.items():
-        mine = mine[mine[name] == value]
-    return mine
-
-
-def middle(values: tuple[int, ...]) -> int:
-    return values[len(values) // 2]
-
-
-def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
-    n = middle(s.n_anchors)
-    where = {"quantity": "enable_rate", "judge": ALL, "pool_class": "all", "n_anchors": n}
-    for labels in LABELS:
-        rows = some(table, **where, labels=labels, rule="sign", alpha=s.alpha[0])
-        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
-    rows = some(table, **where, labels="pairs", rule="at_least")
-    plots.line(ax, rows, "rho", colour="black", label="at least as well, pairs", linestyle="--")
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel("share of pools enabled")
-    ax.set_title(f"How often the correction is switched on, K = {n}")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Against labels bought, in helped pools at the least correlation."""
-    from jbt import plots
-
-    each = enumerate(scenarios(s))
-    at = [i for i, c in each if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
-    part = ds.isel(condition=at)
-    helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
-    names = decisions(s.rules)
-    over = ("condition", "pool")
-    for rule, line in (("sign", "-"), ("sign_sequential", ":")):
-        decision = names.index(f"{rule}@{s.alpha[0]:g}")
-        for labels in LABELS:
-            x, y = [0.0], [0.0]
-            for prefix in ("", "many_") if s.many else ("",):
-                for name, to in (("labels_used", x), ("enable_rate", y)):
-                    each = part[prefix + name].sel(labels=labels).isel(decision=decision)
-                    to += each.where(helped).mean(over).values.tolist()
-            label = labels if rule == "sign" else None
-            colour = plots.COLOURS[COLOUR[labels]]
-            ax.plot(x, y, color=colour, linestyle=line, marker=".", label=label)
-    ax.axhline(s.power, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xscale("symlog", linthresh=5)
-    ax.set_xlabel("trusted labels bought (mean)")
-    ax.set_ylabel("share of helped pools enabled")
-    ax.set_title(rf"Power at $\rho$ = {s.rho[0]:g}: sign (lines), one at a time (dots)")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The largest rate over correlations in pools that the correction harms, against K."""
-    from jbt import plots
-
-    where = {"quantity": "enable_rate", "judge": ALL}
-    series = [
-        ("sign", "pairs", HARMED[0], "-"),
-        ("sign", "disputed", HARMED[0], "-"),
-        ("sign", "members", HARMED[1], "-"),
-        ("sign", "disputed", HARMED[1], ":"),
-        ("sign", "swaps", HARMED[1], ":"),
-        ("at_least", "pairs", HARMED[0], "--"),
-    ]
-    for rule, labels, name, line in series:
-        rows = some(table, **where, rule=rule, labels=labels, pool_class=name)
-        if rule == "sign":
-            rows = rows[rows.alpha == s.alpha[0]]
-        if rows.empty:
-            continue
-        rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-        bounded = "" if line == "-" else ", not bounded"
-        label = f"{rule}, {labels}: {name.replace('_', ' ')}{bounded}"
-        plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
-    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
-    ax.set_yscale("symlog", linthresh=0.01)
-    ax.set_ylim(0, 1)
-    ax.set_xlabel("K, trusted labels (members: draws)")
-    ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
-    ax.set_title(rf"False enables; black: $\alpha$ = {s.alpha[0]:g}")
-    ax.legend(fontsize=6)
-    return ax
-
-
-def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
-    where = {"judge": ALL, "pool_class": "all"}
-    for name, colour, line in (
-        ("naive_recall", "black", ":"),
-        ("bias_aware_recall", "black", "--"),
-        ("best_recall", "purple", "-"),
-    ):
-        label = name.removesuffix("_recall").replace("_", "-")
-        rows = some(table, **where, quantity=name)
-        plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
-    n = middle(s.n_anchors)
-    where |= {"quantity": "gated_recall", "rule": "sign", "alpha": s.alpha[0], "n_anchors": n}
-    for labels in LABELS:
-        rows = some(table, **where, labels=labels)
-        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel(f"top-{s.k} recall")
-    ax.set_title(f"What the gate leaves of recall, K = {n}")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The largest rate of `sign` in harmed pools along the correlation, labels being wrong."""
-    from jbt import plots
-    from sweeps._gate import NOISES
-
-    bounded = (("pairs", HARMED[0]), ("disputed", HARMED[0]), ("members", HARMED[1]))
-    where = {"quantity": "enable_rate", "rule": "sign", "alpha": s.alpha[0]}
-    for kind, line in zip(NOISES, ("-", "--", ":"), strict=True):
-        if not s.noise:
-            break
-        for labels, name in bounded:
-            own = {"labels": labels, "pool_class": name, "noise_kind": kind, "noise": s.noise[-1]}
-            rows = some(table, **where, **own)
-            if rows.empty:
-                continue
-            rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-            label = f"{kind}, {labels}"
-            plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
-    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
-    ax.set_xlabel("K, trusted labels (members: draws)")
-    ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
-    wrong = f"{s.noise[-1]:.0%}" if s.noise else "no"
-    ax.set_title(f"sign, {wrong} of the labels wrong ({s.judge[0]})")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_families(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
-    where = {"quantity": "family_enable_rate", "alpha": s.alpha[0]}
-    for labels in ("disputed", "members"):
-        for drift, line in zip(s.drift, ("-", "--"), strict=False):
-            rows = some(table, **where, labels=labels, drift=drift, n_anchors=FAMILY[2])
-            label = f"{labels}, correlation drifts by {drift:g}"
-            plots.line(ax, rows, "rho", colour=COLOUR[labels], label=label, linestyle=line)
-    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
-    ax.set_xlabel(r"mean of corr(quality, covariate) in the family, $\rho$")
-    ax.set_ylabel("share of families enabled")
-    ax.set_title(f"One decision from one label in each of {FAMILY[2]} pools ({s.judge[0]})")
-    ax.legend(fontsize=7)
-    return ax
+    return _gate_figure.figure(ds, table, s)
 
 
 SWEEP = sweep.Sweep(

@@ -21,7 +21,16 @@ from jaxtyping import Array, Float
 
 from jbt import model, study, sweep
 from jbt.fit import fit_map
-from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Status, check_positive
+from jbt.types import (
+    Comparisons,
+    Design,
+    Panel,
+    Parameters,
+    Prior,
+    Status,
+    check_count,
+    check_positive,
+)
 from sweeps._labels import (
     ALL,
     DATASETS,
@@ -53,8 +62,8 @@ def groups(s: Settings) -> list[sweep.Group]:
     sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
     for name in ("lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
-    if s.folds < 2 or s.n_seeds < 1:
-        raise ValueError(f"folds must be 2 or more, n_seeds 1 or more: {s.folds}, {s.n_seeds}")
+    check_count("folds", s.folds, least=2)
+    check_count("n_seeds", s.n_seeds)
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for null directions, got {s.dtype}")
     sets = [Recorded.read(s, name) for name in DATASETS]

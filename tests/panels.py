@@ -1,11 +1,14 @@
-"""Random panels: several judges of the same items, in NumPy, on the explicit design matrix.
+"""Random panels: several judges of the same items, in NumPy, on the explicit design matrix; and
+panels of pairs that are written out.
 
-All are padded as in `problems`, and have `J` judges; those beyond a panel's own gave no verdict.
+Random ones are padded as in `problems`, and have `J` judges; those beyond a panel's own gave no
+verdict.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -99,3 +102,30 @@ def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
         c[: items.d] = q.free_biases[:-1]
         each.append((made, design, prior, Variant(jnp.asarray(c), jnp.asarray(q.free_biases[-1]))))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+def made(*shown, discrimination: Any = 1.0, sharing=None):
+    """A panel whose judges were shown these pairs; every verdict a tie."""
+    each = [Comparisons.build(np.asarray(v, float), np.asarray(v) / 2) for v in shown]
+    return Panel.build(each, discrimination=discrimination, sharing=sharing)
+
+
+def pairs_of(n, *pairs):
+    """Both orders of each pair."""
+    shown = np.zeros((n, n))
+    for i, j in pairs:
+        shown[i, j] = shown[j, i] = 1
+    return shown
+
+
+def known(d, n_judges, *coefficients):
+    """All free but these (covariate, judge); positions known."""
+    c = np.ones((d, n_judges), bool)
+    for at in coefficients:
+        c[at] = False
+    return Variant(jnp.asarray(c), jnp.zeros(n_judges, bool))
+
+
+def svd_rank(z):
+    values = np.linalg.svd(z, compute_uv=False)
+    return int((values > 1e-8 * values.max(initial=1)).sum())

@@ -138,8 +138,11 @@ def test_the_example_of_several_judges(capsys):
 @pytest.mark.documents
 def test_the_example_of_a_reference(capsys):
     run_example("docs/findings/two-judges.md")
-    joint, correlated = map(float, capsys.readouterr().out.split())
+    printed = capsys.readouterr().out.splitlines()
+    (joint, correlated), (graded, low, high) = (map(float, line.split()) for line in printed)
     assert 1 < correlated < joint < 3
+    assert low < graded < high
+    assert low < 2 < high
 
 
 @pytest.mark.documents
@@ -245,6 +248,28 @@ def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsy
     assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
     run_example("docs/leaderboard.md")
     assert capsys.readouterr().out.startswith("FuseChat-Llama-3.1-8B-Instruct ")
+
+
+@pytest.mark.documents
+def test_what_the_page_on_gates_prints(data, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "gate.md").read_text()
+    shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
+    assert len(shown) == page.count("```sh") == 5
+    monkeypatch.chdir(tmp_path)
+    for name in ("llmbar", "prd"):
+        (tmp_path / name).symlink_to(data / name)
+    assert cli.main(["example", "example"]) == 0
+    capsys.readouterr()
+    for command, text in shown:
+        assert cli.main(command.split()) == 0
+        sections = capsys.readouterr().out.strip().split("\n\n")
+        for part in text.strip().split("\n\n"):
+            (printed,) = [of for of in sections if of.partition("\n")[0] == part.partition("\n")[0]]
+            check_printed(printed, part)
+    for name in ("verdicts", "items", "anchors"):
+        (tmp_path / f"{name}.csv").symlink_to(tmp_path / "example" / f"{name}.csv")
+    run_example("docs/gate.md")
+    assert capsys.readouterr().out.startswith("magpie keep off 3 of 4 discordant labels right")
 
 
 def test_every_example_is_run_above():

@@ -179,8 +179,8 @@ def test_draws_of_members_are_independent_and_labels_counted_once(x64):
 
 
 def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64):
-    """The example of two members, 5 % noise and 60 draws."""
-    a, b = members(False), members(False)
+    """One of two is good on either side, 5 % of the labels are wrong, 60 draws."""
+    a = b = members(True, False)
     critical = gate.critical_values(0.05, 60)
 
     def rate(**noise):
@@ -194,11 +194,11 @@ def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64)
         )
         return float(gate.decide("sign", found.right, found.wrong, critical=critical).mean())
 
-    assert rate() == 0
-    # One of the two stored labels is wrong, and it is that of a: 60 draws say the same.
-    assert rate(stored=0.05) == pytest.approx(0.05 * 0.95, abs=0.006)
+    # Where one label is wrong in favour of bias-aware, or two, most of the 60 draws say so.
+    assert rate(stored=0.05) > 0.1
+    assert rate() < 0.05
     assert rate(fresh=0.05) < 0.05
-    long = members(False, long=[True])
+    long, b = members(False, long=[True]), members(False)
     found, _ = gate.of_members(
         jax.random.key(2),
         long,
@@ -225,7 +225,7 @@ def test_the_sign_test_is_that_of_scipy():
     np.testing.assert_array_equal(enabled, p <= 0.05)
     np.testing.assert_allclose(p, binom.sf(right - 1, n, 0.5))
     assert gate.p_value(0, 0) == 1
-    with pytest.raises(ValueError, match="alpha must lie between 0 and 1, got 1"):
+    with pytest.raises(ValueError, match="alpha must lie above 0 and below 1/2, got 1"):
         gate.critical_values(1.0, 5)
 
 
@@ -310,7 +310,7 @@ def test_betting_with_ties_and_with_replacement(x64):
 
 def test_buying_stops_when_wealth_suffices(x64):
     urn = gate.Urn(*map(jnp.asarray, (9.0, 0.0, 3.0, 0.0, 0.0, 4.0)))
-    found = gate.of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.5))
+    found = gate.of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
     assert found.stopped.shape == (2, 2000, 2)
     assert bool((found.stopped[1] | ~found.stopped[0]).all())  # the easier level, if the harder
     assert bool((found.used_stopped <= found.used).all())

@@ -12,6 +12,7 @@ COMMANDS = {
     "fit": [],
     "leaderboard": [],
     "replay": ["--rules", "round_robin", "--seeds", "1"],
+    "gate": ["--anchors", "a.csv"],
 }
 CODE = '__import__("os").mkdir("done")'
 """A name that, run as code, would leave a folder behind; likewise =formulas and $(commands)."""
@@ -36,6 +37,7 @@ def test_nothing_is_executed_and_nothing_written_elsewhere(command, tmp_path, mo
                     verdicts.append(f"{pool},{a},{b},{'first' if (i + pool) % 3 else 'second'}")
     (tmp_path / "v.csv").write_text("\n".join(verdicts) + "\n")
     (tmp_path / "i.csv").write_text("\n".join(items) + "\n")
+    (tmp_path / "a.csv").write_text(f"pool,item,member\n0,{quoted[0]},yes\n0,{quoted[1]},no\n")
     before = written(tmp_path)
 
     tables = ["--verdicts", "v.csv", "--items", "i.csv", "--covariates", "words"]
@@ -45,7 +47,10 @@ def test_nothing_is_executed_and_nothing_written_elsewhere(command, tmp_path, mo
     assert {path: after[path] for path in before} == before
     inside = {path.relative_to(tmp_path).parts[0] for path in after.keys() - before.keys()}
     assert inside == {"report", "found.json"}
-    assert {p.name for p in tmp_path.iterdir()} == {"v.csv", "i.csv", "report", "found.json"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        *("v.csv", "i.csv", "a.csv"),
+        *("report", "found.json"),
+    }
 
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")

@@ -147,6 +147,9 @@ def test_several_judges_pools_of_two_anchors_and_quality(examined, tmp_path):
     checks = examined(table, items, anchors)
     assert "agree on 50% of the ordered pairs" in checks["judges"].found
     assert checks["anchors"].found == "2 pairs of known order in 2 pools"
+    anchors.write_text("pool,item,member\np,w,1\np,x,0\n")
+    found = examined(table, items, anchors)["anchors"].found
+    assert found == "2 items known to be among the best or not, in 1 pool"
     assert "each pool holds one comparison" in checks["pool_size"].found
     assert checks["pool_size"].command.endswith("--content item --merge-pools")
     assert checks["quality"].found == "quality is given for 3 of 4 items"

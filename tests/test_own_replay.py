@@ -11,7 +11,7 @@ import twin
 from jbt import cli, own, runtime
 from jbt.own.curves import COLUMNS, Curves
 from jbt.own.oracle import oracles
-from jbt.own.trusted import top_by_anchors, top_by_quality
+from jbt.own.trusted import top_by_anchors, top_by_members, top_by_quality
 from jbt.types import Prior
 
 GRADED = """pool,first,second,p_first,count,order
@@ -138,6 +138,25 @@ def test_anchors_define_the_top_k_only_where_they_place_every_content(
     owner = np.array([0, 0, 1, 2])
     expected = [[np.nan] * 3] if top is None else [top]
     np.testing.assert_array_equal(top_by_anchors(found, owner, 3, k), expected)
+
+
+@pytest.mark.parametrize(
+    ("members", "k", "top"),
+    [
+        ("p,a,1\n", 1, [1, 0, 0]),
+        ("p,a,1\np,b,yes\np,c,1\n", 2, [1, 1, 0]),  # a and b are one content
+        ("p,c,0\np,d,no\n", 1, [1, 0, 0]),
+        ("p,a,0\n", 2, [0, 1, 1]),
+        ("p,a,1\n", 2, None),
+        ("p,a,1\np,b,0\n", 1, None),  # one content both ways
+        ("p,c,0\n", 1, None),
+    ],
+)
+def test_members_define_the_top_k_where_they_leave_no_choice(tables, tmp_path, members, k, top):
+    found, _ = read(tables, tmp_path, FEW, ITEMS, f"pool,item,member\n{members}")
+    expected = [[np.nan] * 3] if top is None else [top]
+    owner = np.array([0, 0, 1, 2])
+    np.testing.assert_array_equal(top_by_members(found, owner, 3, k), expected)
 
 
 def test_items_of_one_content_must_agree_on_their_quality(tables, tmp_path):

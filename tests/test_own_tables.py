@@ -250,7 +250,6 @@ def test_anchors(tables, tmp_path):
     assert [found.items["item"][i] for i in found.anchors["better"]] == ["b", "a"]
     path.write_text("pool,better,worse\nq,b,a\nq,a,b\np,a,a\nr,a,b\np,a,c\n")
     assert refused(tables, text, anchors=path) == [
-        "anchors.csv, line 3: the pair 'a' and 'b' again",
         "anchors.csv, line 4: better and worse are the same item, 'a'",
         "anchors.csv, line 5: pool 'r' is not in verdicts.csv",
         "anchors.csv, line 6: item 'c' of pool 'p' is not in verdicts.csv",

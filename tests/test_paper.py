@@ -125,7 +125,9 @@ METRICS = {
 """What the tables of the sweeps with numbers of the paper are made of."""
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n == "gate")) for n in METRICS]
+)
 def test_every_number_of_the_paper_finds_a_row(name):
     """Of the full preset, whatever its results are."""
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP

@@ -115,12 +115,24 @@ def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
 def test_the_smallest_number_of_reference_verdicts_lasts():
     half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
     plan = planning.ReferencePlan(
-        np.array([0, 5, 10, 20]), {"random": half}, {}, {}, {}, {"random": recall}, {}, 0.5, 0.5
+        np.array([0, 5, 10, 20]),
+        {"random": half},
+        {},
+        {},
+        {},
+        {"random": recall},
+        {"random": np.full(4, 0.02)},
+        0.5,
+        0.5,
     )
     assert plan.smallest("random", half_width=0.5) == 20
-    assert plan.smallest("random", recall=0.55) == 5
+    low, high = plan.recall_interval("random")
+    np.testing.assert_allclose([low[1], high[1]], 0.6 + np.array([-1, 1]) * 1.959964 * 0.02)
+    # By the lower end of its interval, not by the estimate.
+    assert plan.smallest("random", recall=0.56) == 5
+    assert plan.smallest("random", recall=0.57) == 10
     assert plan.smallest("random", half_width=0.1) is None
-    assert plan.smallest("random", half_width=10.0, recall=0.7) == 10
+    assert plan.smallest("random", half_width=10.0, recall=0.65) == 10
 
 
 @pytest.mark.heavy
@@ -128,6 +140,7 @@ def test_the_command_on_a_reference(tmp_path, capsys):
     out = tmp_path / "plan.json"
     options = ["--n-items", "8", "--k", "2", "--pools", "8", "--json", str(out)]
     options += ["--n-reference", "0", "20", "--half-width", "3", "--bias", "1.5", "--rho", "0.5"]
+    options += ["--recall", "0.01"]
     assert cli.main(["plan", "reference", *options]) == 0
     printed = capsys.readouterr().out
     plan = json.loads(out.read_text())
@@ -142,7 +155,10 @@ def test_the_command_on_a_reference(tmp_path, capsys):
             found["half_width"][1] is not None and found["half_width"][1] <= 3
         )
         answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
-        assert f"{name + ':':10} {answer}" in printed
+        at = -1 if smallest is None else plan["n_reference"].index(smallest)
+        recall, error = found["recall"][at], 1.959964 * found["recall_standard_error"][at]
+        interval = f"[{recall - error:.3f}, {recall + error:.3f}]"
+        assert f"{name + ':':10} {answer}, recall {recall:.3f} {interval}" in printed
     assert placed["random"]["smallest_n_reference"] == 20
     # Without reference verdicts the placements are alike.
     assert placed["random"]["recall"][0] == placed["boundary"]["recall"][0]

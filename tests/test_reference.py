@@ -1,12 +1,15 @@
 """Which pairs a reference is shown, and what it tells beside a cheap judge."""
 
+import dataclasses
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import panels
 import problems
 import pytest
+from panels import J
 
 from jbt import estimators, judges, pairs, pools, reference
 from jbt.types import Comparisons, Design, Judge, Pool, Prior, Status
@@ -15,6 +18,7 @@ N, K = 12, 3
 
 # Compiled once, as each operation would be otherwise.
 joint, correlated = jax.jit(reference.joint), jax.jit(reference.correlated)
+correlated_each = jax.jit(jax.vmap(reference.correlated))
 bias_aware = jax.jit(estimators.bias_aware)
 
 
@@ -118,39 +122,47 @@ def test_known_judges_are_those_named(judged):
     np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
 
 
-def test_correlated_quality_is_the_model_written_out(judged, x64):
-    """theta = x b + residual: its optimum over residual, b, c and kappa, and its Hessian."""
-    pool, *counts = jax.tree.map(lambda v: v if v.dtype == bool else jnp.float64(v), judged)
-    trusted = counts[1]
-    few = jnp.asarray(np.random.default_rng(0).random((N, N)) < 0.2)
-    trusted = jax.tree.map(lambda v: v * few, trusted)
-    prior, s = Prior(0.8, 0.2), 2.0
-    panel = reference.beside(counts[0], trusted, s)
-    fit, covariance = correlated(panel, pool.design, prior)
-    assert fit.status == Status.CONVERGED
-    x = np.asarray(pool.design.covariates[:, 0])
-    x = x - x.mean()
-    rows, shown, wins = [], [], []
-    for counted, factor, biased in ((counts[0], 1, 1), (trusted, s, 0)):
-        for i, j in zip(*np.nonzero(np.asarray(counted.shown)), strict=True):
-            e = np.eye(N)[i] - np.eye(N)[j]
-            dx = x[i] - x[j]
-            rows.append(np.r_[factor * e, factor * dx, biased * dx, biased])
-            shown.append(counted.shown[i, j])
-            wins.append(counted.wins[i, j])
-    precision = np.r_[np.full(N, 0.8), 0.8 * x.var(), 0.2, 0.2]
-    free, known = np.ones(N + 3, bool), np.zeros(N + 3)
-    data = np.array(rows), np.array(shown), np.array(wins)
-    beta, hessian, _ = problems.minimum(*data, precision, free, known)
-    read = np.r_["1", np.eye(N), x[:, None], np.zeros((N, 2))]
-    found = fit.parameters
-    np.testing.assert_allclose(found.theta, read @ beta, atol=1e-8)
-    np.testing.assert_allclose(found.c[0], [beta[N + 1], 0], atol=1e-8)
-    np.testing.assert_allclose(found.kappa, [beta[N + 2], 0], atol=1e-8)
-    exact = np.linalg.inv(hessian)
-    np.testing.assert_allclose(covariance[:N, :N], read @ exact @ read.T, atol=1e-8)
-    assert covariance[N, N] == pytest.approx(exact[N + 1, N + 1], abs=1e-8)
-    assert np.abs(np.asarray(covariance)[N + 1]).max() < 1e-12  # the reference's, known
+def written_out(q):
+    """theta = x b + residual, on the explicit design matrix: the optimum in terms of quality and
+    biases [m + (d + 1) J], and the covariance of both."""
+    n, d = q.items.n, q.items.d
+    x = q.items.x[:n, :d] - q.items.x[:n, :d].mean(0)
+    z = q.design_matrix()
+    z = np.c_[z, z[:, :n] @ x]
+    of_b = q.items.lam * x.var(0)
+    of_reference = n + np.arange(d + 1) * J + J - 1
+    free = ~np.isin(np.arange(z.shape[1]), of_reference)
+    precision = np.r_[q.precision(), of_b]
+    (shown, wins), none = q.counts(), np.zeros(len(free))
+    beta, hessian, _ = problems.minimum(z, shown, wins, precision, free, none)
+    read = np.eye(len(free) - d, len(free))
+    read[:n, len(free) - d :] = x
+    return read @ beta, read[:, free] @ np.linalg.inv(hessian) @ read[:, free].T
+
+
+def test_correlated_quality_is_the_model_written_out(x64):
+    """Two cheap judges and a reference, up to three covariates, pools smaller than their shape."""
+    qs = [panels.random_panel(seed, shared=False) for seed in range(12)]
+    assert {q.items.d for q in qs} == set(range(panels.D + 1))
+    assert {q.items.n < panels.N for q in qs} == {True, False}
+    made, design, prior, _ = panels.as_batch(qs, shared=False, dtype="float64")
+    # What a masked item is said to be must not matter.
+    x = jnp.where(design.item_mask[..., None], design.covariates, 1e3)
+    design = dataclasses.replace(design, covariates=x)
+    fit, covariance = jax.device_get(correlated_each(made, design, prior))
+    assert (fit.status == Status.CONVERGED).all()
+    for i, q in enumerate(qs):
+        n, d = q.items.n, q.items.d
+        exact, spread = written_out(q)
+        found = jax.tree.map(lambda v, i=i: v[i], fit.parameters)
+        biases = np.r_[found.c[:d].ravel(), found.kappa]
+        np.testing.assert_allclose(np.r_[found.theta[:n], biases], exact, atol=1e-8)
+        padding = found.theta[n:], found.c[d:], found.c[:, -1], found.kappa[-1]
+        assert not any(np.any(v) for v in padding)
+        of_c, of_kappa = panels.M + np.arange(d * J), panels.M + panels.D * J + np.arange(J)
+        at = np.r_[np.arange(n), of_c, of_kappa]
+        scale = np.abs(spread).max()
+        np.testing.assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)
 
 
 @pytest.mark.heavy

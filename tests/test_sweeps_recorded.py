@@ -102,7 +102,9 @@ def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
         ].SWEEP
         monkeypatch.delenv("JBT_DATA", raising=False)
         assert study.main(sweep, ["--out", str(tmp_path)]) == 2
-        assert "error: no data: give --data DIR, or set JBT_DATA" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "error: no data: give --data DIR, a folder with verdicts.csv, " in error
+        assert "or set JBT_DATA to a folder with these in " in error
         monkeypatch.setenv("JBT_DATA", str(tmp_path))
         assert study.main(sweep, ["--out", str(tmp_path)]) == 2
         error = capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_no_pool_is_tested_with_its_own_labels(tmp_path):
     ("change", "message"),
     [
         ({"n_anchors": (10, 30)}, "n_anchors must include 0"),
-        ({"folds": 1}, "folds must be 2 or more"),
+        ({"folds": 1}, "folds must be at least 2, got 1"),
         ({"dtype": "float32"}, "dtype must be float64"),
         ({"discrimination": (0.0,)}, "discrimination must be finite and above 0"),
     ],
@@ -94,8 +94,13 @@ def test_settings_that_make_no_sense(tmp_path, change, message):
 
 
 def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("JBT_DATA", str(tmp_path))
+    monkeypatch.delenv("JBT_DATA", raising=False)
     assert study.main(several_judges.SWEEP, ["--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "prd/verdicts.csv does not exist" in error
+    assert "error: no data: give --data DIR, a folder with prd/verdicts.csv, " in error
+    assert "llmbar/anchors.csv, or set JBT_DATA to such a folder\n" in error
+    # The folder of one of the sets, not the one that has both.
+    assert study.main(several_judges.SWEEP, ["--data", str(tmp_path / "prd")]) == 2
+    error = capsys.readouterr().err
+    assert "prd/prd/verdicts.csv does not exist; give --data DIR, a folder with prd/verd" in error
     assert error.count("\n") == 1

@@ -48,14 +48,16 @@ def main(argv: Sequence[str]) -> int:
     verdicts, items, anchors = tables
     known = {"verdicts": verdicts, "items": items, "anchors": anchors, "covariates": ("words",)}
     known["transform"] = "log"
-    changes: dict[str, dict[str, Any]] = {
-        "doctor": {},
-        "identify": {},
-        "fit": {"judge": "magpie"},
-        "leaderboard": {},
-        "replay": {},
-    }
-    commands = [doctor.command_line(name, {**known, **more}) for name, more in changes.items()]
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("doctor", {}),
+        ("identify", {}),
+        ("fit", {"judge": "magpie"}),
+        ("fit", {"joint": True, "reference": "heron"}),
+        ("leaderboard", {}),
+        ("replay", {}),
+        ("gate", {}),
+    ]
+    commands = [doctor.command_line(name, {**known, **more}) for name, more in changes]
     if options.json is not None:
         content = {"files": list(map(str, tables)), "commands": commands}
         files.write_text(options.json, json.dumps(content, indent=1) + "\n")

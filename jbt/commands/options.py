@@ -27,7 +27,8 @@ class TableOptions:
     """Table of items: pool, item, optional content, optional quality, any numeric covariate
     columns."""
     anchors: Path | None = None
-    """Table of pairs whose order is known: pool, better, worse."""
+    """Table of trusted labels: pairs whose order is known (pool, better, worse, or pool, first,
+    second and better as an annotator fills it in), or items (pool, item, member)."""
     first: str = Columns.first
     """Column of the verdicts with the item shown first."""
     second: str = Columns.second
@@ -132,7 +133,7 @@ class JointOptions(TableOptions):
     joint: bool = False
     """Besides each judge alone, all of them in one fit, with one quality and each its own c and
     kappa. Trusted pairs (--anchors) enter it as verdicts of a judge `anchors`, without order and
-    bias."""
+    bias. All are taken to hear quality equally well, but for `jbt fit --discrimination`."""
     reference: str | None = None
     """Of a joint fit, the judge whose c and kappa are taken to be 0."""
 

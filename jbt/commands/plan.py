@@ -66,7 +66,8 @@ class ReferenceOptions:
     """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
     given."""
     recall: float | None = None
-    """The top-k recall wanted (share of k)."""
+    """The top-k recall wanted (share of k): the mean over pools, by the lower end of its 95 %
+    interval, which more --pools narrow."""
     n_items: int = 30
     """Items of a pool (count)."""
     k: int = 5
@@ -102,7 +103,7 @@ class ReferenceOptions:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `jbt plan pairing` or `jbt plan reference`; returns the exit code.
+    """Run one of `PLANS`; returns the exit code.
 
     Raises:
       ValueError: a wrong option, in one line.
@@ -247,7 +248,7 @@ def _print_reference(
         f"A cheap judge on every ordered pair of {options.n_items} items, and verdicts of a "
         f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, median "
         f"over {options.pools} simulated pools\n[central 90 % of pools], then top-{options.k} "
-        f"recall of the fit of both (at most +-{error:.3f}).\nThe cheap judge alone: naive "
+        f"recall of the fit of both (95 %: +-{error:.3f} at most).\nThe cheap judge alone: naive "
         f"{found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}."
     )
     print("verdicts " + "".join(f"{name:>30}" for name in names))
@@ -258,7 +259,10 @@ def _print_reference(
             for p in names
         ]
         print(f"{n:8d} " + "".join(f"{cell:>30}" for cell in cells))
-    goals = {"half_width": "c to +-{:g}", "recall": "a recall of {:g}"}
+    goals = {
+        "half_width": "c to +-{:g} in the median pool",
+        "recall": "a mean recall of {:g} by the lower end of its 95 % interval",
+    }
     goal = " and ".join(goals[k].format(v) for k, v in wanted.items() if v is not None)
     print(f"\nFor {goal}, of those tried:")
     for name in names:
@@ -267,7 +271,15 @@ def _print_reference(
         t = -1 if smallest is None else list(found.n_reference).index(smallest)
         asked = found.asked[name][t]
         fewer = f" (there are pairs for {asked:.0f} on average)"
-        print(f"  {name + ':':10} {answer}{fewer * bool(asked < 0.99 * found.n_reference[t])}")
+        reached = ""
+        if wanted["recall"] is not None:
+            low, high = (v[t] for v in found.recall_interval(name))
+            reached = f", recall {found.recall[name][t]:.3f} [{low:.3f}, {high:.3f}]"
+            reached += f" with {found.n_reference[t]}" * (smallest is None)
+        print(
+            f"  {name + ':':10} {answer}{reached}"
+            f"{fewer * bool(asked < 0.99 * found.n_reference[t])}"
+        )
     print(
         "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
         "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the "
@@ -279,4 +291,11 @@ def _largest(values: Mapping[str, np.ndarray]) -> float:
     return float(max(v.max() for v in values.values()))
 
 
-PLANS = {"pairing": pairing, "reference": reference}
+def labels(argv: Sequence[str]) -> int:
+    """Run `jbt plan labels`; returns the exit code."""
+    from jbt.commands import labels  # needs pandas, which the other plans do not
+
+    return labels.main(argv)
+
+
+PLANS = {"labels": labels, "pairing": pairing, "reference": reference}

@@ -54,7 +54,7 @@ def bet(before: Wealth, outcome: ScalarLike, population: ScalarLike = jnp.inf) -
       outcome: 1 where bias-aware is right, 0 where naive is, 1/2 where the two contents are tied in
         quality.
       population: D, from how many disputed pairs labels are drawn without replacement; infinite if
-        with replacement. A label that was never drawn must be among them.
+        with replacement. All of them count, drawn or not, and those tied in quality.
 
     Returns:
       Wealth after it; infinite where more than half of the population has been right.

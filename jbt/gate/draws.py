@@ -49,8 +49,8 @@ class Drawn:
     """Labels bought if buying stops at that."""
 
 
-_Source = tuple[Array, ...]
-"""What is left in the urns, of each sort; or which contents are labelled. [sets] each."""
+_Account = tuple[Array, ...]
+"""Of pairs, how many of each sort are left; of members, which are labelled. [sets] each."""
 
 
 @container
@@ -61,7 +61,7 @@ class _State:
     stopped: Array
     used_stopped: Array
     wealth: betting.Wealth
-    source: _Source
+    source: _Account
 
 
 def of_pairs(
@@ -101,7 +101,7 @@ def of_pairs(
         urn.agreed,
     )
 
-    def draw(left: _Source, u: Float[Array, "2 sets"]) -> tuple[_Source, Array, Array, Array]:
+    def draw(left: _Account, u: Float[Array, "2 sets"]) -> tuple[_Account, Array, Array, Array]:
         ends = list(itertools.accumulate(left))
         at = u[0] * ends[-1]
         up_to = [(at < end).astype(dtype) for end in ends]
@@ -112,7 +112,7 @@ def of_pairs(
         told = right + turn * (wrong - right), wrong + turn * (right - wrong)
         return tuple(n - w for n, w in zip(left, which, strict=True)), *told, which[4]
 
-    def used(before: _Source, after: _Source) -> Array:
+    def used(before: _Account, after: _Account) -> Array:
         return sum(before, 0 * before[0]) - sum(after, 0 * after[0])
 
     source = tuple(jnp.full(sets, n, dtype) for n in there)
@@ -149,7 +149,7 @@ def of_members(
     says = jnp.where(u[1] < noise.length, both.long, says)
     answers = [[says[:, side, at].astype(dtype) for at in range(k)] for side in range(2)]
 
-    def draw(seen: _Source, u: Float[Array, "4 sets"]) -> tuple[_Source, Array, Array, Array]:
+    def draw(seen: _Account, u: Float[Array, "4 sets"]) -> tuple[_Account, Array, Array, Array]:
         now, told = [], []
         for side in range(2):
             drawn = jnp.floor(u[side] * both.n[side])
@@ -162,7 +162,7 @@ def of_members(
         right, wrong = there * told[0] * (1 - told[1]), there * told[1] * (1 - told[0])
         return tuple(map(jnp.maximum, seen, now)), right, wrong, zero
 
-    def used(before: _Source, after: _Source) -> Array:
+    def used(before: _Account, after: _Account) -> Array:
         return sum((b - a for a, b in zip(before, after, strict=True)), zero)
 
     source = (zero,) * (2 * k)
@@ -173,9 +173,9 @@ def of_members(
 
 
 def _draw_all(
-    draw: Callable[[_Source, Array], tuple[_Source, Array, Array, Array]],
-    used: Callable[[_Source, _Source], Array],
-    source: _Source,
+    draw: Callable[[_Account, Array], tuple[_Account, Array, Array, Array]],
+    used: Callable[[_Account, _Account], Array],
+    source: _Account,
     uniforms: Float[Array, "n_max _ sets"],
     n_anchors: Sequence[int],
     alpha: Sequence[float],

@@ -20,7 +20,8 @@ from jbt.types import container
 
 LABELS = ("pairs", "disputed", "swaps", "members")
 """Every kind of label."""
-OF_PAIRS = LABELS[:3]
+OF_PAIRS = ("pairs", "disputed", "swaps")
+"""Those of two contents, drawn without replacement."""
 
 
 @container

@@ -32,7 +32,7 @@ def critical_values(alpha: float, most: int) -> np.ndarray:
     smallest r with P(Bin(n, 1/2) >= r) <= alpha, n + 1 where there is none.
 
     Raises:
-      ValueError: alpha not between 0 and 1.
+      ValueError: alpha not above 0 and below 1/2.
     """
     from scipy.stats import binom
 
@@ -45,7 +45,7 @@ def critical_values(alpha: float, most: int) -> np.ndarray:
 
 def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*labels"]:
     """The exact one-sided sign test on the discordant labels: enable if bias-aware is right too
-    often to be right on no more than half of them.
+    often to be right on no more than half of them. At a level below one half:
 
     **What it guarantees.** (1) Pairs, drawn at random from all or from the disputed ones: in any
     pool where the bias-aware model is right on at most half of the untied pairs that the two order
@@ -65,10 +65,17 @@ def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*la
     draws are independent. Given n discordant ones, `right` is then binomial with a chance of at
     most 1/2.
 
-    Labels turned around with one chance below one half, afresh at each use, keep both: such noise
-    moves a count towards n/2, as it does the binomial's, which it leaves what it is; and the chance
-    of a discordant draw in favour of either side moves towards the other's. A stored noisy label
-    that is drawn again breaks the second, noise that prefers length both.
+    **Wrong labels.** Turned around with one chance e below one half, each afresh, they keep both.
+    For pairs let s be the noisy lead, right less wrong, of all labels but one. Making that one
+    truly right instead of wrong raises the chance of a lead of at least c either way by (1 - 2e)
+    (P(s = c - 1) - P(s = 1 - c)), which is not negative where the others' truth is not behind: so
+    |lead| grows with the true |lead|. At R = D/2 the true one is stochastically less than the
+    binomial's, by the ratio above, hence the noisy one too; the binomial stays what it is, and all
+    are symmetric, so that tails beyond n/2 compare likewise. With fewer right pairs the noisy count
+    is less again. For members the chances of calling a and b good keep their order. A stored wrong
+    label that is drawn again breaks the second bound, noise that prefers length both. Critical
+    values of the hypergeometric, D being known, would have more power and hold for true labels
+    alone.
 
     Args:
       right, wrong: numbers of discordant labels.
@@ -96,7 +103,7 @@ RULES: Mapping[str, str] = {
 }
 """Every decision rule, and when it enables the correction."""
 
-OF_COUNTS = tuple(RULES)[:4]
+OF_COUNTS = ("at_least", "strict", "margin", "sign")
 """Those that see how many labels were right and wrong, and no more."""
 
 
@@ -133,6 +140,6 @@ def decide(
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise `ValueError` unless 0 < alpha < 1."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, got {alpha:g}")
+    """Raise `ValueError` unless alpha lies above 0 and below 1/2, where the guarantees hold."""
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha must lie above 0 and below 1/2, got {alpha:g}")

@@ -70,19 +70,20 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
       rules: those tried.
       noise: of the labels, default none.
     """
-    keys = jax.random.split(key, 3)
-    order = jax.random.permutation(keys[0], r.pool.design.n_contents)
+    key_order, key_pairs, key_members = jax.random.split(key, 3)
+    order = jax.random.permutation(key_order, r.pool.design.n_contents)
     t = tops(r, order)
     told = {"sets": rules.sets, "alpha": rules.alpha, "noise": noise}
     urns = [urn(r, t, labels) for labels in OF_PAIRS]
-    # At most k of the one top alone stand against k of the other.
+    # The same draws for every kind of pairs, so that they can be compared; of swaps there are k^2
+    # at most.
     most = {"swaps": r.k**2}
     drawn = [
-        of_pairs(keys[1], u, rules.n_anchors, **told, most=most.get(labels))
+        of_pairs(jax.random.clone(key_pairs), u, rules.n_anchors, **told, most=most.get(labels))
         for labels, u in zip(OF_PAIRS, urns, strict=True)
     ]
     a, b = members(r, t)
-    contents, risen = of_members(keys[2], a, b, rules.n_anchors, **told)
+    contents, risen = of_members(key_members, a, b, rules.n_anchors, **told)
     drawn = jax.tree.map(lambda *v: jnp.stack(v), *drawn, contents)
     n = jnp.maximum(a.n, 1)
     good = [jnp.where(jnp.arange(r.k) < v.n, v.good, False).sum() / n for v in (a, b)]

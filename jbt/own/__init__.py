@@ -13,12 +13,15 @@ setting. Needs pandas, so `import jbt` leaves it out.
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.board import Leaderboard
+from jbt.own.gate import Decision, Gate, gate
 from jbt.own.joint import JudgeFit, fit_judges
+from jbt.own.labelling import Labelling, labelling
 from jbt.own.leaderboard import leaderboard
 from jbt.own.panel_fit import PanelFit, fit_panel
 from jbt.own.panels import Judges
 from jbt.own.reading import TableError
 from jbt.own.replay import Replay, replay
+from jbt.own.rule import Rule
 from jbt.own.summary import JudgeSummary, summarise
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.verdicts import Columns
@@ -26,16 +29,20 @@ from jbt.own.verdicts import Columns
 __all__ = [
     "Batch",
     "Columns",
+    "Decision",
+    "Gate",
     "Group",
     "JudgeFit",
     "JudgeSummary",
     "Judges",
+    "Labelling",
     "Leaderboard",
     "PanelFit",
     "PoolFit",
     "PoolTable",
     "Position",
     "Replay",
+    "Rule",
     "TableError",
     "Tables",
     "Ties",
@@ -44,6 +51,8 @@ __all__ = [
     "fit",
     "fit_judges",
     "fit_panel",
+    "gate",
+    "labelling",
     "leaderboard",
     "load",
     "read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -348,13 +348,18 @@ def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
 
 def check_k(batch: Batch, k: int) -> None:
     """Raise `ValueError` unless every pool of several contents has more than k."""
-    several = [p for p in batch.pools if len(p.contents) > 1]  # one alone is no ranking
+    check_sizes({pool.pool: len(pool.contents) for pool in batch.pools}, k)
+
+
+def check_sizes(sizes: Mapping[str, int], k: int) -> None:
+    """`check_k` of pools whose numbers of contents are known."""
+    several = {pool: n for pool, n in sizes.items() if n > 1}  # one alone is no ranking
     if not several:
         raise ValueError("every pool has only one content: there is nothing to rank")
-    pool = min(several, key=lambda p: len(p.contents))
-    smallest = len(pool.contents)
+    pool = min(several, key=several.__getitem__)
+    smallest = several[pool]
     if not 1 <= k < smallest:
-        what = f"pool {pool.pool!r} has {smallest} contents"
+        what = f"pool {pool!r} has {smallest} contents"
         raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k}")
 
 

@@ -358,12 +358,15 @@ class _Examination:
         return Check("repeats", False, found, None)
 
     def _anchors(self) -> Check:
-        known = self.tables.anchors
-        if not len(known):
+        pairs, members = self.tables.anchors, self.tables.members
+        if not len(pairs) + len(members):
             found = "no pairs of known order (--anchors): nothing here tells whether a correction "
             return Check("anchors", False, found + "brings the ranking nearer to the truth", None)
-        found = f"{len(known)} pairs of known order in {_many(known['pool'].nunique(), 'pool')}"
-        return Check("anchors", True, found, None)
+        known, what = pairs, "pairs of known order"
+        if len(members):
+            known, what = members, "items known to be among the best or not,"
+        found = f"{len(known)} {what} in {_many(known['pool'].nunique(), 'pool')}"
+        return Check("anchors", True, found, self._line("gate") if self.covariates else None)
 
     def _quality(self) -> Check | None:
         given = self.tables.items["quality"].notna()

@@ -1,4 +1,4 @@
-"""The tables of items and of anchors, and how rows of other tables find their items."""
+"""The table of items, and how rows of other tables find their items."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Items:
         self,
         sheet: Sheet,
         pool: Text,
-        sides: tuple[str, str],
+        sides: Sequence[str],
         problems: Problems,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """[rows of another table] rows here of the two items each names; a problem for those that
-        are not here."""
+    ) -> list[np.ndarray]:
+        """Rows here of the items that another table names, [rows] for each of its columns of items;
+        a problem for those that are not here."""
         known = pd.Index(self.pool.codes * len(self.item.values) + self.item.codes)
         p = pool.within(self.pool.values)
         problems.add_rows(
@@ -78,7 +78,7 @@ class Items:
 
             problems.add_rows(sheet, (row < 0) & (p >= 0) & item.each(bool), what)
             found.append(row)
-        return found[0], found[1]
+        return found
 
     def frame(self, merge_pools: bool) -> tuple[list[str], pd.DataFrame, list[str]]:
         """Pools, items and contents as `Tables` has them."""
@@ -141,31 +141,6 @@ def _numbers(sheet: Sheet, name: str, needed: bool, problems: Problems) -> np.nd
         bad, allowed = bad & text.each(bool), f"{allowed}, or nothing"
     problems.add_rows(sheet, bad, lambda r: f"{name} is {text.at(r)!r}, {allowed}")
     return number
-
-
-def read_anchors(
-    path: Path, told: VerdictTable, columns: Columns, known: Items, problems: Problems
-) -> pd.DataFrame:
-    """The anchors, as `Tables` has them; what is wrong with them goes to `problems`."""
-    sides = ("better", "worse")
-    sheet, pool = read_with_pools(path, told, columns, sides, (), problems)
-    problems.add_empty(sheet, sides)
-    better, worse = known.find(sheet, pool, sides, problems)
-    found = (better >= 0) & (worse >= 0)
-    name = sheet["better"]
-    problems.add_rows(
-        sheet,
-        found & (better == worse),
-        lambda r: f"better and worse are the same item, {name.at(r)!r}",
-    )
-    pairs = pd.DataFrame({"one": np.minimum(better, worse), "other": np.maximum(better, worse)})
-    other = sheet["worse"]
-    problems.add_rows(
-        sheet,
-        found & (better != worse) & pairs.duplicated().to_numpy(),
-        lambda r: f"the pair {name.at(r)!r} and {other.at(r)!r} again",
-    )
-    return pd.DataFrame({"pool": known.pool.codes[better], "better": better, "worse": worse})
 
 
 def read_with_pools(

@@ -17,7 +17,7 @@ from jbt.acquisition.loop import refit
 from jbt.own.analysis import check_k
 from jbt.own.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.tables import Tables
-from jbt.own.trusted import top_by_anchors, top_by_quality
+from jbt.own.trusted import top_by_anchors, top_by_members, top_by_quality
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant
 
 Model = Literal["naive", "bias_aware"]
@@ -61,9 +61,8 @@ def oracles(
     several = np.array([len(pool.contents) > 1 for pool in batch.pools])
     place = tables.items.groupby("pool").cumcount().to_numpy()
     owner = _owners(tables, batch, place)
-    labels = [
-        top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, top_by_anchors)
-    ]
+    by_anchors = top_by_anchors if tables.members.empty else top_by_members
+    labels = [top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, by_anchors)]
     trusted = np.stack(labels, 1)
     unknown = np.zeros(len(batch.pools), bool)
     of_unknown = tables.verdicts[~tables.verdicts["shown"]]
@@ -180,7 +179,7 @@ def _notes(
     for o in found:
         defined[o.fits // len(tables.judges)] = ~np.isnan(o.tops).any(2)
     for number, label in ((1, "quality"), (2, "anchors")):
-        if label == "anchors" and not len(tables.anchors):
+        if label == "anchors" and not len(tables.anchors) + len(tables.members):
             continue
         if label == "quality" and tables.items["quality"].isna().all():
             continue

@@ -56,7 +56,7 @@ def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
     if silent:
         yield (
             f"{' and '.join(found.trusted)} saw nothing of {silent} of {len(found.pools)} pools: "
-            "these are corrected by what the others tell"
+            "these are corrected by what the other pools tell"
         )
     chosen = sum(pool.prior_selected for pool in found.pools)
     if chosen:

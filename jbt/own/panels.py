@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +63,8 @@ class Judges:
         """
         names = tuple(name or NAMELESS for name in tables.judges)
         if len(names) < 2:
-            what = "one judge (--judge)" if names != (NAMELESS,) else "no column of judges"
+            (judge,) = tables.judges
+            what = "no column of judges" if judge is None else f"one judge, {judge!r}"
             raise TableError(f"a joint fit needs two judges or anchors, but there is {what}")
         folded = [name.casefold() for name in names]
         for i, name in enumerate(names):
@@ -76,7 +78,7 @@ class Judges:
             at = _index(names, reference, "reference")
             counts = tables.counts
             if not counts.loc[counts["judge"] == at, "n_verdicts"].sum():
-                raise TableError(f"the reference {reference!r} has no verdicts")
+                raise TableError(f"the reference {reference!r} has no verdicts but errors")
             known[at] = True
         s = np.ones(len(names))
         for name, value in (discrimination or {}).items():
@@ -98,23 +100,25 @@ class Judges:
 
         Args:
           told: which of the coefficients (c, kappa) [D + 1, J] are told by the verdicts of some
-            judges [J].
+            judges [J]; more verdicts never tell less.
         """
         n = len(self.names)
-        alone = np.stack([told(one)[:, g] for g, one in enumerate(np.eye(n, dtype=bool))], 1)
-        every = told(np.ones(n, bool))
-        # A judge that tells nothing of its own c tells nothing of another's.
-        helps = [h for h in range(n) if self.known[h] or alone[:-1, h].any()]
+
+        @cache
+        def by(*some: int) -> np.ndarray:
+            return told(np.isin(np.arange(n), some))
+
         for g in range(n):
-            by: list[list[str]] = [[OWN] if of else [] for of in alone[:, g]]
-            for h in helps:
-                if h != g and not alone[:, g].all():
-                    pair = told(np.isin(np.arange(n), (g, h)))[:, g]
-                    for names, it, own in zip(by, pair, alone[:, g], strict=True):
-                        names += [self.names[h]] * bool(it and not own)
-            for names, it in zip(by, every[:, g], strict=True):
+            own, every = by(g)[:, g], by(*range(n))[:, g]
+            found: list[list[str]] = [[OWN] if it else [] for it in own]
+            # Also a judge that tells nothing of its own may tell the qualities that g lacks.
+            others = [h for h in range(n) if h != g] if (every & ~own).any() else []
+            for h in others:
+                for names, it in zip(found, by(*sorted((g, h)))[:, g] & ~own, strict=True):
+                    names += [self.names[h]] * bool(it)
+            for names, it in zip(found, every, strict=True):
                 names += [TOGETHER] * bool(it and not names)
-            yield tuple(map(tuple, by))
+            yield tuple(map(tuple, found))
 
 
 def _index(names: Sequence[str], name: str, what: str) -> int:

@@ -4,7 +4,8 @@
                the two, or else p_first, the share that the first won (0 to 1, empty for an error);
                optional judge, count, order = shown | unknown
     items      pool, item, optional content, optional quality, any numeric covariate columns
-    anchors    pool, better, worse: pairs of items whose order is known
+    anchors    pool, better, worse: pairs of items whose order is known; or pool, item, member:
+               whether an item is one of the best of its pool
 
 A table without the column pool has one pool, `all`. Wrong tables raise `TableError`, whose message
 has one line a problem, with file and line, what was found and what is allowed.
@@ -21,13 +22,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from jbt.own.items import Items, read_anchors, read_items
+from jbt.own.anchors import Anchors, read_anchors
+from jbt.own.items import Items, read_items
 from jbt.own.reading import Problems, TableError
 from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 
 Ties = Literal["half", "drop"]
-
-_NO_ANCHORS = pd.DataFrame({name: np.zeros(0, np.int64) for name in ("pool", "better", "worse")})
 
 Transform = Literal["none", "log", "log1p"]
 
@@ -49,7 +49,12 @@ class Tables:
     """A row for each item: pool, item (its name), content (into `contents`), quality (NaN unless
     given), then each covariate asked for, as it stands."""
     anchors: pd.DataFrame
-    """Pairs whose order is known: pool, better and worse (rows of `items`)."""
+    """Pairs whose order is known: pool, better and worse (rows of `items`), each pair once."""
+    members: pd.DataFrame
+    """Items known to be among the best of their pool or not: pool, item (row of `items`), member
+    (bool), each item once; empty where anchors are pairs."""
+    n_contradictory: int
+    """Pairs or items that the anchors label both ways, and that are in neither table (count)."""
     pools: list[str]
     """In the order of the items table."""
     judges: list[str | None]
@@ -77,8 +82,11 @@ class Tables:
         pair once, the better item won, the order unknown. Without anchors the same tables.
 
         Raises:
-          TableError: one of the table's own judges is called so.
+          TableError: one of the table's own judges is called so; anchors are labels of members.
         """
+        if not self.members.empty:
+            what = "say who is among the best, and are no verdicts: a joint fit takes pairs"
+            raise TableError(f"the anchors (--anchors) {what}")
         if self.anchors.empty:
             return self
         for judge in self.judges:
@@ -150,9 +158,9 @@ def read(
     if problems.count > wrong:  # whose rows are not known then
         problems.check()
     first, second = known.find(told.sheet, told.pool, (columns.first, columns.second), problems)
-    pairs = _NO_ANCHORS
+    trusted = Anchors.none()
     if anchors is not None:
-        pairs = read_anchors(Path(anchors), told, columns, known, problems)
+        trusted = read_anchors(Path(anchors), told, columns, known, problems)
     problems.check()
 
     rows = pd.DataFrame(
@@ -177,8 +185,9 @@ def read(
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
     pools, item_rows, contents = known.frame(merge_pools)
+    pairs, members = trusted.pairs, trusted.members
     if merge_pools:
-        rows, pairs = rows.assign(pool=0), pairs.assign(pool=0)
+        rows, pairs, members = (of.assign(pool=0) for of in (rows, pairs, members))
     error, never = rows["p_first"].isna(), rows["count"] == 0
     valid = rows[~error & ~never].reset_index(drop=True)
     shape = len(pools), len(judges)
@@ -194,6 +203,8 @@ def read(
         verdicts=valid,
         items=item_rows,
         anchors=pairs,
+        members=members,
+        n_contradictory=trusted.n_contradictory,
         pools=pools,
         judges=judges,
         contents=contents,
@@ -203,7 +214,9 @@ def read(
         item_lines=known.lines,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    return dataclasses.replace(tables, summary=_summary(told, rows, tables, ties))
+    return dataclasses.replace(
+        tables, summary=[*_summary(told, rows, tables, ties), *trusted.notes]
+    )
 
 
 def covariate_values(
@@ -275,8 +288,8 @@ def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties)
         said.append(f"{_count(tied, 'tie')}, {how}")
     if unknown:
         said.append(f"{_count(unknown, 'verdict')} of unknown order, which tell nothing of kappa")
-    if len(tables.anchors):
-        said.append(_count(len(tables.anchors), "anchor"))
+    if n := len(tables.anchors) + len(tables.members):
+        said.append(_count(n, "anchor") + " of members" * bool(len(tables.members)))
     return said
 
 

@@ -47,8 +47,7 @@ def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     Args, returns: as `top_by_quality`; NaN throughout in pools where they do not define it.
     """
     top = np.full((len(tables.pools), n_contents), np.nan)
-    size = np.zeros(len(tables.pools), int)
-    np.maximum.at(size, tables.items["pool"].to_numpy(), owner + 1)
+    size = _sizes(tables, owner)
     pool, better, worse = (tables.anchors[c].to_numpy() for c in ("pool", "better", "worse"))
     for p in np.unique(pool).tolist():
         mine, m = pool == p, int(size[p])
@@ -63,3 +62,31 @@ def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
             top[p] = 0
             top[p, :m] = inside
     return top
+
+
+def top_by_members(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -> np.ndarray:
+    """The top k of labels of members, where k contents are labelled members, or all but k not.
+
+    Nothing is known of a content whose items are labelled both ways.
+
+    Args, returns: as `top_by_quality`; NaN throughout in pools where they do not define it.
+    """
+    top = np.full((len(tables.pools), n_contents), np.nan)
+    size = _sizes(tables, owner)
+    pool, item, member = (tables.members[c].to_numpy() for c in ("pool", "item", "member"))
+    said = np.zeros((2, *top.shape), bool)
+    said[member.astype(int), pool, owner[item]] = True
+    outside, inside = said & ~said[::-1]
+    for p in np.unique(pool).tolist():
+        if inside[p].sum() == k:
+            top[p] = inside[p]
+        elif outside[p].sum() == size[p] - k:
+            top[p] = (np.arange(n_contents) < size[p]) & ~outside[p]
+    return top
+
+
+def _sizes(tables: Tables, owner: np.ndarray) -> np.ndarray:
+    """[pools] contents of each."""
+    size = np.zeros(len(tables.pools), int)
+    np.maximum.at(size, tables.items["pool"].to_numpy(), owner + 1)
+    return size

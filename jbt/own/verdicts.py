@@ -123,7 +123,7 @@ def _shares(
     elif graded:
         return _graded(sheet, sheet["p_first"], problems)
     elif columns.winner in sheet:
-        return _named(sheet, columns.winner, first, second, problems)
+        return named_shares(sheet, columns.winner, first, second, problems)
     else:
         problems.add(sheet.path, "no column 'winner', and no 'p_first' in its place")
     return np.full(len(sheet), np.nan)
@@ -137,8 +137,21 @@ def _graded(sheet: Sheet, text: Text, problems: Problems) -> np.ndarray:
     return share
 
 
-def _named(sheet: Sheet, column: str, first: Text, second: Text, problems: Problems) -> np.ndarray:
-    """From winners that are one of `WORDS` or else the name of an item."""
+def named_shares(
+    sheet: Sheet,
+    column: str,
+    first: Text,
+    second: Text,
+    problems: Problems,
+    *,
+    unanswered: bool = False,
+) -> np.ndarray:
+    """[rows] share that the first won, from winners that are one of `WORDS` or else the name of an
+    item; NaN for an error, and where nothing stands if it may.
+
+    Args:
+      unanswered: whether it may.
+    """
     winner = sheet[column]
     share = winner.each(lambda v: WORDS.get(v.casefold(), np.nan))
     is_word = winner.each(lambda v: v.casefold() in WORDS)
@@ -148,7 +161,8 @@ def _named(sheet: Sheet, column: str, first: Text, second: Text, problems: Probl
     is_first, is_second = is_first | (neither & like_first), is_second | (neither & like_second)
 
     allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
-    unknown = ~is_word & ~is_first & ~is_second
+    silent = ~winner.each(bool) if unanswered else np.zeros(len(sheet), bool)
+    unknown = ~is_word & ~is_first & ~is_second & ~silent
     problems.add_rows(sheet, unknown, lambda r: f"{column} is {winner.at(r)!r}, {allowed}")
     both = ~is_word & is_first & is_second
     problems.add_rows(
@@ -159,7 +173,7 @@ def _named(sheet: Sheet, column: str, first: Text, second: Text, problems: Probl
         clash = is_word & (is_first | is_second) & ~(share == by_name)
         what = "a word for a verdict and the name of an item, in a table whose winners are names"
         problems.add_rows(sheet, clash, lambda r: f"{column} is {winner.at(r)!r}: {what}")
-    return np.where(is_word, share, by_name)
+    return np.where(is_word | silent, share, by_name)
 
 
 def _names(winner: Text, item: Text, of: Callable[[str], str]) -> np.ndarray:

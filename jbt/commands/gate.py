@@ -1,0 +1,109 @@
+"""The command `jbt gate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import tyro
+
+from jbt import files, own, runtime
+from jbt.commands.options import TableOptions
+from jbt.own import doctor, gate_report
+from jbt.own.gate import pairs_alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(TableOptions):
+    """Whether to switch the correction on, decided from trusted labels (--anchors) on which the
+    naive and the bias-aware ranking differ: for every pool, and for every judge over all pools
+    (MAP, float64). Pools of two contents are merged for the fit: alone, none can change."""
+
+    rule: Literal["sign", "sign_sequential", "at_least", "strict", "margin", "census"] = "sign"
+    """When it is switched on. sign: exact one-sided test on the discordant labels;
+    sign_sequential: by betting, valid whenever labelling stops; at_least, strict, margin: by
+    counts, without a guarantee; census: every disputed member labelled, and recall rises."""
+    alpha: float = 0.05
+    """Level of the tests, above 0 and below 1."""
+    margin: int = 2
+    """Of the rule margin, by how many labels right has to be ahead (count)."""
+    k: int = 1
+    """Size of the top set that labels of members are about (count)."""
+    labels: Literal["pairs", "disputed", "swaps", "members"] | None = None
+    """Of what the anchors are a random draw: of all pairs, of those that the rankings dispute, of
+    the pairs of swapped contents, of the swapped contents; default pairs, or members if they are
+    such labels."""
+    hold_out: float = 0.0
+    """Share of the pools with anchors (of the anchors in one pool) that do not decide, and on which
+    the decisions are tried."""
+    tie_breaks: bool = False
+    """A pair that one ranking ties and the other does not is discordant, too."""
+    per_pool: bool = False
+    """List the pools with a discordant label, however many there are."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt gate` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
+    """
+    options = tyro.cli(GateOptions, args=argv, prog="jbt gate")
+    options.check_outputs()
+    rule = own.Rule(options.rule, options.alpha, options.margin)
+    if not options.covariates:
+        raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
+    if options.anchors is None:
+        raise ValueError("jbt gate needs trusted labels (--anchors); jbt plan labels draws some")
+    runtime.start()
+    tables, fitted = own_pools(options)
+    batch = options.batch(fitted)
+    options.announce(fitted)
+    found = own.gate(
+        tables,
+        batch,
+        rule=rule,
+        k=options.k,
+        labels=options.labels,
+        hold_out=options.hold_out,
+        tie_breaks=options.tie_breaks,
+        prior=options.prior(),
+        seed=options.seed,
+    )
+    if options.json is not None:
+        content = {
+            "settings": {
+                **options.settings(),
+                "labels": found.labels,
+                "merge_pools": fitted is not tables,
+            },
+            "pools": [one.record() for one in found.pools],
+            "judges": [one.record() for one in found.judges],
+        }
+        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
+    report = gate_report.report(
+        f"Gate of {options.verdicts.name}", lead, found, batch, per_pool=options.per_pool
+    )
+    print(report.text())
+    if options.out is not None:
+        report.write(options.out, gate_report.table(found), gate_report.figure(found))
+    return 0
+
+
+def own_pools(options: TableOptions) -> tuple[own.Tables, own.Tables]:
+    """The tables with the pools of the file; and those to be fitted, where the pools are one if
+    that is asked for, or if alone none could be corrected.
+
+    Raises:
+      ValueError: see `own.read`.
+    """
+    tables = dataclasses.replace(options, merge_pools=False).read()
+    if options.merge_pools or (len(tables.pools) > 1 and pairs_alone(tables)):
+        return tables, dataclasses.replace(options, merge_pools=True).read()
+    return tables, tables

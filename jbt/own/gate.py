@@ -1,0 +1,355 @@
+"""Whether to switch the correction on for real judges, decided from trusted labels.
+
+In one pool the labels are taken for a random draw of its disputed pairs, or disputed members,
+none of which is used twice. Then the sign test enables with probability at most alpha
+
+- of pairs, where the bias-aware ranking is right on at most half of the untied pairs of the pool
+  that the two rankings order oppositely (see `jbt.gate.rules.sign`);
+- of members, where recall would not rise. For with m contents a side, matched at random, the pairs
+  that favour either side differ in number by what recall would gain times k, so that at most half
+  of the discordant ones favour the bias-aware side; and the labelled ones are a draw of these
+  without replacement, as above. Every label is used once, so stored noise below one half keeps it.
+
+Labels of one pool go together. Over the pools of a judge one label of each is used, drawn at
+random:
+
+- of pairs, from the pool's discordant labels. Which pools have any does not hang on what the labels
+  say, so that the number right is a sum of independent draws whose chances, of n pools, have a mean
+  of at most 1/2 if the bias-aware ranking is right on at most half of a pool's disputed pairs in
+  the mean over these pools. Its tail from n/2 + 1 on is then at most the binomial's (Hoeffding,
+  1956, Annals of Mathematical Statistics 27, theorem 4), and at alpha below 1/2 nothing else
+  enables.
+- of members, from all matched pairs, discordant or not. For pools drawn at random of a population
+  in which a swap of one content for another gains nothing in the mean, the discordant ones favour
+  the bias-aware side with a chance of at most 1/2. With one content a side in every pool, as at
+  k = 1, that is mean recall.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jbt import files
+from jbt.gate import LABELS, RULES
+from jbt.own.batch import Batch
+from jbt.own.outcomes import Census, Outcomes, outcomes, split
+from jbt.own.rankings import Rankings
+from jbt.own.reading import TableError
+from jbt.own.rule import Rule
+from jbt.own.tables import Tables
+from jbt.simulate import check_seed
+from jbt.types import Prior, Status
+
+ENABLE, KEEP_OFF = "enable", "keep off"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the correction does on the labels that were held out."""
+
+    n_labels: int
+    naive: float
+    """Share of these labels that the naive ranking has right, see `Outcomes.agreement`."""
+    bias_aware: float
+    gated: float
+    """The same of the ranking decided for."""
+    n_discordant: int
+    n_right: int
+    """Of these, in favour of the bias-aware ranking."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Of one pool as one judge saw it, or of all pools of a judge. Numbers are NaN where undefined.
+
+    `n_discordant` labels differ between the rankings (of members: matched pairs of labels), of
+    which `n_used` decide: in a pool all of them, over several pools one of each at most."""
+
+    pool: str | None
+    """None for all pools."""
+    judge: str | None
+    """None where the table names no judge."""
+    decision: str | None
+    """`ENABLE` or `KEEP_OFF`; None where there is nothing to decide from."""
+    n_labels: int
+    n_discordant: int
+    n_right: int
+    """Of the discordant, in favour of the bias-aware ranking."""
+    n_used: int
+    n_used_right: int
+    p_value: float
+    """Of the sign test on those used, whatever the rule; for `sign_sequential` the inverse of the
+    largest wealth. NaN for `census`."""
+    reason: str
+    held_out: Held | None = None
+    """Of a judge, with labels held out."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: null for what is undefined."""
+        of = dataclasses.asdict(self)
+        if self.held_out is not None:
+            of["held_out"] = {k: files.defined(v) for k, v in of["held_out"].items()}
+        return {**of, "p_value": files.defined(self.p_value)}
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """The decisions."""
+
+    pools: list[Decision]
+    """Every pool with every judge in turn."""
+    judges: list[Decision]
+    """Of each judge over all pools."""
+    labels: str
+    """Their kind, of `jbt.gate.LABELS`."""
+    rule: Rule
+    k: int
+    tie_breaks: bool
+
+
+def gate(
+    tables: Tables,
+    batch: Batch,
+    *,
+    rule: Rule | None = None,
+    k: int = 1,
+    labels: str | None = None,
+    hold_out: float = 0.0,
+    tie_breaks: bool = False,
+    prior: Prior | None = None,
+    seed: int = 0,
+) -> Gate:
+    """Decide for every pool and judge, and for every judge over all pools.
+
+    Args:
+      tables: with anchors; pools not merged.
+      batch: of these tables, or of the same with their pools merged: one c a judge.
+      rule: default the sign test at 0.05.
+      k: size of the top set (count of contents).
+      labels: of which pairs the anchors were drawn (`jbt.gate.LABELS`); default all pairs, or
+        members where they are labels of members.
+      hold_out: share of the anchors that do not decide (pools, or labels of one pool); the
+        decisions are tried on them.
+      tie_breaks: whether a pair that one ranking ties and the other does not is discordant, too.
+      prior: default `Prior()`.
+      seed: of every draw.
+
+    Raises:
+      TableError: no anchors, or not of this kind.
+      ValueError: an argument out of range, k among them where it is not below the contents of
+        some pool that has several.
+    """
+    rule = Rule() if rule is None else rule
+    labels = _kind(tables, labels, rule.name)
+    check_seed(seed)
+    if not 0 <= hold_out < 1:
+        raise ValueError(f"hold_out must lie in [0, 1), got {hold_out:g}")
+    kept, held = split(tables, hold_out, seed) if hold_out else (tables, None)
+    rankings = Rankings.of(tables, batch, prior)
+    rankings.check_k(k)
+    found = outcomes(kept, rankings, k, seed, tie_breaks=tie_breaks)
+    alone = len(batch.tables.pools) == len(tables.pools)
+    pools = _of_pools(tables, rankings, found, rule, labels, alone & _of_two(tables))
+    judges = [dataclasses.replace(of, pool=None) for of in pools]
+    if len(tables.pools) > 1:
+        judges = _of_judges(tables, rankings, found, rule)
+    if held is not None:
+        tried = outcomes(held, rankings, k, seed, tie_breaks=tie_breaks)
+        judges = [dataclasses.replace(d, held_out=_held(tried, j, d)) for j, d in enumerate(judges)]
+    return Gate(pools, judges, labels, rule, k, tie_breaks)
+
+
+def pairs_alone(tables: Tables) -> bool:
+    """Whether no pool has more than two items, so that a covariate can change no pool's order:
+    fitted alone, a pool's c takes from the apparent difference of the two less than all of it."""
+    return bool(_of_two(tables).all())
+
+
+def _of_two(tables: Tables) -> np.ndarray:
+    """[pools] which have no more than two items."""
+    return np.bincount(tables.items["pool"], minlength=len(tables.pools)) <= 2
+
+
+def _kind(tables: Tables, labels: str | None, rule: str) -> str:
+    """The kind of the labels."""
+    if tables.anchors.empty and tables.members.empty:
+        raise TableError("a gate needs trusted labels (--anchors), and there are none")
+    there = "pairs" if tables.members.empty else "members"
+    labels = there if labels is None else labels
+    if labels not in LABELS:
+        raise ValueError(f"labels must be one of {', '.join(LABELS)}, got {labels!r}")
+    if (labels == "members") != (there == "members"):
+        raise TableError(f"labels are to be {labels}, but the anchors are labels of {there}")
+    if rule == "census" and labels != "members":
+        raise ValueError("the rule census needs labels of members")
+    return labels
+
+
+def _of_pools(
+    tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule, labels: str, fixed: np.ndarray
+) -> list[Decision]:
+    """Each pool with every judge; `fixed` [pools] are those whose order is naive's in any case."""
+    right, wrong = found.counts()
+    if rule.name == "census":
+        assert found.census is not None
+        enable, p = found.census.gain > 0, np.full(right.shape, np.nan)
+    elif rule.name == "sign_sequential":
+        enable, p = _by_betting(rankings, found, rule, labels)
+    else:
+        enable, p = rule.of_counts(right, wrong)
+    first = np.array([members[0] for members in rankings.pools()])
+    decisions = []
+    for g, pool in enumerate(tables.pools):
+        for j, judge in enumerate(tables.judges):
+            r, n = int(right[j, g]), int(right[j, g] + wrong[j, g])
+            status, n_labels = Status(int(rankings.status[j, first[g]])), int(found.n_labels[g])
+            why_not = _nothing(status, n_labels)
+            reason = why_not or _reason(
+                rule, r, n, float(p[j, g]), bool(enable[j, g]), int(found.n_ties[j, g])
+            )
+            if fixed[g] and not why_not:
+                reason = "two items, fitted alone: no covariate can change their order"
+            elif found.census is not None and not why_not:
+                reason, why_not = _of_members(rule, found.census, j, g, reason)
+            decisions.append(
+                Decision(
+                    pool=pool,
+                    judge=judge,
+                    decision=None if why_not else ENABLE if enable[j, g] else KEEP_OFF,
+                    n_labels=n_labels,
+                    n_discordant=n,
+                    n_right=r,
+                    n_used=n,
+                    n_used_right=r,
+                    p_value=float(p[j, g]),
+                    reason=reason,
+                )
+            )
+    return decisions
+
+
+def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) -> list[Decision]:
+    right, wrong = (of.sum(1) for of in found.counts())
+    drawn = found.one_a_pool()
+    each = [drawn.loc[drawn["judge"] == j, "right"].to_numpy() for j in range(len(tables.judges))]
+    used_right, used_wrong = (np.array([(of == v).sum() for of in each]) for v in (1, 0))
+    if rule.name == "census":
+        assert found.census is not None
+        labelled = found.n_labels > 0
+        enable, p = found.census.gain[:, labelled].sum(1) > 0, np.full(len(each), np.nan)
+    elif rule.name == "sign_sequential":
+        enable, p = rule.of_sequences(each, np.full(len(each), np.inf))
+    else:
+        enable, p = rule.of_counts(used_right, used_wrong)
+    n_labels = int(found.n_labels.sum())
+    decisions = []
+    for j, judge in enumerate(tables.judges):
+        r, n = int(used_right[j]), int(used_right[j] + used_wrong[j])
+        ranked = np.isfinite(rankings.aware[j]).any()
+        why_not = _nothing(
+            Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])), n_labels
+        )
+        reason = why_not or _reason(
+            rule, r, n, float(p[j]), bool(enable[j]), int(found.n_ties[j].sum()), "one a pool"
+        )
+        if rule.name == "census" and not why_not:
+            assert found.census is not None
+            reason, why_not = _of_census(found.census, np.s_[j, found.n_labels > 0])
+        decisions.append(
+            Decision(
+                pool=None,
+                judge=judge,
+                decision=None if why_not else ENABLE if enable[j] else KEEP_OFF,
+                n_labels=n_labels,
+                n_discordant=int(right[j] + wrong[j]),
+                n_right=int(right[j]),
+                n_used=n,
+                n_used_right=r,
+                p_value=float(p[j]),
+                reason=reason,
+            )
+        )
+    return decisions
+
+
+def _nothing(status: Status, n_labels: int) -> str:
+    """Why there is nothing to decide; empty where there is."""
+    if status not in (Status.CONVERGED, Status.COVARIATE_CONSTANT):
+        return f"no rankings to compare: {status.name.lower()}"
+    return "" if n_labels else "no labels"
+
+
+def _reason(
+    rule: Rule, right: int, n: int, p: float, enable: bool, n_ties: int, which: str = ""
+) -> str:
+    """Why a rule other than `census` decides as it does."""
+    if not n:
+        ties = f", though {n_ties} on pairs that one ranking ties, which --tie-breaks counts"
+        return "no discordant label" + ties * bool(n_ties)
+    said = f"{right} of {n} discordant labels right" + f" ({which})" * bool(which)
+    if rule.name in ("sign", "sign_sequential"):
+        said += f", p = {p:.2g} {'<=' if enable else '>'} {rule.alpha:g}"
+        if rule.name == "sign" and n < rule.needed:
+            said += f"; at least {rule.needed} are needed"
+        return said
+    return f"{said}; {rule.name} asks for {RULES[rule.name]}"
+
+
+def _of_members(rule: Rule, census: Census, j: int, g: int, reason: str) -> tuple[str, str]:
+    """Of a pool with labels of members, the reason; and again where nothing can be decided."""
+    if not census.n_disputed[j, g]:
+        return "both rankings have the same top k", ""
+    return _of_census(census, np.s_[j, g]) if rule.name == "census" else (reason, "")
+
+
+def _of_census(census: Census, at: Any) -> tuple[str, str]:
+    """The reason of `census`; and again where labels are missing."""
+    n, m = (int(of[at].sum()) for of in (census.n_labelled, census.n_disputed))
+    if n < m:
+        why_not = f"{n} of {m} disputed members labelled, census needs all"
+        return why_not, why_not
+    gain = int(census.gain[at].sum())
+    return f"all {m} disputed members labelled: {gain:+d} of the truly best are gained", ""
+
+
+def _held(tried: Outcomes, j: int, decision: Decision) -> Held:
+    right, wrong = (int(of[j].sum()) for of in tried.counts())
+    naive, aware = (float(of) for of in tried.agreement[:, j])
+    return Held(
+        n_labels=int(tried.n_labels.sum()),
+        naive=naive,
+        bias_aware=aware,
+        gated=aware if decision.decision == ENABLE else naive,
+        n_discordant=right + wrong,
+        n_right=right,
+    )
+
+
+def _by_betting(
+    rankings: Rankings, found: Outcomes, rule: Rule, labels: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """[J, pools] whether betting enables, and its p-value, of labels in the order of their table.
+
+    Labels are drawn without replacement, so that the number of pairs they are drawn from sets the
+    odds. Pairs labelled a tie are not among the labels: a population that counts them makes odds
+    that are too short whenever there is a bet, as it is placed only while right is not behind.
+    """
+    shape = found.counts()[0].shape
+    if found.census is not None:
+        population = found.census.n_disputed / 2
+    elif labels == "swaps":  # short odds, too
+        population = np.full(shape, np.inf)
+    else:
+        a, b = rankings.pairs()
+        disputed = rankings.disputed(a, b, tie_breaks=found.tie_breaks)
+        population = np.stack([np.bincount(rankings.pool[a], of, shape[1]) for of in disputed])
+    enable, p = np.zeros(shape, bool), np.ones(shape)
+    groups = list(found.table.sort_values("at", kind="stable").groupby(["judge", "pool"]))
+    at = tuple(np.array([key for key, _ in groups], int).reshape(-1, 2).T)
+    sequences = [of["right"].to_numpy() for _, of in groups]
+    enable[at], p[at] = rule.of_sequences(sequences, population[at])
+    return enable, p

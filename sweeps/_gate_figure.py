@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOUR = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
+COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:

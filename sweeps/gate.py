@@ -167,7 +167,7 @@ def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 row["pool_class"] = "half"
                 values = found.sel(half_labels=labels, n_anchors=n).isel(decision=j).values
                 add_means(t, "enable_rate", values[None], [row])
-                if rule == "sign":
+                if rule == "sign" and alpha is not None:
                     t.add("exact_size", exact_size(labels, n, alpha), **row)
 
 
@@ -256,8 +256,8 @@ def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """One decision for all pools of a family, on one label in each of some of them, and what it does
-    to the mean recall of its pools; of the first judge."""
+    """One decision for all pools of a family, on one label in each of some, and what it does to the
+    mean recall of its pools; of the first judge."""
     rho = np.array(s.rho)
     kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
     gain = (grid["bias_aware_recall"] - grid["naive_recall"])[0]  # [rho, pool]
@@ -378,7 +378,7 @@ def worst(table: pd.DataFrame) -> pd.Series:
     ]
     keys = ["rule", "labels", "alpha", "pool_class"]
     at = mine.groupby(keys).estimate.idxmax() if len(mine) else []
-    return table.index.isin(at)
+    return table.index.to_series().isin(at)
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:

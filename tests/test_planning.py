@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import json
 
@@ -165,6 +166,63 @@ def test_the_command_on_a_reference(tmp_path, capsys):
     assert 0 < plan["recall_bias_aware"] <= 1
 
 
+def test_the_smallest_number_of_labels_is_by_the_lower_end_and_lasts():
+    helped = np.array([[0.5, 0.85, 0.82, 0.9], [0.4, 0.81, 0.78, 0.85], [0.6, 0.9, 0.9, 1.0]])
+    plan = planning.GatePlan(
+        np.array([5, 10, 20, 40]), {"pairs": {"helped": helped}}, {}, {}, 0.0, {}, 0.5, 0.5
+    )
+    assert plan.smallest("pairs", 0.8) == 40
+    assert plan.smallest("pairs", 0.3) == 5
+    assert plan.smallest("pairs", 0.9) is None
+    nothing = dataclasses.replace(plan, rate={"pairs": {"helped": np.full((3, 4), np.nan)}})
+    assert nothing.smallest("pairs", 0.1) is None
+
+
+def test_rates_over_pools():
+    values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
+    rate, low, high = planning.over_pools(values, 0)
+    np.testing.assert_allclose(rate, [0, 1.3 / 3, 1])
+    # Exact where all pools are alike: 0.025^(1/3).
+    np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
+    np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
+    assert 0.1 <= low[1] < rate[1] < high[1] <= 0.7
+    assert np.isnan(planning.over_pools(values[:0], 0)).all()
+
+
+@pytest.mark.heavy
+def test_the_command_on_a_gate(tmp_path, capsys):
+    out = tmp_path / "plan.json"
+    options = ["--n-items", "8", "--k", "2", "--pools", "64", "--json", str(out), "--bias", "2"]
+    options += ["--n-labels", "5", "28", "--power", "0.5"]
+    assert cli.main(["plan", "gate", *options]) == 0
+    printed = capsys.readouterr().out
+    plan = json.loads(out.read_text())
+    assert plan["n_labels"] == [5, 28]
+    shares = {name: v["estimate"] for name, v in plan["pool_classes"].items()}
+    assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
+    labels = plan["labels"]
+    assert list(labels) == ["pairs", "disputed", "swaps", "members"]
+    # All 28 pairs hold all disputed ones: no more is to be had of pairs.
+    rates = {name: v["enable_rate"]["helped"]["estimate"] for name, v in labels.items()}
+    assert rates["pairs"][1] == pytest.approx(rates["disputed"][1])
+    assert rates["pairs"][0] < rates["disputed"][0]
+    assert labels["pairs"]["labels_used"] == [5, 28]
+    assert labels["disputed"]["labels_used"][1] < 28
+    assert labels["members"]["labels_used"][1] <= plan["census"]["labels_used"] + 1e-6
+    # A census of true labels never errs.
+    census = {name: v["estimate"] for name, v in plan["census"]["enable_rate"].items()}
+    assert (census["helped"], census["recall_harmed"]) == (1, 0)
+    for name, found in labels.items():
+        smallest = found["smallest_n_labels"]
+        low = found["enable_rate"]["helped"]["ci_low"]
+        assert (smallest is None) == (low[1] < 0.5)
+        used = found["labels_used"][0 if smallest == 5 else 1]
+        row = f"{name:10}{smallest or 'never':>8}{used:8.1f}"
+        assert row in printed
+        assert (f"{name}: not reached with all labels there are" in printed) == (not smallest)
+    assert labels["swaps"]["smallest_n_labels"] is None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -187,8 +245,20 @@ def test_the_command_on_a_reference(tmp_path, capsys):
         (["reference", "--reference-discrimination", "0"], "reference_discrimination must be"),
         (["reference", "--reference-bias", "inf"], "reference_bias must be finite, got inf"),
         (["reference", "--pools", "1"], "pools must be at least 2, got 1"),
-        ([], "nothing to plan: one of pairing, reference"),
-        (["anchors"], "unknown plan 'anchors': one of pairing, reference"),
+        (["gate", "--alpha", "0"], "alpha must lie above 0 and below 1/2, got 0"),
+        (["gate", "--power", "1"], "power must lie between 0 and 1, got 1"),
+        (["gate", "--k", "30"], "k must lie in 1..29, got 30"),
+        (
+            ["gate", "--rho", "0.9", "--covariate", "binary"],
+            "rho must lie within +-0.798, the most",
+        ),
+        (["gate", "--labels", "pairs", "items"], "labels must list some of pairs, disputed, swaps"),
+        (["gate", "--n-labels", "5", "500"], "n_labels must increase within 1..435, the pairs of"),
+        (["gate", "--noise", "0.5"], "noise must lie in [0, 0.5), got 0.5"),
+        (["gate", "--sets", "0"], "sets must be at least 1, got 0"),
+        (["gate", "--bias", "inf"], "bias must be finite, got inf"),
+        ([], "nothing to plan: one of gate, labels, pairing, reference"),
+        (["anchors"], "unknown plan 'anchors': one of gate, labels, pairing, reference"),
     ],
 )
 def test_bad_plans(options, message, capsys):

@@ -95,11 +95,13 @@ def test_a_family_decides_as_the_sign_test_on_one_label_of_each_pool():
     rng = np.random.default_rng(0)
     critical = gate.critical_values(0.05, 20)
     for right, wrong in ((0.8, 0.2), (0.3, 0.1), (0.2, 0.2)):
-        told = rng.multinomial(20, [right, wrong, 1 - right - wrong], 20_000)
+        told = rng.multinomial(20, [right, wrong, max(1 - right - wrong, 0)], 20_000)
         rate = (told[:, 0] >= critical[told[:, :2].sum(1)]).mean()
         exact = float(_gate.family_rate(np.array(right), np.array(wrong), 20, 0.05))
         assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
     assert _gate.family_rate(np.zeros(2), np.zeros(2), 20, 0.05).tolist() == [0, 0]
+    certain = _gate.family_rate(np.array([1 + 1e-12]), np.array([1e-12]), 20, 0.05)
+    assert certain[0] == pytest.approx(1)
     rho = np.array([0.0, 0.2, 0.4])
     assert _gate.family_weights(rho, 0.2, 0.0).tolist() == [0, 1, 0]
     drawn = np.abs(rng.normal(0.2, 0.3, 20_000)[:, None] - rho).argmin(1)

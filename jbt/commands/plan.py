@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jbt import __version__, files, planning, runtime
+from jbt.commands import plan_gate
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
 from jbt.types import check_positive
@@ -298,4 +299,4 @@ def labels(argv: Sequence[str]) -> int:
     return labels.main(argv)
 
 
-PLANS = {"labels": labels, "pairing": pairing, "reference": reference}
+PLANS = {"gate": plan_gate.main, "labels": labels, "pairing": pairing, "reference": reference}

@@ -1,4 +1,4 @@
-"""Before any verdict is bought: what a design would tell."""
+"""How well a design of comparisons would tell a bias coefficient."""
 
 from __future__ import annotations
 

@@ -1,0 +1,191 @@
+"""How many trusted labels it takes to decide whether a correction is switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import estimators, gate, judges, pairs, pools, stats
+from jbt.gate import LABELS
+from jbt.reference import Rankings
+from jbt.simulate import Condition, simulate, stream
+from jbt.types import Judge, Prior, check_count, check_positive
+
+CLASSES = ("helped", "recall_harmed", "agreement_harmed")
+"""Of pools: recall is higher with the correction; it is not; bias-aware is right on at most half of
+the untied pairs that the two rankings order differently. The last overlaps with both others."""
+
+ROUND = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
+"""Numbers of labels tried by default."""
+
+RISE = 1e-6
+"""Recall is higher if it is by more than this, which rounding is not."""
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """What the sign test makes of each number of labels, by kind of label.
+
+    Rates are means over the simulated pools of a class, of the share of label sets on which the
+    correction is enabled: [3] the rate and its 95 % interval, the pool being the unit. NaN where no
+    pool is of the class.
+    """
+
+    n_labels: np.ndarray
+    """[K] labels, increasing; of members, draws of two."""
+    rate: Mapping[str, Mapping[str, np.ndarray]]
+    """Kind of label -> class of pools -> [3, K] share enabled."""
+    labels_used: Mapping[str, np.ndarray]
+    """Kind of label -> [K] labels bought, mean over all pools: fewer than n_labels where a pool has
+    no more, or a content is drawn again."""
+    census_rate: Mapping[str, np.ndarray]
+    """Class of pools -> [3] share in which labels of all members say that recall rises."""
+    census_used: float
+    """Members that a pool has (contents), mean."""
+    share: Mapping[str, np.ndarray]
+    """Class -> [3] share of the pools."""
+    recall_naive: float
+    """Mean top-k recall without the correction."""
+    recall_bias_aware: float
+    """And with it."""
+
+    def smallest(self, labels: str, power: float) -> int | None:
+        """The smallest n_labels from which on the correction is enabled in a share `power` of the
+        pools that it helps, by the lower end of the interval; None if there is none."""
+        low = self.rate[labels]["helped"][1]
+        missed = np.flatnonzero(~(low >= power))
+        first = missed[-1] + 1 if len(missed) else 0
+        return int(self.n_labels[first]) if first < len(low) else None
+
+
+def gate_labels(
+    n_items: int,
+    k: int,
+    *,
+    alpha: float = 0.05,
+    n_labels: Sequence[int] | None = None,
+    bias: float = 1.0,
+    position: float = 0.0,
+    discrimination: float = 1.0,
+    noise: float = 0.0,
+    sd: float = 1.2,
+    rho: float = 0.0,
+    covariate: pools.CovariateKind = "continuous",
+    lam: float = 1.0,
+    lam_b: float = 0.1,
+    sets: int = 20,
+    pools_simulated: int = 1024,
+    seed: int = 0,
+) -> GatePlan:
+    """How often the sign test (`gate.sign`) would switch the correction on, in simulated pools that
+    it helps and in those that it harms, by the number and kind of trusted labels (`gate.LABELS`).
+
+    Args:
+      n_items, k: items of a pool and of its top set. The judge judges every ordered pair once.
+      alpha: level of the test.
+      n_labels: numbers of labels to try, increasing; default `ROUND` as far as there are pairs, and
+        all pairs if they are no more than the last of these.
+      bias, position, discrimination: the judge expected.
+      noise: chance that a label is wrong, for whoever uses it.
+      sd, rho, covariate: the pools expected, as in `pools.gaussian`.
+      lam, lam_b: prior of the fits, 1/logit^2.
+      sets: label sets drawn in each pool.
+      pools_simulated: pools to average over.
+      seed: of the pools and labels.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    check_count("n_items", n_items, least=4)
+    check_count("pools", pools_simulated, least=2)
+    check_count("sets", sets)
+    if not 1 <= k < n_items:
+        raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
+    gate.check_alpha(alpha)
+    n_pairs = n_items * (n_items - 1) // 2
+    which = _by_default(n_pairs) if n_labels is None else np.asarray(n_labels, int)
+    if not which.size or which.min() < 1 or which.max() > n_pairs or (np.diff(which) <= 0).any():
+        there = f"within 1..{n_pairs}, the pairs of {n_items} items"
+        raise ValueError(f"n_labels must increase {there}, got {which.tolist()}")
+    for name, value in (
+        ("discrimination", discrimination),
+        ("sd", sd),
+        ("lam", lam),
+        ("lam_b", lam_b),
+    ):
+        check_positive(name, value)
+    for name, value in (("bias", bias), ("position", position)):
+        if not np.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value}")
+    if not 0 <= noise < 0.5:
+        raise ValueError(f"noise must lie in [0, 0.5), got {noise:g}")
+    pools.check_rho(rho, covariate)
+    judge = Judge(jnp.full(1, bias), position, discrimination)
+    rules = gate.Rules(tuple(which.tolist()), (alpha,), sets=sets)
+    at = rules.names.index(("sign", alpha))
+
+    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.gaussian(
+            stream(key, "pool"), n_items, sd=sd, rho=condition["rho"], covariate=covariate
+        )
+        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        thetas = [
+            estimate(comparisons, pool.design, Prior(lam, lam_b)).parameters.theta
+            for estimate in estimators.ESTIMATORS.values()
+        ]
+        r = Rankings(pool, thetas[0], thetas[1], k)
+        found = gate.trial(stream(key, "labels"), r, rules, gate.Noise(stored=noise))
+        return {
+            "rate": found.enable_rate[:, at],
+            "used": found.labels_used[:, at],
+            "census_rate": found.census_rate,
+            "census_used": found.census_used,
+            "naive": found.naive_recall,
+            "bias_aware": found.bias_aware_recall,
+            "agreement_harmed": found.right <= found.wrong,
+        }
+
+    out = simulate(experiment, {"rho": [rho]}, range(pools_simulated), seed=seed)
+    out = {name: values[:, 0] for name, values in out.items()}
+    helped = out["bias_aware"] > out["naive"] + RISE
+    inside = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))
+
+    def rates(of: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: over_pools(of[pools], seed) for name, pools in inside.items()}
+
+    return GatePlan(
+        which,
+        {labels: rates(out["rate"][:, i]) for i, labels in enumerate(LABELS)},
+        dict(zip(LABELS, out["used"].mean(0, dtype=float), strict=True)),
+        {name: v[:, 0] for name, v in rates(out["census_rate"][:, None]).items()},
+        float(out["census_used"].mean()),
+        {name: over_pools(v[:, None], seed)[:, 0] for name, v in inside.items()},
+        float(out["naive"].mean()),
+        float(out["bias_aware"].mean()),
+    )
+
+
+def _by_default(n_pairs: int) -> np.ndarray:
+    numbers = [n for n in ROUND if n < n_pairs]
+    return np.array([*numbers, n_pairs] if n_pairs <= ROUND[-1] else ROUND)
+
+
+def over_pools(values: np.ndarray, seed: int) -> np.ndarray:
+    """Mean over pools with its 95 % interval, [3, K]: of resampled pools, and exact (Clopper and
+    Pearson) for zeros and ones.
+
+    Args:
+      values: [P, K] shares of a pool; without pools all is NaN.
+      seed: of the resampling.
+    """
+    if not len(values):
+        return np.full((3, values.shape[1]), np.nan)
+    values = np.round(values.T.astype(np.float64), 6)  # a mean of ones is 1
+    found = np.stack(stats.mean_interval(values, seed=seed))
+    exact = np.stack(stats.share_interval(np.round(values)))
+    return np.where(np.isin(values, [0, 1]).all(1), exact, found)

@@ -1,0 +1,354 @@
+"""What to do with the next twenty labels: recall against the number of trusted labels, for gates
+and for uses of labels that switch nothing.
+
+    gate_sign, gate_at_least   switch the correction on or not (`jbt.gate`)
+    census            label every content that one top k alone has; switch on if recall rises
+    fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
+                      (`jbt.reference.joint`, `correlated`)
+    adjudicate        labels of contents mend the naive top k itself (`jbt.gate.adjudicate`)
+    naive, bias_aware, best   without labels; `best` is the better of the two in each pool, what a
+                      gate that never errs would reach
+
+Labels, of which all methods of a pool see the same:
+
+    pairs, disputed, boundary  which of two contents is better: any two; those that the two rankings
+                      order differently; those near the boundary of the top k by either
+    members           is it one of the truly best k: contents that one top k alone has, in random
+                      order (the gate: draws with replacement, `n_labels` counts these)
+    members_ranked    the same, in the order of `jbt.gate.adjudicate`
+    contents          then all other contents, nearest to the boundary first
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from jbt import estimators, gate, judges, pairs, pools, reference, study, sweep
+from jbt.gate.adjudicate import TURNS, adjudicate, labelled
+from jbt.gate.fuse import discordant, pair_labels
+from jbt.reference import Rankings
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Comparisons, Prior, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
+"""Labels of pairs, and their placement in `reference.PLACEMENTS`."""
+RULES = ("sign", "at_least")
+ALONE = ("naive", "bias_aware", "best")
+FUSED = ("fuse", "fuse_correlated")
+USES = {
+    **{f"gate_{rule}": ("pairs", "disputed", "members") for rule in RULES},
+    **dict.fromkeys(FUSED, tuple(PLACED)),
+    "adjudicate": TURNS,
+}
+"""Method -> the labels it is tried on."""
+EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in kinds}
+"""Name among the results -> method and labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.Settings):
+    pools: int = 4096
+    """Pools simulated at every condition (count)."""
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
+    covariate: pools.CovariateKind = "binary"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
+    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+    rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
+    """Population correlations of quality and covariate, increasing."""
+    n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
+    """Labels (count), increasing from 0."""
+    noise: tuple[float, ...] = (0.0, 0.1)
+    """Chances that a label is wrong, for whoever uses it, increasing."""
+    alpha: float = 0.05
+    """Level of the sign test."""
+    label_discrimination: float = 4.0
+    """Discrimination that the fit assumes of a label of a pair, as a factor on the judge's (pure
+    number). True labels have none, as they never err: the more is assumed, the more one label may
+    move the fit, and the more harm a wrong one does."""
+    judge: str = "llama"
+    """Judge, of `jbt.judges.GATED`."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=16, n_items=10, k=2, rho=(0.0, 0.6), n_labels=(0, 4, 20), noise=(0.0, 0.1)
+    ),
+    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "full": Settings(),
+}
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
+    pools.check_rho(s.rho, s.covariate)
+    sweep.check_increasing("rho", s.rho)
+    sweep.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
+    sweep.check_increasing("noise", s.noise, least=0, most=0.5)
+    gate.check_alpha(s.alpha)
+    sweep.check_listed("judge", [s.judge], list(judges.GATED))
+    for name in ("label_discrimination", "sd", "lam", "lam_b"):
+        check_positive(name, getattr(s, name))
+    if s.n_items < 4:
+        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
+    sweep.check_top(s.k, s.n_items)
+    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    check(s)
+    rho, noise = np.array([*itertools.product(s.rho, s.noise)]).T
+    conditions = {"rho": rho, "noise": noise}
+    labels = {name: values.tolist() for name, values in conditions.items()}
+    axes = {"n_labels": list(s.n_labels)}
+    several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
+    several += [f"status_{name}" for name in EACH if name.startswith("fuse")]
+    return [
+        sweep.Group(
+            "label_budget",
+            experiment(s),
+            conditions,
+            labels,
+            s.n_items,
+            s.pools,
+            axes=dict.fromkeys(several, axes),
+            fits=2 + 6 * len(s.n_labels),
+        )
+    ]
+
+
+def experiment(s: Settings) -> Experiment:
+    """Every ordered pair judged once, two rankings, and labels put to every use."""
+    numbers, judge = np.array(s.n_labels), judges.GATED[s.judge]
+    critical = gate.critical_values(s.alpha, s.n_labels[-1])
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.POOLS[s.pool](
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=condition["rho"],
+            covariate=s.covariate,
+            max_correlation=s.max_correlation,
+        )
+        design, prior = pool.design, Prior(s.lam, s.lam_b)
+        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        cheap = judges.reveal(verdicts, pairs.every_pair(pool))
+        fits = {name: fit(cheap, design, prior) for name, fit in estimators.ESTIMATORS.items()}
+        thetas = [fit.parameters.theta for fit in fits.values()]
+        r = Rankings(pool, thetas[0], thetas[1], s.k)
+        order = jax.random.permutation(stream(key, "ties"), design.n_contents)
+        t = gate.tops(r, order)
+
+        def recall(top: Array) -> Array:
+            return gate.recall(top, t.good, s.k)
+
+        naive, aware = recall(t.naive), recall(t.bias_aware)
+        out = {"naive_recall": naive, "bias_aware_recall": aware}
+        out |= {f"status_{name}": fit.status for name, fit in fits.items()}
+        noise = condition["noise"]
+        n = jnp.asarray(numbers, design.dtype)
+
+        def gates(labels: str, right: Array, wrong: Array, used: Array) -> None:
+            for rule in RULES:
+                enabled = gate.decide(rule, right, wrong, critical=critical)
+                out[f"gate_{rule}_{labels}_recall"] = jnp.where(enabled, aware, naive)
+                out[f"gate_{rule}_{labels}_used"] = used
+
+        def asked(placement: str) -> Comparisons:
+            own = stream(key, "pairs")
+            return jax.vmap(lambda n: pair_labels(own, r, placement, n, noise))(n)
+
+        told = [asked(placement) for placement in PLACED.values()]
+        counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *told), design.content_mask()
+        for method in FUSED:
+            by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, prior, s))
+            theta, status = jax.vmap(by_number)(counts)
+            top = jax.vmap(jax.vmap(lambda v: gate.exact_top(v, s.k, order, mask)))(theta)
+            for i, labels in enumerate(PLACED):
+                out[f"{method}_{labels}_recall"] = jax.vmap(recall)(top[i])
+                out[f"status_{method}_{labels}"] = status[i]
+                out[f"{method}_{labels}_used"] = told[i].shown.sum((1, 2))
+        for labels, of in zip(PLACED, told, strict=True):
+            if labels in USES["gate_sign"]:
+                gates(labels, *jax.vmap(lambda c: discordant(c, r))(of), of.shown.sum((1, 2)))
+
+        # One label a content, for all methods, right or wrong.
+        wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
+        says = t.good ^ wrong
+        alone = gate.members(r, dataclasses.replace(t, good=says))
+        drawn, rises = gate.of_members(stream(key, "draws"), *alone, s.n_labels[1:], sets=1)
+        counts = (jnp.pad(v[0], (1, 0)) for v in (drawn.right, drawn.wrong, drawn.used))
+        gates("members", *counts)
+        out["census_recall"] = jnp.where(rises[0], aware, naive)
+        out["census_used"] = 2 * alone[0].n
+        for turns in TURNS:
+
+            def mended(n: Array, turns: str = turns) -> tuple[Array, Array]:
+                some = labelled(stream(key, "contents"), r, t, turns, n)
+                return recall(adjudicate(r, t, order, some, says)), some.sum()
+
+            name = f"adjudicate_{turns}"
+            out[f"{name}_recall"], out[f"{name}_used"] = jax.vmap(mended)(n)
+        return out
+
+    return one
+
+
+def fused(
+    method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, prior: Prior, s: Settings
+) -> tuple[Float[Array, " M"], Int[Array, ""]]:
+    """Quality, in logits, by the fit of the judge's verdicts and labels of pairs; its status."""
+    panel = reference.beside(cheap, labels, s.label_discrimination)
+    if method == "fuse":
+        fit = reference.joint(panel, r.pool.design, prior)
+    else:
+        fit, _ = reference.correlated(panel, r.pool.design, prior)
+    return fit.parameters.theta, fit.status
+
+
+COLUMNS = ("rho", "method", "labels", "n_labels", "noise")
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    naive, aware = ds["naive_recall"], ds["bias_aware_recall"]
+    true = ds["noise"].values == s.noise[0]
+    alone = {"naive": naive, "bias_aware": aware, "best": np.maximum(naive, aware)}
+    for method, recall in alone.items():
+        recall = recall.isel(condition=true).drop_vars("noise")
+        t.means("recall", recall, method=method)
+        if method != "naive":
+            t.means(
+                "benefit", recall - naive.isel(condition=true).drop_vars("noise"), method=method
+            )
+    for name, (method, labels) in {"census": ("census", "members"), **EACH}.items():
+        where = {"method": method, "labels": labels}
+        t.means("recall", ds[f"{name}_recall"], **where)
+        t.means("benefit", ds[f"{name}_recall"] - naive, **where)
+        t.means("labels_used", ds[f"{name}_used"], **where)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """Recall with about twenty true labels, and without any."""
+    some = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
+    return table[some & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
+
+
+def near_twenty(s: Settings) -> int:
+    return min(s.n_labels, key=lambda n: abs(n - 20))
+
+
+LINES = {
+    "gate_sign_pairs": ("sky", ":", "gate (sign), any pairs"),
+    "gate_sign_disputed": ("blue", ":", "gate (sign), disputed pairs"),
+    "gate_sign_members": ("orange", ":", "gate (sign), members"),
+    "fuse_correlated_pairs": ("sky", "-", "fuse, any pairs"),
+    "fuse_correlated_disputed": ("blue", "-", "fuse, disputed pairs"),
+    "fuse_correlated_boundary": ("green", "-", "fuse, pairs at the boundary"),
+    "adjudicate_members_ranked": ("orange", "-", "adjudicate, members"),
+    "adjudicate_contents": ("vermilion", "-", "adjudicate, then all contents"),
+}
+"""Of what the figure shows: colour, line style, name."""
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    """Columns: a low, a middle and a high correlation. Rows: noise."""
+    from jbt import plots
+
+    some = [s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]]
+    fig, axes = plots.new_figure(3, n_rows=len(s.noise), width=5.2, height=4.6)
+    axes = np.reshape(axes, (len(s.noise), 3))
+    low, high = table[table.quantity == "recall"].estimate.agg(["min", "max"])
+    for row, noise in zip(axes, s.noise, strict=True):
+        for ax, rho in zip(row, some, strict=True):
+            draw(ax, table, s, rho, noise)
+            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
+    axes[0][-1].legend(fontsize=7, loc="center right")
+    return fig
+
+
+def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
+    """Recall against labels bought, to which `n_labels` comes where there are so many."""
+    from jbt import plots
+
+    at = table[table.rho == rho]
+    for method, line in zip(ALONE, (":", "--", "-."), strict=True):
+        rows = at[(at.method == method) & (at.quantity == "recall")]
+        label = method.replace("_", "-") + ", oracle" * (method == "best")
+        ax.axhline(rows.estimate.iloc[0], color="black", linestyle=line, lw=0.8, label=label)
+    at = at[at.noise == noise]
+    for name, (colour, line, label) in LINES.items():
+        method, labels = EACH[name]
+        mine = at[(at.method == method) & (at.labels == labels)]
+        recall, used = (mine[mine.quantity == q] for q in ("recall", "labels_used"))
+        ends = (recall[c] for c in ("estimate", "ci_low", "ci_high"))
+        style = {"linestyle": line, "marker": ".", "shade": 0.12}
+        plots.band(ax, used.estimate, *ends, colour=colour, label=label, **style)
+    ax.set_xscale("symlog", linthresh=4)
+    ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= s.n_labels[-1]]
+    ax.set_xticks(ticks, [str(n) for n in ticks])
+    ax.set_xlabel("trusted labels bought (mean)")
+    ax.set_ylabel(f"top-{s.k} recall")
+    ax.set_title(
+        rf"$\rho$ = {rho:g}, " + (f"{noise:.0%} of labels wrong" if noise else "true labels")
+    )
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "label_budget",
+    "What to do with the next twenty labels: recall against labels, by the use made of them.",
+    PRESETS,
+    groups,
+    COLUMNS,
+    table,
+    figure,
+    units={
+        "rho": "1 (population correlation)",
+        "noise": "share of labels",
+        "n_labels": "labels (of a gate on members: draws)",
+        **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], "census", *EACH)},
+        **{f"{name}_used": "labels" for name in ("census", *EACH)},
+        **{
+            f"status_{name}": "jbt.types.Status"
+            for name in (*ALONE[:2], *EACH)
+            if not name.startswith(("gate", "adjudicate"))
+        },
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

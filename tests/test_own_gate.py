@@ -541,8 +541,8 @@ def test_each_rule_promises_what_it_keeps():
 
 def test_labels_without_an_answer_narrow_what_is_promised(tmp_path):
     assert "answer" not in promised("pairs", "sign")
-    assert "3 left out, so that all this is of pairs that can" in promised("pairs", "sign", 3)
-    assert "of members that can be answered" in promised("members", "sign_sequential", 1)
+    assert "anchors without an answer: 3, left out" in promised("pairs", "sign", 3)
+    assert "holds only of members that can be answered" in promised("members", "sign_sequential", 1)
     assert "answer" not in promised("members", "census", 1)
     text = "pool,first,second,better\np,i0,i1,\np,i0,i2,first\np,i1,i2,\n"
     tables = write(tmp_path, SIZES, text)

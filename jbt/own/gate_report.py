@@ -209,9 +209,9 @@ def _guarantee(found: Gate) -> Iterator[str]:
             )
         if found.n_unanswered:
             yield (
-                "without an answer, which may depend on how hard they are: "
-                f"{found.n_unanswered} left out, so that all this is of "
-                f"{'members' if members else 'pairs'} that can be answered only"
+                f"anchors without an answer: {found.n_unanswered}, left out; whether there is one may "
+                "depend on how hard it is to give, so that all this holds only of "
+                f"{'members' if members else 'pairs'} that can be answered"
             )
         yield (
             "this takes labels drawn at random, as jbt plan labels draws them, and is of each "

@@ -209,8 +209,8 @@ def _guarantee(found: Gate) -> Iterator[str]:
             )
         if found.n_unanswered:
             yield (
-                f"anchors without an answer: {found.n_unanswered}, left out; whether there is one may "
-                "depend on how hard it is to give, so that all this holds only of "
+                f"anchors without an answer: {found.n_unanswered}, left out; whether there is one "
+                "may depend on how hard it is to give, so that all this holds only of "
                 f"{'members' if members else 'pairs'} that can be answered"
             )
         yield (

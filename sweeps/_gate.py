@@ -207,7 +207,7 @@ def experiment(s: Settings) -> Experiment:
         }
         thetas = [fits[name].parameters.theta for name in ("naive", "bias_aware")]
         rankings = Rankings(pool, *thetas, s.k)
-        noise = Noise(**{kind: condition[kind] for kind in NOISES})
+        noise = Noise(condition["fresh"], condition["stored"], condition["length"])
         found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
         out = dict(vars(found))
         if s.rules_of_many is not None:

@@ -268,8 +268,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
     for i, price in enumerate(s.price):
         for j, rho in enumerate(s.rho):
+            axes[i][j].sharey(axes[0][0])  # before it has lines, or the limits leave them out
             draw(axes[i][j], table, s, price, rho)
-    axes[0][0].legend(fontsize=7)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 
@@ -280,7 +282,7 @@ def style(name: str) -> dict[str, Any]:
         return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
     if name in RULES:
         return {"colour": RULES[name].colour, "linestyle": RULES[name].line}
-    colours = dict(zip(PANEL_RULES, ("vermilion", "purple", "yellow"), strict=False))
+    colours = dict(zip(PANEL_RULES, ("green", "purple", "sky"), strict=False))
     return {"colour": colours.get(name, "black"), "linestyle": "-."}
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+TIED = 1e-9
+"""`tie_of` estimates in float64, logits."""
+
 
 def tie_of(estimate: Float[Array, " M"]) -> float:
     """Estimates closer than this, in logits, are tied: what a solver leaves of two contents
     with the same record differs by rounding, which must not decide who is in the top k."""
-    return 1e-5 if estimate.dtype == jnp.float32 else 1e-9
+    return 1e-5 if estimate.dtype == jnp.float32 else TIED
 
 
 def top_k_recall(

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from jbt import cli, own
 from jbt.gate import betting, critical_values, p_value
+from jbt.own import gate_report
 from jbt.own import outcomes as out
 from jbt.own.gate import ENABLE, KEEP_OFF, _of_judges, _of_pools, pairs_alone
 from jbt.own.labelling import labelling
@@ -185,12 +186,17 @@ def test_a_pool_s_draw_depends_on_its_name_and_the_seed_alone(tmp_path):
     n = len(tables.items)
     both = ranked(tables, -np.arange(n), np.arange(n))
     drawn = out.outcomes(tables, both, 1, 0).one_a_pool()
-    assert drawn["pool"].tolist() == [0, 1, 2]
+    assert sorted(drawn["pool"]) == [0, 1, 2]
     fewer = dataclasses.replace(tables, anchors=tables.anchors[2:].reset_index(drop=True))
     again = out.outcomes(fewer, both, 1, 0).one_a_pool()
-    assert (again["at"] + 2).tolist() == drawn["at"].tolist()[1:]
-    picks = [out.outcomes(tables, both, 1, seed).one_a_pool()["at"].iloc[0] for seed in range(200)]
+    assert (again["at"] + 2).tolist() == drawn.loc[drawn["pool"] > 0, "at"].tolist()
+    turned = dataclasses.replace(tables, anchors=tables.anchors[::-1].reset_index(drop=True))
+    again = out.outcomes(turned, both, 1, 0).one_a_pool()
+    assert again["pool"].tolist() == drawn["pool"].tolist()
+    several = [out.outcomes(tables, both, 1, seed).one_a_pool() for seed in range(200)]
+    picks = [of.loc[of["pool"] == 0, "at"].item() for of in several]
     assert 70 < sum(picks) < 130  # either of two, 4 standard deviations
+    assert {tuple(of["pool"]) for of in several} == set(itertools.permutations(range(3)))
 
 
 def test_members_are_matched_without_reuse(tmp_path):
@@ -204,6 +210,35 @@ def test_members_are_matched_without_reuse(tmp_path):
     assert found.census.n_labelled.item() == 5
     assert found.census.gain.item() == 2
     np.testing.assert_allclose(found.agreement[:, 0], [1 / 2, 1])
+
+
+@pytest.mark.parametrize("form", ["pairs", "members"])
+def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
+    rng = np.random.default_rng(4)
+    sizes = {"p": 8, "q": 7}
+    if form == "pairs":
+        every = [(p, *ab) for p, n in sizes.items() for ab in itertools.combinations(range(n), 2)]
+        rows = ["pool,better,worse", *(f"{p},i{a},i{b}" for p, a, b in rng.permutation(every))]
+    else:
+        every = [(p, i) for p, n in sizes.items() for i in range(n)]
+        rows = [f"{p},i{i},{rng.integers(2)}" for p, i in rng.permutation(every)]
+        rows.insert(0, "pool,item,member")
+    tables = write(tmp_path, sizes, "\n".join(rows) + "\n")
+    rankings = ranked(tables, *rng.normal(size=(2, 3, len(tables.items))))
+    name = "anchors" if form == "pairs" else "members"
+
+    def said(n):
+        first = dataclasses.replace(tables, **{name: getattr(tables, name)[:n]})
+        found = out.outcomes(first, rankings, 3, 0, in_order=True)
+        ordered = found.table.sort_values(["judge", "pool", "at"]).reset_index(drop=True)
+        return ordered, found.one_a_pool().reset_index(drop=True)
+
+    n = len(rows) - 1
+    for whole, part in zip(said(n), zip(*map(said, range(n)), strict=True), strict=True):
+        assert len(whole) > 3
+        for i, of in enumerate(part):
+            expected = whole[whole["at"] < i].reset_index(drop=True)
+            pd.testing.assert_frame_equal(of, expected, check_dtype=False)
 
 
 def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
@@ -245,6 +280,25 @@ def test_over_pools_one_label_of_each_keeps_the_level(tmp_path):
     assert np.mean([p_value(d.n_right, 120 - d.n_right) <= 0.05 for d in judges]) > 0.15
 
 
+def test_betting_over_pools_keeps_the_level_whatever_the_order_of_the_file(tmp_path):
+    """40 pools of a population whose mean is 1/2, those where bias-aware is often right first."""
+    rng, n, judges = np.random.default_rng(5), 40, 40
+    sizes = {f"p{g}": 2 for g in range(n)}
+    text = "".join(f"{p},i0,i1\n" for p in sizes)
+    tables = write(tmp_path, sizes, f"pool,better,worse\n{text}")
+    enabled, rule = [], own.Rule("sign_sequential")
+    for seed in range(15):
+        chance = -np.sort(-rng.choice([0.8, 0.2], n))
+        right = np.where(rng.random((judges, n)) < chance, 1.0, -1)
+        aware = np.repeat(right, 2, axis=1) * np.tile([1.0, 0], n)
+        rankings = ranked(tables, -aware, aware)
+        found = out.outcomes(rankings.tables, rankings, 1, seed, in_order=True)
+        enabled += [
+            d.decision == ENABLE for d in _of_judges(rankings.tables, rankings, found, rule)
+        ]
+    assert np.mean(enabled) < 0.08  # in the order of the file more than half
+
+
 @pytest.fixture
 def three(tmp_path):
     """A pool with 6 discordant labels, all right, one with none, one without labels."""
@@ -279,11 +333,33 @@ def test_betting_looks_at_the_labels_in_order(three):
     # Four of six pairs right are more than half, whatever the others are.
     assert pools[0].decision == ENABLE
     assert pools[0].p_value == 0
-    first = dataclasses.replace(tables, anchors=tables.anchors[:2])
-    (pool, *_), _ = decided(first, rankings, name="sign_sequential")
-    wealth = float(betting.wealth(jnp.ones(2), 6.0)[-1])
-    assert pool.p_value == pytest.approx(1 / wealth, rel=1e-5)
-    assert pool.decision == KEEP_OFF
+    seen = {}
+    for wrong in range(3):
+        first = tables.anchors[:3].copy()
+        first.loc[wrong, ["better", "worse"]] = first.loc[wrong, ["worse", "better"]].to_numpy()
+        labels = dataclasses.replace(tables, anchors=first)
+        (pool, *_), _ = decided(labels, rankings, name="sign_sequential")
+        wealth = betting.wealth(jnp.asarray([1.0, 1, 1]).at[wrong].set(0), 6.0)
+        assert pool.p_value == pytest.approx(1 / max(1, float(wealth.max())), rel=1e-5)
+        assert pool.decision == KEEP_OFF
+        seen[wrong] = pool.p_value
+    assert seen[2] < seen[1] < seen[0]
+
+
+@pytest.mark.parametrize("rule", ["sign", "sign_sequential", "at_least"])
+def test_of_two_items_fitted_alone_only_a_changed_order_counts(tmp_path, rule):
+    sizes = {"p": 2, "q": 2, "r": 2}
+    tables = write(tmp_path, sizes, "pool,better,worse\np,i0,i1\nq,i0,i1\n")
+    # As kappa may, the fit turns the pair of p.
+    rankings = ranked(tables, [0.0, 1, 1, 0, 1, 0], [1.0, 0, 2, 0, 1, 0])
+    found = out.outcomes(rankings.tables, rankings, 1, 0)
+    alone = np.ones(3, bool)
+    p, q, r = _of_pools(rankings.tables, rankings, found, own.Rule(rule), "pairs", alone)
+    assert p.reason.startswith("1 of 1 discordant labels right")
+    assert p.decision == (KEEP_OFF if rule == "sign" else ENABLE)
+    assert q.reason == "two items, fitted alone: no covariate can change their order"
+    assert q.decision == KEEP_OFF
+    assert (r.decision, r.reason) == (None, "no labels")
 
 
 def test_a_fit_that_ranks_nothing_decides_nothing(three):
@@ -423,6 +499,58 @@ def test_what_cannot_be_labelled(judged):
         labelling(tables, alike)
 
 
+def test_swaps_are_of_the_disputed_pairs(tmp_path, monkeypatch):
+    """Of two tied at the top of the naive ranking, bias-aware has either alone in its top."""
+    tables = write(tmp_path, {"p": 3})
+    rankings = ranked(tables, [1.0, 1, 0], [0.0, 2, 1])
+    monkeypatch.setattr(Rankings, "of", lambda *_: rankings)
+    batch = own.Batch.of(tables)
+    there = []
+    for seed in range(8):
+        swapped = rankings.swapped(1, seed)[0].any()
+        with pytest.raises(ValueError, match="no disputed pairs of swapped contents"):
+            labelling(rankings.tables, batch, labels="swaps", seed=seed)
+        if swapped:
+            of = labelling(rankings.tables, batch, labels="swaps", seed=seed, tie_breaks=True)
+            there.append(len(of.table))
+    assert there
+    assert set(there) == {1}
+
+
+# --- what is said
+
+
+def promised(labels, rule, n_unanswered=0, k=1):
+    found = own.Gate([], [], labels, own.Rule(rule), k, False, n_unanswered)
+    return "\n".join(gate_report._guarantee(found))
+
+
+def test_each_rule_promises_what_it_keeps():
+    for labels in ("pairs", "members"):
+        sign, betting = promised(labels, "sign"), promised(labels, "sign_sequential")
+        assert "taken for certain: a wrong one may break it" in betting
+        assert "wrong at random" not in betting
+        assert "for one decision, not again as labels come, on pools drawn at random" in betting
+        assert "whenever labelling stops" not in sign
+        assert "population" not in sign
+    assert "wrong at random, less than half of the time" in promised("members", "sign")
+    few = "5 discordant matches or more, which are 10 members: at k below 5 it enables in none"
+    assert few in promised("members", "sign")
+    assert few not in promised("pairs", "sign") + promised("members", "sign_sequential")
+
+
+def test_labels_without_an_answer_narrow_what_is_promised(tmp_path):
+    assert "answer" not in promised("pairs", "sign")
+    assert "anchors without an answer: 3, left out" in promised("pairs", "sign", 3)
+    assert "holds only of members that can be answered" in promised("members", "sign_sequential", 1)
+    assert "answer" not in promised("members", "census", 1)
+    text = "pool,first,second,better\np,i0,i1,\np,i0,i2,first\np,i1,i2,\n"
+    tables = write(tmp_path, SIZES, text)
+    assert (tables.n_unanswered, len(tables.anchors)) == (2, 1)
+    tables = write(tmp_path, SIZES, "pool,item,member\np,i0,\np,i1,1\n")
+    assert (tables.n_unanswered, len(tables.members)) == (1, 1)
+
+
 # --- the commands
 
 
@@ -509,8 +637,8 @@ def read_two(folder):
 
 
 BAD_OPTIONS = {
-    ("--alpha", "0"): "alpha must lie between 0 and 1, got 0",
-    ("--alpha", "1"): "alpha must lie between 0 and 1, got 1",
+    ("--alpha", "0"): "alpha must lie above 0 and below 1/2, got 0",
+    ("--alpha", "0.5"): "alpha must lie above 0 and below 1/2, got 0.5",
     ("--margin", "0", "--rule", "margin"): "margin must be",
     ("--hold-out", "1"): "hold_out must lie in [0, 1), got 1",
     ("--k", "5"): "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
@@ -540,11 +668,20 @@ def test_wrong_options_end_with_one_line(judged, tmp_path, capsys, options):
     assert BAD_OPTIONS[options] in said.splitlines()[-1]
 
 
-def test_a_gate_needs_anchors_and_a_covariate(judged, capsys):
+def test_a_gate_needs_anchors_and_a_covariate(judged, tmp_path, capsys):
     shared = ["gate", "--verdicts", judged / "verdicts.csv", "--items", judged / "items.csv"]
     code, said = run(capsys, *shared, "--covariates", "words")
     assert (code, said.count("\n")) == (2, 1)
     assert "needs trusted labels (--anchors)" in said
+    (tmp_path / "a.csv").write_text(
+        "pool,first,second,better\nq0,i0,i1,first\nq0,i0,i1,second\nq0,i2,i3,\n"
+    )
+    code, said = run(capsys, *shared, "--covariates", "words", "--anchors", tmp_path / "a.csv")
+    assert code == 2
+    assert said.endswith(
+        "there are none: 1 pair labelled both ways: 2 anchors left out; "
+        "1 anchor without an answer left out\n"
+    )
     code, said = run(capsys, *shared)
     assert (code, said.count("\n")) == (2, 1)
     assert "needs a covariate" in said

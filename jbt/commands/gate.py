@@ -20,14 +20,15 @@ from jbt.own.gate import pairs_alone
 class GateOptions(TableOptions):
     """Whether to switch the correction on, decided from trusted labels (--anchors) on which the
     naive and the bias-aware ranking differ: for every pool, and for every judge over all pools
-    (MAP, float64). Pools of two contents are merged for the fit: alone, none can change."""
+    (MAP, float64). Pools of two are merged for the fit: alone, no covariate changes their order."""
 
     rule: Literal["sign", "sign_sequential", "at_least", "strict", "margin", "census"] = "sign"
     """When it is switched on. sign: exact one-sided test on the discordant labels;
-    sign_sequential: by betting, valid whenever labelling stops; at_least, strict, margin: by
-    counts, without a guarantee; census: every disputed member labelled, and recall rises."""
+    sign_sequential: by betting on labels that are certain, in a pool valid whenever labelling
+    stops; at_least, strict, margin: by counts, without a guarantee; census: every disputed member
+    labelled, and recall rises."""
     alpha: float = 0.05
-    """Level of the tests, above 0 and below 1."""
+    """Level of the tests, above 0 and below 1/2."""
     margin: int = 2
     """Of the rule margin, by how many labels right has to be ahead (count)."""
     k: int = 1
@@ -84,6 +85,7 @@ def main(argv: Sequence[str]) -> int:
             },
             "pools": [one.record() for one in found.pools],
             "judges": [one.record() for one in found.judges],
+            "n_unanswered": found.n_unanswered,
         }
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
     lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]

@@ -35,8 +35,9 @@ class LabelsOptions(TableOptions):
     k: int = 1
     """Size of the top set (count)."""
     labels: Literal["disputed", "swaps", "members"] = "disputed"
-    """disputed: pairs that the two rankings order differently; swaps: pairs of one item from the
-    naive top k and one from the bias-aware, each in that alone; members: these items alone."""
+    """disputed: pairs that the two rankings order oppositely; swaps: of these, one item from the
+    naive top k and one from the bias-aware, each in that alone; members: the items that are in one
+    top k alone."""
     n: int | None = None
     """Labels wanted (count); default all there are."""
     tie_breaks: bool = False

@@ -28,10 +28,6 @@ LEVEL = 0.95
 
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
-TIED = 1e-9
-"""Qualities closer than this, in logits, are tied: two contents with the same record differ by
-rounding."""
-
 AT_ONCE = 2**22
 """Draws of qualities made together (count), so that memory does not grow with the pools."""
 
@@ -234,7 +230,7 @@ def ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> 
     order = np.argsort(-theta, kind="stable")
     best = theta[order]
     # How many are better: those before the first that is tied with each.
-    rank = 1 + np.searchsorted(-best, -best - TIED)
+    rank = 1 + np.searchsorted(-best, -best - metrics.TIED)
     columns = [v[order].tolist() for v in (theta, *each)]
     return tuple(
         Ranked(contents[at], place, *numbers)

@@ -44,6 +44,8 @@ class Anchors:
     """pool, item, member (bool)."""
     n_contradictory: int
     """Pairs or items labelled both ways, which are left out (count)."""
+    n_unanswered: int
+    """Rows without an answer, which are left out (count)."""
     notes: list[str]
     """What was left out, in sentences."""
 
@@ -53,7 +55,7 @@ class Anchors:
         empty = np.zeros(0, np.int64)
         pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
         members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
-        return cls(pairs, members, 0, [])
+        return cls(pairs, members, 0, 0, [])
 
 
 def read_anchors(
@@ -99,7 +101,7 @@ def _pairs(
     if n_open := int(np.isnan(won).sum()):
         notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
     pairs = table[kept].reset_index(drop=True)
-    return Anchors(pairs, Anchors.none().members, n_contradictory, notes)
+    return Anchors(pairs, Anchors.none().members, n_contradictory, n_open, notes)
 
 
 def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anchors:
@@ -114,7 +116,7 @@ def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anch
     if n_open := int(np.isnan(said).sum()):
         notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
-    return Anchors(Anchors.none().pairs, members, n_contradictory, notes)
+    return Anchors(Anchors.none().pairs, members, n_contradictory, n_open, notes)
 
 
 def _answer(word: str) -> float:

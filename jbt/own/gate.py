@@ -10,8 +10,8 @@ none of which is used twice. Then the sign test enables with probability at most
   of the discordant ones favour the bias-aware side; and the labelled ones are a draw of these
   without replacement, as above. Every label is used once, so stored noise below one half keeps it.
 
-Labels of one pool go together. Over the pools of a judge one label of each is used, drawn at
-random:
+Labels of one pool go together. Over the pools of a judge the sign test uses one label of each,
+drawn at random:
 
 - of pairs, from the pool's discordant labels. Which pools have any does not hang on what the labels
   say, so that the number right is a sum of independent draws whose chances, of n pools, have a mean
@@ -23,6 +23,15 @@ random:
   in which a swap of one content for another gains nothing in the mean, the discordant ones favour
   the bias-aware side with a chance of at most 1/2. With one content a side in every pool, as at
   k = 1, that is mean recall.
+
+Betting (`sign_sequential`) takes labels for certain: wealth is infinite once more than half of the
+population is right. In a pool it takes them in the order of their table, members matched as they
+come, so that what was said stays as more labels come. Over pools a bet needs a mean of at most 1/2
+given the labels before it, and a mean over unlike pools in some order of theirs does not give it.
+So the first label of each is taken, pools in a random order that their names and the seed alone
+set: for pools drawn at random of a population whose mean is at most 1/2, these are draws alike and
+independent. A pool that is labelled later may fall anywhere in that order, so that it bounds one
+decision, not one at every stop.
 """
 
 from __future__ import annotations
@@ -109,6 +118,8 @@ class Gate:
     rule: Rule
     k: int
     tie_breaks: bool
+    n_unanswered: int
+    """Anchors left out as they have no answer (count)."""
 
 
 def gate(
@@ -151,16 +162,17 @@ def gate(
     kept, held = split(tables, hold_out, seed) if hold_out else (tables, None)
     rankings = Rankings.of(tables, batch, prior)
     rankings.check_k(k)
-    found = outcomes(kept, rankings, k, seed, tie_breaks=tie_breaks)
+    how = {"tie_breaks": tie_breaks, "in_order": rule.name == "sign_sequential"}
+    found = outcomes(kept, rankings, k, seed, **how)
     alone = len(batch.tables.pools) == len(tables.pools)
     pools = _of_pools(tables, rankings, found, rule, labels, alone & _of_two(tables))
     judges = [dataclasses.replace(of, pool=None) for of in pools]
     if len(tables.pools) > 1:
         judges = _of_judges(tables, rankings, found, rule)
     if held is not None:
-        tried = outcomes(held, rankings, k, seed, tie_breaks=tie_breaks)
+        tried = outcomes(held, rankings, k, seed, **how)
         judges = [dataclasses.replace(d, held_out=_held(tried, j, d)) for j, d in enumerate(judges)]
-    return Gate(pools, judges, labels, rule, k, tie_breaks)
+    return Gate(pools, judges, labels, rule, k, tie_breaks, tables.n_unanswered)
 
 
 def pairs_alone(tables: Tables) -> bool:
@@ -177,7 +189,8 @@ def _of_two(tables: Tables) -> np.ndarray:
 def _kind(tables: Tables, labels: str | None, rule: str) -> str:
     """The kind of the labels."""
     if tables.anchors.empty and tables.members.empty:
-        raise TableError("a gate needs trusted labels (--anchors), and there are none")
+        why = f": {'; '.join(tables.left_out)}" if tables.left_out else ""
+        raise TableError(f"a gate needs trusted labels (--anchors), and there are none{why}")
     there = "pairs" if tables.members.empty else "members"
     labels = there if labels is None else labels
     if labels not in LABELS:
@@ -190,90 +203,129 @@ def _kind(tables: Tables, labels: str | None, rule: str) -> str:
 
 
 def _of_pools(
-    tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule, labels: str, fixed: np.ndarray
+    tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule, labels: str, alone: np.ndarray
 ) -> list[Decision]:
-    """Each pool with every judge; `fixed` [pools] are those whose order is naive's in any case."""
-    right, wrong = found.counts()
-    if rule.name == "census":
-        assert found.census is not None
-        enable, p = found.census.gain > 0, np.full(right.shape, np.nan)
-    elif rule.name == "sign_sequential":
+    """Each pool with every judge; `alone` [pools] are those of two items that were fitted alone."""
+    counts = found.counts()
+    if rule.name == "sign_sequential":
         enable, p = _by_betting(rankings, found, rule, labels)
     else:
-        enable, p = rule.of_counts(right, wrong)
+        enable, p = _by_counts(rule, *counts, None if found.census is None else found.census.gain)
     first = np.array([members[0] for members in rankings.pools()])
+    same = alone & (rankings.n_disputed(tie_breaks=True) == 0)
     decisions = []
     for g, pool in enumerate(tables.pools):
         for j, judge in enumerate(tables.judges):
-            r, n = int(right[j, g]), int(right[j, g] + wrong[j, g])
-            status, n_labels = Status(int(rankings.status[j, first[g]])), int(found.n_labels[g])
-            why_not = _nothing(status, n_labels)
-            reason = why_not or _reason(
-                rule, r, n, float(p[j, g]), bool(enable[j, g]), int(found.n_ties[j, g])
-            )
-            if fixed[g] and not why_not:
-                reason = "two items, fitted alone: no covariate can change their order"
-            elif found.census is not None and not why_not:
-                reason, why_not = _of_members(rule, found.census, j, g, reason)
+            settled, used = "", (int(counts[0][j, g]), int(counts[1][j, g]))
+            if same[j, g]:
+                settled = "two items, fitted alone: no covariate can change their order"
+            elif found.census is not None and not found.census.n_disputed[j, g]:
+                settled = "both rankings have the same top k"
             decisions.append(
-                Decision(
-                    pool=pool,
-                    judge=judge,
-                    decision=None if why_not else ENABLE if enable[j, g] else KEEP_OFF,
-                    n_labels=n_labels,
-                    n_discordant=n,
-                    n_right=r,
-                    n_used=n,
-                    n_used_right=r,
-                    p_value=float(p[j, g]),
-                    reason=reason,
+                _decision(
+                    rule,
+                    found,
+                    np.s_[j, g],
+                    (pool, judge),
+                    Status(int(rankings.status[j, first[g]])),
+                    used,
+                    used,
+                    bool(enable[j, g]),
+                    float(p[j, g]),
+                    settled=settled,
                 )
             )
     return decisions
 
 
 def _of_judges(tables: Tables, rankings: Rankings, found: Outcomes, rule: Rule) -> list[Decision]:
-    right, wrong = (of.sum(1) for of in found.counts())
+    """Every judge over the pools that have a label."""
     drawn = found.one_a_pool()
     each = [drawn.loc[drawn["judge"] == j, "right"].to_numpy() for j in range(len(tables.judges))]
-    used_right, used_wrong = (np.array([(of == v).sum() for of in each]) for v in (1, 0))
-    if rule.name == "census":
-        assert found.census is not None
-        labelled = found.n_labels > 0
-        enable, p = found.census.gain[:, labelled].sum(1) > 0, np.full(len(each), np.nan)
-    elif rule.name == "sign_sequential":
+    right, wrong = (np.array([(of == v).sum() for of in each]) for v in (1, 0))
+    counts, labelled = [of.sum(1) for of in found.counts()], found.n_labels > 0
+    if rule.name == "sign_sequential":
         enable, p = rule.of_sequences(each, np.full(len(each), np.inf))
     else:
-        enable, p = rule.of_counts(used_right, used_wrong)
-    n_labels = int(found.n_labels.sum())
+        gain = None if found.census is None else found.census.gain[:, labelled].sum(1)
+        enable, p = _by_counts(rule, right, wrong, gain)
     decisions = []
     for j, judge in enumerate(tables.judges):
-        r, n = int(used_right[j]), int(used_right[j] + used_wrong[j])
         ranked = np.isfinite(rankings.aware[j]).any()
-        why_not = _nothing(
-            Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])), n_labels
-        )
-        reason = why_not or _reason(
-            rule, r, n, float(p[j]), bool(enable[j]), int(found.n_ties[j].sum()), "one a pool"
-        )
-        if rule.name == "census" and not why_not:
-            assert found.census is not None
-            reason, why_not = _of_census(found.census, np.s_[j, found.n_labels > 0])
         decisions.append(
-            Decision(
-                pool=None,
-                judge=judge,
-                decision=None if why_not else ENABLE if enable[j] else KEEP_OFF,
-                n_labels=n_labels,
-                n_discordant=int(right[j] + wrong[j]),
-                n_right=int(right[j]),
-                n_used=n,
-                n_used_right=r,
-                p_value=float(p[j]),
-                reason=reason,
+            _decision(
+                rule,
+                found,
+                np.s_[j, labelled],
+                (None, judge),
+                Status.CONVERGED if ranked else Status(int(rankings.status[j, 0])),
+                (int(counts[0][j]), int(counts[1][j])),
+                (int(right[j]), int(wrong[j])),
+                bool(enable[j]),
+                float(p[j]),
+                which="one a pool",
             )
         )
     return decisions
+
+
+def _by_counts(
+    rule: Rule, right: np.ndarray, wrong: np.ndarray, gain: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a rule other than betting enables, and the p-value, of counts of any one shape."""
+    if rule.name != "census":
+        return rule.of_counts(right, wrong)
+    assert gain is not None
+    return gain > 0, np.full(gain.shape, np.nan)
+
+
+def _decision(
+    rule: Rule,
+    found: Outcomes,
+    at: Any,
+    names: tuple[str | None, str | None],
+    status: Status,
+    labels: tuple[int, int],
+    used: tuple[int, int],
+    enable: bool,
+    p: float,
+    *,
+    settled: str = "",
+    which: str = "",
+) -> Decision:
+    """One decision.
+
+    Args:
+      at: of what, an index of arrays [J, pools].
+      names: of the pool and of the judge.
+      labels: that are discordant (count), right and wrong; used: of these, that decide.
+      settled: why there is nothing to switch on, whatever the labels are; else empty.
+      which: labels were used, in words.
+    """
+    n_labels, n_ties = int(found.n_labels[at[1]].sum()), int(found.n_ties[at].sum())
+    decision = ENABLE if enable else KEEP_OFF
+    if reason := _nothing(status, n_labels):
+        decision = None
+    elif settled:
+        reason, decision = settled, KEEP_OFF
+    elif rule.name == "census":
+        assert found.census is not None
+        reason, complete = _of_census(found.census, at)
+        decision = decision if complete else None
+    else:
+        reason = _reason(rule, used[0], sum(used), p, enable, n_ties, which)
+    return Decision(
+        pool=names[0],
+        judge=names[1],
+        decision=decision,
+        n_labels=n_labels,
+        n_discordant=sum(labels),
+        n_right=labels[0],
+        n_used=sum(used),
+        n_used_right=used[0],
+        p_value=p,
+        reason=reason,
+    )
 
 
 def _nothing(status: Status, n_labels: int) -> str:
@@ -299,21 +351,13 @@ def _reason(
     return f"{said}; {rule.name} asks for {RULES[rule.name]}"
 
 
-def _of_members(rule: Rule, census: Census, j: int, g: int, reason: str) -> tuple[str, str]:
-    """Of a pool with labels of members, the reason; and again where nothing can be decided."""
-    if not census.n_disputed[j, g]:
-        return "both rankings have the same top k", ""
-    return _of_census(census, np.s_[j, g]) if rule.name == "census" else (reason, "")
-
-
-def _of_census(census: Census, at: Any) -> tuple[str, str]:
-    """The reason of `census`; and again where labels are missing."""
+def _of_census(census: Census, at: Any) -> tuple[str, bool]:
+    """The reason of `census`, and whether all labels are there."""
     n, m = (int(of[at].sum()) for of in (census.n_labelled, census.n_disputed))
     if n < m:
-        why_not = f"{n} of {m} disputed members labelled, census needs all"
-        return why_not, why_not
+        return f"{n} of {m} disputed members labelled, census needs all", False
     gain = int(census.gain[at].sum())
-    return f"all {m} disputed members labelled: {gain:+d} of the truly best are gained", ""
+    return f"all {m} disputed members labelled: {gain:+d} of the truly best are gained", True
 
 
 def _held(tried: Outcomes, j: int, decision: Decision) -> Held:
@@ -344,9 +388,7 @@ def _by_betting(
     elif labels == "swaps":  # short odds, too
         population = np.full(shape, np.inf)
     else:
-        a, b = rankings.pairs()
-        disputed = rankings.disputed(a, b, tie_breaks=found.tie_breaks)
-        population = np.stack([np.bincount(rankings.pool[a], of, shape[1]) for of in disputed])
+        population = rankings.n_disputed(tie_breaks=found.tie_breaks).astype(float)
     enable, p = np.zeros(shape, bool), np.ones(shape)
     groups = list(found.table.sort_values("at", kind="stable").groupby(["judge", "pool"]))
     at = tuple(np.array([key for key, _ in groups], int).reshape(-1, 2).T)

@@ -33,6 +33,14 @@ DRAWN = {
 }
 """What labels of a kind are taken for."""
 
+POPULATION = (
+    "for one decision, not again as labels come, on pools drawn at random from a population where"
+)
+"""Over which pools betting is bounded."""
+
+SWAP = "a content swapped in is good no more often than the one swapped out"
+"""When members do not favour the correction."""
+
 
 def report(title: str, lead: Sequence[str], found: Gate, batch: Batch, *, per_pool: bool) -> Report:
     """In words.
@@ -98,9 +106,12 @@ def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
     if rule.name == "census":
         yield "rule: census, on labels taken for certain; over pools, all of those with a label"
     else:
+        one = "one of each, drawn at random"
+        if rule.name == "sign_sequential":
+            one = "the first of each, pools in a random order"
         yield (
-            f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools one "
-            "of each, drawn at random, as labels of one pool go together"
+            f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools "
+            f"{one}, as labels of one pool go together"
         )
     if len(batch.tables.pools) < len(found.pools) // len(found.judges):
         chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
@@ -177,45 +188,74 @@ def _count(name: str, decisions: list[Decision]) -> str:
 
 
 def _guarantee(found: Gate) -> Iterator[str]:
-    alpha, members = f"{found.rule.alpha:g}", found.labels == "members"
-    if found.rule.name == "census":
+    rule, members = found.rule, found.labels == "members"
+    if rule.name == "census":
         yield (
             "census: if the labels are true, recall of the top k rises in every pool in which it "
             "enables, and over pools in their mean"
         )
-    elif not found.rule.name.startswith("sign"):
+    elif not rule.name.startswith("sign"):
         yield (
-            f"{found.rule.name}: nothing bounds how often it enables a correction that does not "
+            f"{rule.name}: nothing bounds how often it enables a correction that does not "
             "help; sign, sign_sequential and census are bounded"
         )
-    elif members:
-        yield (
-            f"in a pool whose top-{found.k} recall the correction would not raise, it is enabled "
-            f"with probability at most {alpha}; each label is used once, so this holds of labels "
-            "that are wrong at random, less than half of the time, too"
-        )
-        yield (
-            "over pools: with probability at most alpha where, in the mean over pools as these, a "
-            "content swapped in is good no more often than the one swapped out"
-        )
     else:
-        what = "swapped pairs" if found.labels == "swaps" else "untied pairs"
-        where = "that the two order oppositely"
-        where = f"{where}, or only one of them at all" if found.tie_breaks else where
-        yield (
-            f"in a pool where the bias-aware ranking is right on at most half of the {what} "
-            f"{where}, the correction is enabled with probability at most {alpha}"
-        )
-        if found.tie_breaks:
-            yield "right on a pair that one ranking ties is whichever the other does not contradict"
-        yield "over pools: likewise where it is in the mean over the pools with such a label"
-        yield (
-            f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, "
-            "which falls at a lower correlation than agreement does; labels of members bound it"
-        )
-    if found.rule.name.startswith("sign"):
+        yield from _of_members(found) if members else _of_pairs(found)
+        if rule.name == "sign_sequential":
+            yield (
+                "the bound of a pool holds whenever labelling stops, of labels that come in the "
+                "order of the file, without --hold-out; they are taken for certain: a wrong one "
+                "may break it"
+            )
+        if found.n_unanswered:
+            yield (
+                f"anchors without an answer: {found.n_unanswered}, left out; whether there is one "
+                "may depend on how hard it is to give, so that all this holds only of "
+                f"{'members' if members else 'pairs'} that can be answered"
+            )
         yield (
             "this takes labels drawn at random, as jbt plan labels draws them, and is of each "
             "decision alone: of many pools with a correction that does not help, a share of "
             "alpha may enable"
+        )
+
+
+def _of_pairs(found: Gate) -> Iterator[str]:
+    what = "swapped pairs" if found.labels == "swaps" else "untied pairs"
+    where = "that the two order oppositely"
+    where = f"{where}, or only one of them at all" if found.tie_breaks else where
+    yield (
+        f"in a pool where the bias-aware ranking is right on at most half of the {what} "
+        f"{where}, the correction is enabled with probability at most {found.rule.alpha:g}"
+    )
+    if found.tie_breaks:
+        yield "right on a pair that one ranking ties is whichever the other does not contradict"
+    if found.rule.name == "sign":
+        yield "over pools: likewise where it is in the mean over the pools with such a label"
+    else:
+        yield f"over pools: likewise {POPULATION} it is in the mean over its pools with such a pair"
+    yield (
+        f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, "
+        "which falls at a lower correlation than agreement does; labels of members bound it"
+    )
+
+
+def _of_members(found: Gate) -> Iterator[str]:
+    rule = found.rule
+    once = "; each label is used once, so this holds of labels that are wrong at random, less than "
+    once += "half of the time, too"
+    yield (
+        f"in a pool whose top-{found.k} recall the correction would not raise, it is enabled "
+        f"with probability at most {rule.alpha:g}{once * (rule.name == 'sign')}"
+    )
+    where = f"where, in the mean over pools as these, {SWAP}"
+    if rule.name == "sign_sequential":
+        where = f"{POPULATION}, in the mean over its pools, {SWAP}"
+    yield f"over pools: with probability at most {rule.alpha:g} {where}"
+    if rule.name == "sign":
+        n = rule.needed
+        yield (
+            f"in one pool sign needs {n} discordant matches or more, which are {2 * n} members: at "
+            f"k below {n} it enables in none, and hardly ever at {n}; census does, if the labels "
+            "are true, or take the decision over pools"
         )

@@ -58,9 +58,9 @@ def labelling(
     Args:
       tables: pools not merged.
       batch: of these tables, or of the same with their pools merged.
-      labels: disputed: pairs of contents that the two rankings order differently; swaps: pairs of
-        one that the naive top k alone has and one that the bias-aware alone has; members: these
-        contents, each alone.
+      labels: disputed: pairs of contents that the two rankings order oppositely; swaps: of these,
+        one that the naive top k alone has and one that the bias-aware alone has; members: the
+        contents that one top k alone has, each by itself.
       k: size of the top set (count of contents).
       n: labels wanted (count); default all there are.
       tie_breaks: whether pairs that one ranking ties and the other does not are disputed.
@@ -84,10 +84,12 @@ def labelling(
         a, b = what
         swapped = (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
         disputed = rankings.disputed(a, b, tie_breaks=tie_breaks)
-        differing = swapped if labels == "swaps" else disputed
+        differing = swapped & disputed if labels == "swaps" else disputed
     there = differing.any(0)
     what, differing = what[:, there], differing[:, there]
-    noun = {"disputed": "disputed pairs", "swaps": "pairs of swapped contents"}.get(labels, labels)
+    noun = {"disputed": "disputed pairs", "swaps": "disputed pairs of swapped contents"}.get(
+        labels, labels
+    )
     if not there.any():
         raise ValueError(f"no {noun}: naive and bias-aware rank alike, no label tells them apart")
     if n is not None and n > there.sum():

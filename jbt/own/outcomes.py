@@ -2,9 +2,9 @@
 
 A label is used once at most. Of pairs, every discordant label is one outcome. Labels of members are
 made pairs: a content that the bias-aware top k alone has, with one that the naive top k alone has,
-at random and none of them twice. Labels of a random draw of a pool's disputed pairs, or of its
-disputed members, then tell as little in favour of a correction that does not help as fair coins do,
-see `jbt.own.gate`.
+at random or as they come, and none of them twice. Labels of a random draw of a pool's disputed
+pairs, or of its disputed members, then tell as little in favour of a correction that does not help
+as fair coins do, see `jbt.own.gate`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Outcomes:
 
     table: pd.DataFrame
     """A row for each label on which the rankings of a judge differ, or pair of labels of members:
-    judge, pool (numbers), at (place in the table of anchors), draw (a random number: the least of a
-    pool is a random label of it), right (1 where the bias-aware ranking has it as the label says, 0
-    where the naive has it, 1/2 for neither)."""
+    judge, pool (numbers), at (place in the table of anchors), draw (a number: the label of a pool
+    that has the least stands for it), turn (of the pool, a random number), right (1 where the
+    bias-aware ranking has it as the label says, 0 where the naive has it, 1/2 for neither)."""
     n_labels: np.ndarray
     """[pools] labels given."""
     agreement: np.ndarray
@@ -59,9 +59,9 @@ class Outcomes:
         return self._count(self.table, 1.0), self._count(self.table, 0.0)
 
     def one_a_pool(self) -> pd.DataFrame:
-        """The table with one row of each judge and pool, drawn at random."""
+        """The table with one row of each judge and pool, the pools in a random order."""
         drawn = self.table.sort_values("draw", kind="stable").drop_duplicates(["judge", "pool"])
-        return drawn.sort_values("at", kind="stable")
+        return drawn.sort_values(["turn", "pool"], kind="stable")
 
     def _count(self, table: pd.DataFrame, right: float) -> np.ndarray:
         of = table[table["right"] == right]
@@ -71,7 +71,13 @@ class Outcomes:
 
 
 def outcomes(
-    tables: Tables, rankings: Rankings, k: int, seed: int, *, tie_breaks: bool = False
+    tables: Tables,
+    rankings: Rankings,
+    k: int,
+    seed: int,
+    *,
+    tie_breaks: bool = False,
+    in_order: bool = False,
 ) -> Outcomes:
     """Compare labels with rankings.
 
@@ -83,13 +89,20 @@ def outcomes(
       tie_breaks: whether labels of pairs count, too, where one ranking ties the two and the other
         does not: in favour of the one that orders them as labelled, or against the one that orders
         them otherwise.
+      in_order: whether members are matched, and a pool's one label chosen, in the order of the
+        table instead of at random, so that what its first rows say stays as more come.
 
     Raises:
       ValueError: k out of range, for labels of members.
     """
     if tables.members.empty:
-        return _of_pairs(tables, rankings, seed, tie_breaks)
-    return _of_members(tables, rankings, k, seed)
+        found = _of_pairs(tables, rankings, seed, tie_breaks, in_order)
+    else:
+        found = _of_members(tables, rankings, k, seed, in_order)
+    # Of the name and the seed alone: not of what is labelled, nor of the order of any table.
+    turn = np.array([seeded(seed, "turn", name).random() for name in tables.pools])
+    table = found.table.assign(turn=turn[found.table["pool"].to_numpy()])
+    return dataclasses.replace(found, table=table)
 
 
 def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
@@ -115,7 +128,9 @@ def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
     return dataclasses.replace(tables, **{name: kept}), dataclasses.replace(tables, **{name: out})
 
 
-def _of_pairs(tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool) -> Outcomes:
+def _of_pairs(
+    tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool, in_order: bool
+) -> Outcomes:
     of = tables.anchors
     better, worse = (rankings.owner[of[side].to_numpy()] for side in ("better", "worse"))
     low, high = np.minimum(better, worse), np.maximum(better, worse)
@@ -123,8 +138,8 @@ def _of_pairs(tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool) -
     counts = ~again & ~both & (better != worse)
     pool, better, worse = of["pool"].to_numpy()[counts], better[counts], worse[counts]
     naive, aware = rankings.orders(better, worse)
-    draw = np.zeros(len(pool))
-    for p in np.unique(pool).tolist():
+    draw = np.arange(len(pool), dtype=float)
+    for p in () if in_order else np.unique(pool).tolist():
         draw[pool == p] = seeded(seed, "pairs", tables.pools[p]).random((pool == p).sum())
     judge, at = np.nonzero(differ(naive, aware, tie_breaks))
     table = {
@@ -142,7 +157,7 @@ def _of_pairs(tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool) -
     return Outcomes(pd.DataFrame(table), n_labels, agreement, n_ties, tie_breaks, None)
 
 
-def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcomes:
+def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int, in_order: bool) -> Outcomes:
     tops, (ins, outs) = rankings.tops(k, seed), rankings.swapped(k, seed)
     good, place = content_labels(tables, rankings)
     known = np.isfinite(good)
@@ -152,6 +167,8 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int) -> Outcom
         for j in np.flatnonzero(ins[:, labelled].any(1) & outs[:, labelled].any(1)).tolist():
             rng = seeded(seed, "members", tables.pools[p])
             a, b = (rng.permutation(labelled[of[j, labelled]]) for of in (ins, outs))
+            if in_order:
+                a, b = (side[np.argsort(place[side])] for side in (a, b))
             for draw, (i, o) in enumerate(zip(a, b, strict=False)):
                 right = TIE + (good[i] - good[o]) / 2
                 rows.append((j, p, max(place[i], place[o]), draw, right))

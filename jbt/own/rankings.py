@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array
 
-from jbt import runtime
+from jbt import metrics, runtime
 from jbt.gate import exact_top
-from jbt.own.analysis import TIED, check_sizes, fit
+from jbt.own.analysis import check_sizes, fit
 from jbt.own.batch import Batch
 from jbt.own.tables import Tables
 from jbt.types import Prior
@@ -72,7 +72,7 @@ class Rankings:
         above, -1 where b is, 0 where they are tied; NaN where a fit is not usable."""
         both = np.stack([self.naive, self.aware])
         apart = both[..., a] - both[..., b]
-        return np.where(np.abs(apart) <= TIED, 0.0, np.sign(apart))
+        return np.where(np.abs(apart) <= metrics.TIED, 0.0, np.sign(apart))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of contents of one pool, in no meaningful order: [pairs] into E, twice."""
@@ -90,6 +90,13 @@ class Rankings:
         """
         naive, aware = self.orders(a, b)
         return differ(naive, aware, tie_breaks)
+
+    def n_disputed(self, *, tie_breaks: bool = False) -> np.ndarray:
+        """[J, pools] pairs that are `disputed` (count)."""
+        a, b = self.pairs()
+        disputed = self.disputed(a, b, tie_breaks=tie_breaks)
+        n_pools = len(self.tables.pools)
+        return np.stack([np.bincount(self.pool[a], of, n_pools) for of in disputed]).astype(int)
 
     def pools(self) -> Iterator[np.ndarray]:
         """The contents of each pool."""

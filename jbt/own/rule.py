@@ -50,7 +50,9 @@ class Rule:
     def of_sequences(
         self, labels: Sequence[np.ndarray], population: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Whether `sign_sequential` enables by the end, and the p-value valid whenever one stops.
+        """Whether `sign_sequential` enables by the end, and its p-value: it holds whenever one
+        stops, if under the hypothesis each label has a mean of at most 1/2 (of those left) given
+        the labels before it.
 
         Args:
           labels: a sequence of discordant labels each, in the order they came: 1 right, 0 wrong,

@@ -55,6 +55,10 @@ class Tables:
     (bool), each item once; empty where anchors are pairs."""
     n_contradictory: int
     """Pairs or items that the anchors label both ways, and that are in neither table (count)."""
+    n_unanswered: int
+    """Anchors without an answer, which are in neither table (count)."""
+    left_out: list[str]
+    """Of the anchors, in sentences, which `summary` ends with."""
     pools: list[str]
     """In the order of the items table."""
     judges: list[str | None]
@@ -205,6 +209,8 @@ def read(
         anchors=pairs,
         members=members,
         n_contradictory=trusted.n_contradictory,
+        n_unanswered=trusted.n_unanswered,
+        left_out=trusted.notes,
         pools=pools,
         judges=judges,
         contents=contents,

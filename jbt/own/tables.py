@@ -53,6 +53,9 @@ class Tables:
     members: pd.DataFrame
     """Items known to be among the best of their pool or not: pool, item (row of `items`), member
     (bool), each item once; empty where anchors are pairs."""
+    listed: np.ndarray
+    """[anchors, 2 or 1] the pairs or items (rows of `items`) of all anchors, also of those that are
+    in neither table: ties, contradictions, those without an answer."""
     n_contradictory: int
     """Pairs or items that the anchors label both ways, and that are in neither table (count)."""
     pools: list[str]
@@ -204,6 +207,7 @@ def read(
         items=item_rows,
         anchors=pairs,
         members=members,
+        listed=trusted.listed,
         n_contradictory=trusted.n_contradictory,
         pools=pools,
         judges=judges,

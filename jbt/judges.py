@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +15,55 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.types import Comparisons, Judge, Pool, ScalarLike
 
+DATA = Path(__file__).resolve().parent / "data" / "judges.csv"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Published:
+    """What the paper prints of a judge: one line of `data/judges.csv`."""
+
+    name: str
+    model: str
+    """As the paper calls it."""
+    group: Literal["biased", "neutral", "weak"]
+    """biased but competent; frontier or nearly neutral; too weak to be useful."""
+    c_hat: float
+    """Bias-aware estimate of the bias, logits for x = 1 over x = 0."""
+    kappa_hat: float
+    """Of the position bias, logits in favour of the first shown."""
+    naive_recall: float
+    """Share of the top 5 of 30, from all ordered pairs."""
+    bias_aware_recall: float
+    gain: float
+    """The difference as printed, from recalls before rounding."""
+    pools: int
+    """Pools behind it (count)."""
+    source: str
+    """Where it stands."""
+
+    def judge(self, discrimination: float = 1.0) -> Judge:
+        """The estimates read as truths. The paper gives no discrimination."""
+        return Judge.of(self.c_hat, self.kappa_hat, discrimination)
+
+
+def published() -> dict[str, Published]:
+    """The paper's fifteen judges by name, in the order of its table: of largest c_hat in each
+    group first."""
+    kinds = {"name": str, "model": str, "group": str, "source": str, "pools": int}
+    found: dict[str, Published] = {}
+    with DATA.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            read: dict[str, Any] = {k: kinds.get(k, float)(v) for k, v in row.items()}
+            found[read["name"]] = Published(**read)
+    return found
+
+
+PUBLISHED: Mapping[str, Published] = published()
+"""Every judge of the paper's table of judges."""
+
 OPEN: Mapping[str, Judge] = {
-    "llama": Judge.of(1.78, 0.35),
-    "qwen": Judge.of(1.45, 1.08),
-    "phi": Judge.of(0.34, 0.32),
-    "coder": Judge.of(-0.98, 1.74, 0.1),
+    **{name: PUBLISHED[name].judge() for name in ("llama", "qwen", "phi")},
+    "coder": PUBLISHED["coder"].judge(0.1),
 }
 """The paper's four open judges: Llama-3.1-8B, Qwen-2.5-Coder-7B, Phi-4 and DeepSeek-Coder-6.7B.
 Bias, in logits for x = 1 over x = 0, and position are the estimates of its table of judges, read as
@@ -23,20 +71,16 @@ truths. It gives no discrimination: 1 is assumed of the three, and 0.1 of the la
 it calls nearly a function of elaboration alone."""
 
 GATED: Mapping[str, Judge] = {
-    "llama": OPEN["llama"],
-    "qwen": OPEN["qwen"],
-    "gemini": Judge.of(1.32, -1.30),
-    "deepseek_chat": Judge.of(1.00, -2.40),
-    "gpt_4o_mini": Judge.of(0.98, -0.84),
+    name: judge.judge() for name, judge in PUBLISHED.items() if judge.group == "biased"
 }
-"""Five biased judges of the paper's table, from Llama-3.1-8B to GPT-4o-mini: of which five it says
-that it gated, it does not name. Read as `OPEN`, at discrimination 1."""
+"""The five biased judges of the paper's table, from Llama-3.1-8B to GPT-4o-mini: of which five it
+says that it gated, it does not name. Read as `OPEN`, at discrimination 1."""
 
 UNBIASED = Judge.of(0.0)
-"""The paper's unbiased judge."""
+"""The paper's unbiased judge, simulated there too."""
 
 JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED}
-"""Every judge known by a name."""
+"""Every judge that a sweep can simulate by name."""
 
 
 def conditions(judges: Sequence[Judge]) -> dict[str, np.ndarray]:

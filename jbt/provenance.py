@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jbt import judges
 from jbt.acquisition import PANEL_RULES, RULES
 from jbt.pools import POOLS
 from jbt.sweep import NOT_CONFIGURATION, Settings, Sweep
@@ -28,20 +29,22 @@ LAYOUT = 3
 """Of results.nc and its shards, part of a configuration too: 3 has digests."""
 SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
 """Code that every result goes through, whatever its sweep imports."""
-REPORTS = tuple(
-    PACKAGE / f"{name}.py"
-    for name in (
-        "sweep",
-        "parts",
-        "provenance",
-        "store",
-        "files",
-        "stats",
-        "paper",
-        "tables",
-        "study",
-        "plots",
-    )
+REPORTS = (
+    *(
+        PACKAGE / f"{name}.py"
+        for name in (
+            "sweep",
+            "parts",
+            "provenance",
+            "store",
+            "files",
+            "paper",
+            "tables",
+            "study",
+            "plots",
+        )
+    ),
+    *(PACKAGE / "stats").glob("*.py"),
 )
 """Code that shows numbers, and cannot change them."""
 
@@ -82,9 +85,10 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
 
     The files are the sweep's own and those of pools and rules registered from outside jbt, whatever
     of their packages (or of the folders beside them) and of jbt they import, directly or not, and
-    what every result goes through. Other installed packages are not followed. Digests are of syntax
-    trees without docstrings, so that comments, docstrings and layout do not count. Code that only
-    shows numbers (`REPORTS`) is left out: table and figure are always made anew.
+    what every result goes through; and the table that `jbt.judges` reads. Other installed packages
+    are not followed. Digests are of syntax trees without docstrings, so that comments, docstrings
+    and layout do not count. Code that only shows numbers (`REPORTS`) is left out: table and figure
+    are always made anew.
 
     Returns:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
@@ -114,7 +118,11 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
             _seen[file] = seen
         found[file] = seen.digest
         waiting += seen.imports
-    return {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+    digests = {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
+    if PACKAGE / "judges.py" in found:
+        table = judges.DATA.relative_to(PACKAGE.parent).as_posix()
+        digests[table] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
+    return dict(sorted(digests.items()))
 
 
 def _source(function: Any) -> Path | None:

@@ -53,6 +53,9 @@ class Settings(sweep.Settings):
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     rule: tuple[str, ...] = tuple(RULES)
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
@@ -102,7 +105,13 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.POOLS[s.pool](
-            stream(key, "pool"), s.n_items, sd=s.sd, rho=jnp.zeros(()), covariate="binary"
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=jnp.zeros(()),
+            covariate="binary",
+            max_correlation=s.max_correlation,
         )
         judge = judges.of_condition(condition)
         probability = judges.verdict_probability(pool, judge)
@@ -203,6 +212,8 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         for r in refit_every:
             settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
+    told: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
 
 
 # --- from the saved results

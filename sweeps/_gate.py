@@ -40,6 +40,9 @@ class Settings(sweep.Settings):
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     covariate: pools.CovariateKind = "binary"
     """continuous: Gaussian, variance 1. binary, as the paper's elaboration: 1 for the upper half of
     a latent within the pool, else 0; its population correlation with quality cannot exceed
@@ -135,6 +138,8 @@ def check(s: Settings) -> None:
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
+    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
 
 
 def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
@@ -185,7 +190,13 @@ def experiment(s: Settings) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.POOLS[s.pool](
-            stream(key, "pool"), s.n_items, sd=s.sd, rho=condition["rho"], covariate=s.covariate
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=condition["rho"],
+            covariate=s.covariate,
+            max_correlation=s.max_correlation,
         )
         judge = judges.of_condition(condition)
         verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
@@ -196,7 +207,7 @@ def experiment(s: Settings) -> Experiment:
         }
         thetas = [fits[name].parameters.theta for name in ("naive", "bias_aware")]
         rankings = Rankings(pool, *thetas, s.k)
-        noise = Noise(**{kind: condition[kind] for kind in NOISES})
+        noise = Noise(condition["fresh"], condition["stored"], condition["length"])
         found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
         out = dict(vars(found))
         if s.rules_of_many is not None:
@@ -250,8 +261,8 @@ def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: floa
     from scipy.stats import binom
 
     n = np.arange(n_labels + 1)
-    discordant = np.asarray(right + wrong)[..., None]
-    share = np.asarray(right)[..., None] / np.maximum(discordant, 1e-12)
+    discordant = np.minimum(right + wrong, 1.0)[..., None]  # rounded, it may lie above
+    share = np.minimum(np.asarray(right)[..., None] / np.maximum(discordant, 1e-12), 1.0)
     critical = gate.critical_values(alpha, n_labels)
     return (binom.pmf(n, n_labels, discordant) * binom.sf(critical - 1, n, share)).sum(-1)
 

@@ -40,6 +40,9 @@ class Settings(sweep.Settings):
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
     pool, else 0; its population correlation with quality cannot exceed 0.798."""
@@ -140,6 +143,8 @@ def check(s: Settings) -> None:
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
+    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
 
 
 def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]:
@@ -163,7 +168,13 @@ def experiment(s: Settings) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.POOLS[s.pool](
-            stream(key, "pool"), s.n_items, sd=s.sd, rho=condition["rho"], covariate=s.covariate
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=condition["rho"],
+            covariate=s.covariate,
+            max_correlation=s.max_correlation,
         )
         prior, every = Prior(s.lam, s.lam_b), pairs.every_pair(pool)
         cheap = Judge(jnp.full(1, s.bias), s.position)

@@ -32,6 +32,9 @@ BINARY_GRID = CONTINUOUS_GRID[:16]
 class Settings(sweep.Settings):
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
     pool, else 0; its population correlation with quality cannot exceed 0.798."""
@@ -89,7 +92,12 @@ def grid(s: Settings) -> tuple[float, ...]:
     return rho
 
 
-def full_matrix(n_items: int, covariate: pools.CovariateKind, kind: str) -> Experiment:
+def full_matrix(
+    n_items: int,
+    covariate: pools.CovariateKind,
+    kind: str,
+    max_correlation: float | None = None,
+) -> Experiment:
     """Experiment: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
     Its condition holds rho, sd, bias, position, discrimination, lam, lam_b and k, all traced.
@@ -99,9 +107,11 @@ def full_matrix(n_items: int, covariate: pools.CovariateKind, kind: str) -> Expe
         pool = pools.POOLS[kind](
             stream(key, "pool"),
             n_items,
+            k=condition["k"],
             sd=condition["sd"],
             rho=condition["rho"],
             covariate=covariate,
+            max_correlation=max_correlation,
         )
         judge = judges.of_condition(condition)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
@@ -131,10 +141,12 @@ def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
 def groups(s: Settings) -> list[sweep.Group]:
     check_scenario(s)
     rho = grid(s)
+    told = {"k": s.k, "rho": rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
     return [
         sweep.Group(
             "crossing",
-            full_matrix(s.n_items, s.covariate, s.pool),
+            full_matrix(s.n_items, s.covariate, s.pool, s.max_correlation),
             conditions(s, rho),
             {"rho": rho},
             s.n_items,
@@ -150,9 +162,14 @@ def ratio(s: Settings) -> float:
     return s.bias * sd_x / (s.discrimination * s.sd)
 
 
+def has_limit(s: Settings) -> bool:
+    """Whether the limit of large pools is known: of Gaussian ones, whatever their correlation."""
+    return s.pool == "gaussian" and s.max_correlation is None
+
+
 def crossing_limit(s: Settings) -> float:
     """The noise-free crossing of the scenario; NaN where there is none, or none is known."""
-    if s.pool != "gaussian":
+    if not has_limit(s):
         return float("nan")
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
@@ -173,7 +190,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, ax = plots.new_figure()
     rows = table[table.quantity == "benefit"]
     ax.axhline(0, color="black", linewidth=0.8)
-    if s.pool == "gaussian":
+    if has_limit(s):
         fine = np.linspace(rows.rho.min(), rows.rho.max(), 60)
         limit = [theory.limit_benefit(ratio(s), p, s.k / s.n_items, s.covariate) for p in fine]
         ax.plot(fine, limit, "--", color="black", label=r"noise-free limit, $N \to \infty$")

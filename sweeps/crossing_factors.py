@@ -32,6 +32,9 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 class Settings(sweep.Settings):
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -92,9 +95,10 @@ def cells(s: Settings) -> list[Cell]:
     Raises:
       ValueError: a scenario that makes no sense.
     """
+    common = crossing.Settings(pool=s.pool, max_correlation=s.max_correlation)
     out = []
     for covariate in s.covariate:
-        base = crossing.Settings(pool=s.pool, covariate=covariate, pools=s.pools)
+        base = replace(common, covariate=covariate, pools=s.pools)
         out.append(Cell(covariate, "baseline", float("nan"), base))
         for factor in FACTORS:
             for value in getattr(s, factor):
@@ -105,9 +109,8 @@ def cells(s: Settings) -> list[Cell]:
         n_pools = s.pools if n <= 60 else s.large_pools
         for bias in s.collapse_bias:
             for sd in s.collapse_sd:
-                scenario = crossing.Settings(
-                    pool=s.pool, n_items=n, k=max(1, n // 6), bias=bias, sd=sd, pools=n_pools
-                )
+                k = max(1, n // 6)
+                scenario = replace(common, n_items=n, k=k, bias=bias, sd=sd, pools=n_pools)
                 name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
                 out.append(Cell("continuous", name, crossing.ratio(scenario), scenario))
     for cell in out:
@@ -134,13 +137,15 @@ def groups(s: Settings) -> list[sweep.Group]:
     out = []
     for (covariate, n_items), scenarios in together.items():
         rho = rho_of(s, covariate)
+        told = {"k": next(iter(scenarios)).k, "rho": rho, "covariate": covariate}
+        pools.check_balance(s.pool, n_items, s.max_correlation, **told)
         parts = [crossing.conditions(c, rho) for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
             sweep.Group(
                 f"{covariate}-{n_items}",
-                crossing.full_matrix(n_items, covariate, s.pool),
+                crossing.full_matrix(n_items, covariate, s.pool, s.max_correlation),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,

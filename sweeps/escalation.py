@@ -55,6 +55,9 @@ class Settings(sweep.Settings):
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
     pool, else 0; its population correlation with quality cannot exceed 0.798."""
@@ -123,6 +126,8 @@ def check(s: Settings) -> None:
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
+    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
     if most_verdicts(s) < s.refit_every:
         raise ValueError(f"the largest purse must pay refit_every = {s.refit_every} verdicts")
 
@@ -140,7 +145,13 @@ def experiment(s: Settings, rule: str) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.POOLS[s.pool](
-            stream(key, "pool"), s.n_items, sd=s.sd, rho=condition["rho"], covariate=s.covariate
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=condition["rho"],
+            covariate=s.covariate,
+            max_correlation=s.max_correlation,
         )
         cheap = Judge(jnp.full(1, s.bias), s.position)
         trusted = Judge(jnp.full(1, s.reference_bias), 0.0, s.reference_discrimination)
@@ -257,8 +268,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
     for i, price in enumerate(s.price):
         for j, rho in enumerate(s.rho):
+            axes[i][j].sharey(axes[0][0])  # before it has lines, or the limits leave them out
             draw(axes[i][j], table, s, price, rho)
-    axes[0][0].legend(fontsize=7)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 
@@ -269,7 +282,7 @@ def style(name: str) -> dict[str, Any]:
         return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
     if name in RULES:
         return {"colour": RULES[name].colour, "linestyle": RULES[name].line}
-    colours = dict(zip(PANEL_RULES, ("vermilion", "purple", "yellow"), strict=False))
+    colours = dict(zip(PANEL_RULES, ("green", "purple", "sky"), strict=False))
     return {"colour": colours.get(name, "black"), "linestyle": "-."}
 
 

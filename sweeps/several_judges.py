@@ -192,9 +192,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
             plots.points(ax, line, at + shift, colour=colour, label=label, fmt=marker)
         ax.set_xticks(list(places.values()), [str(n) for n in places])
         ax.set_xlabel("labels given (count)")
-        ax.set_ylabel("agreement with labels that were not given (95 %)")
+        ax.set_ylabel("agreement with labels not given (95 %)")
         ax.set_title(what)
-    axes[0].legend(fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
     return fig
 
 

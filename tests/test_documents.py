@@ -183,7 +183,7 @@ def test_the_example_of_a_rule_in_the_registry(monkeypatch):
 @pytest.mark.documents
 def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     assert len(examples(EXTENDING)[2].split("\n\n\n", 1)[1].splitlines()) <= 15
-    monkeypatch.setattr(pools, "POOLS", dict(pools.POOLS))
+    monkeypatch.setitem(pools.POOLS, "laplace", None)  # and removed again
     laplace = run_example("docs/extending.md", 2)["laplace"]
     pool = laplace(jax.random.key(0), 20_000, sd=2.0, rho=0.3)
     # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
@@ -219,10 +219,10 @@ def check_printed(printed, shown):
 
 
 def check_simulated(printed, shown):
-    """The same words, and numbers near those shown: which label sets enable may hang on rounding."""
+    """The same words, and numbers near those shown: what label sets enable may hang on rounding."""
     printed, shown = (" ".join(of.split()) for of in (printed, shown))
     assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
-    approx = pytest.approx([float(v) for v in NUMBER.findall(shown)], abs=2)
+    approx = pytest.approx([float(v) for v in NUMBER.findall(shown)], abs=4)
     assert [float(v) for v in NUMBER.findall(printed)] == approx
 
 

@@ -1,4 +1,4 @@
-"""Quality with c known or measured, against the joint fit and the joint likelihood."""
+"""Quality with c known or measured, against the joint fit and the joint likelihood; baselines."""
 
 import dataclasses
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import estimators, identifiability, model
+from jbt import estimators, identifiability, judges, model, pools
 from jbt.fit import fit_mle
-from jbt.types import Comparisons, Design, Prior, Status
+from jbt.pairs import every_pair
+from jbt.simulate import stream
+from jbt.types import Comparisons, Design, Judge, Panel, Prior, Status
 
 
 @pytest.mark.heavy
@@ -89,3 +91,89 @@ def test_estimates_may_be_given_to_measured(x64):
         estimators.measured(comparisons, design, prior, one)
     with pytest.raises(ValueError, match="needs float64, got float32"):
         estimators.measured(*problem(1, dtype="float32"))
+
+
+def pool_judged(key, n_items):
+    """Verdicts on n items, every ordered pair judged, and their design."""
+    pool = pools.gaussian(stream(key, "pool"), n_items, sd=1.2, covariate="binary")
+    judge = Judge(jnp.ones(1), 0.4)
+    verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+    comparisons = judges.reveal(verdicts, every_pair(pool))
+    return comparisons, pool.design
+
+
+def test_majorities_with_ties_as_halves_count_what_was_won(x64):
+    comparisons, _ = pool_judged(jax.random.key(0), 9)
+    # Not every pair in both orders: an order that was not asked has no say.
+    shown = comparisons.shown.at[2, 5].set(0).at[7, 3].set(0)
+    wins = jnp.minimum(comparisons.wins, shown)
+    decided = estimators.majority(Comparisons(shown, wins))
+    np.testing.assert_array_equal(2 * decided.shown, shown + shown.T)
+    np.testing.assert_array_equal(2 * decided.wins, wins + (shown - wins).T)
+
+
+@pytest.mark.heavy
+def test_order_swap_with_ties_as_halves_is_naive(x64):
+    told = *pool_judged(jax.random.key(0), 9), Prior(1, 0.1)
+    swapped, naive = jax.jit(lambda: (estimators.order_swap(*told), estimators.naive(*told)))()
+    np.testing.assert_allclose(swapped.parameters.theta, naive.parameters.theta, atol=1e-12)
+    dropped = jax.jit(lambda: estimators.order_swap(*told, ties="dropped"))()
+    assert np.abs(dropped.parameters.theta - naive.parameters.theta).max() > 0.01
+
+
+def test_majorities_by_hand():
+    #  0 beats 1 both ways; 0 and 2 split; of 1 and 2 three verdicts, two for 2
+    shown = jnp.array([[0.0, 1, 1], [1, 0, 1], [1, 2, 0]])
+    wins = jnp.array([[0.0, 1, 1], [0, 0, 1], [1, 2, 0]])
+    half = estimators.majority(Comparisons(shown, wins))
+    np.testing.assert_array_equal(half.shown, [[0, 1, 1], [1, 0, 1.5], [1, 1.5, 0]])
+    np.testing.assert_array_equal(half.wins, [[0, 1, 0.5], [0, 0, 0], [0.5, 1.5, 0]])
+    dropped = estimators.majority(Comparisons(shown, wins), ties="dropped")
+    np.testing.assert_array_equal(dropped.shown, [[0, 1, 0], [1, 0, 1.5], [0, 1.5, 0]])
+    np.testing.assert_array_equal(dropped.wins, [[0, 1, 0], [0, 0, 0], [0, 1.5, 0]])
+
+
+@pytest.mark.heavy
+def test_residualised_nearly_is_bias_aware(x64):
+    def correlation(key):
+        comparisons, design = pool_judged(key, 20)
+        rest = estimators.residualised(comparisons, design, Prior(1, 0.1)).parameters
+        aware = estimators.bias_aware(comparisons, design, Prior(1, 0.1)).parameters
+        x = design.covariates[:, 0]
+        return jnp.corrcoef(rest.theta, aware.theta)[0, 1], jnp.corrcoef(rest.theta, x)[0, 1]
+
+    alike, left = jax.jit(jax.vmap(correlation))(jax.random.split(jax.random.key(1), 60))
+    assert alike.min() > 0.988
+    np.testing.assert_allclose(left, 0, atol=1e-10)
+
+
+@pytest.mark.heavy
+def test_residuals_are_those_of_least_squares(x64):
+    comparisons, design, prior = problem(2)
+    mask = jnp.arange(16) < 13
+    shown = comparisons.shown * mask[:, None] * mask
+    comparisons = Comparisons(shown, comparisons.wins * (shown > 0))
+    x = np.asarray(design.covariates)
+    unpaired = Design(design.covariates, None, mask, 16)
+    naive = np.asarray(jax.jit(estimators.naive)(comparisons, unpaired, prior).parameters.theta)
+    residualised = jax.jit(estimators.residualised)
+    found = residualised(comparisons, unpaired, prior).parameters
+    a = np.c_[x[:13] - x[:13].mean(0), np.ones(13)]
+    slopes = np.linalg.lstsq(a, naive[:13])[0]
+    np.testing.assert_allclose(found.c, slopes[:2], rtol=1e-10)
+    np.testing.assert_allclose(found.theta[:13], naive[:13] - a[:, :2] @ slopes[:2], atol=1e-12)
+    constant = Design(0 * design.covariates + 3, None, mask, 16)
+    same = residualised(comparisons, constant, prior).parameters
+    np.testing.assert_array_equal(same.theta, naive)
+    np.testing.assert_array_equal(same.c, [0, 0])
+
+
+def test_baselines_refuse_what_they_are_not_made_for(x64):
+    comparisons, design, prior = problem(1)
+    with pytest.raises(ValueError, match="every item to be its own content"):
+        estimators.residualised(comparisons, design, prior)
+    with pytest.raises(ValueError, match="unknown ties 'random': one of half, dropped"):
+        estimators.order_swap(comparisons, design, prior, ties="random")
+    panel = Panel.build([comparisons, comparisons])
+    with pytest.raises(ValueError, match="needs one judge's verdicts, got a Panel"):
+        estimators.residualised(panel, design, prior)

@@ -115,10 +115,14 @@ def test_members_are_those_of_one_top_alone(ranked):
 SETS = 20_000
 KS = (1, 4, 9, 40)
 
+STATIC = ("n_anchors", "sets", "alpha")
+of_pairs = jax.jit(gate.of_pairs, static_argnames=STATIC)  # compiled once for all noises
+of_members = jax.jit(gate.of_members, static_argnames=STATIC)
+
 
 def test_counts_without_replacement_are_hypergeometric(x64):
     urn = gate.Urn(*map(jnp.asarray, (7.0, 7.0, 5.0, 5.0, 2.0, 6.0)))
-    found = gate.of_pairs(jax.random.key(0), urn, KS, sets=SETS)
+    found = of_pairs(jax.random.key(0), urn, KS, sets=SETS)
     for i, n in enumerate(KS):
         n = min(n, 20)
         assert (np.asarray(found.used[:, i]) == n).all()
@@ -135,7 +139,7 @@ def test_noise_on_pairs_turns_what_it_should(x64):
     urn = gate.Urn(*map(jnp.asarray, (40.0, 30.0, 20.0, 5.0, 0.0, 0.0)))
 
     def share(**noise):
-        found = gate.of_pairs(jax.random.key(1), urn, (60,), sets=SETS, noise=gate.Noise(**noise))
+        found = of_pairs(jax.random.key(1), urn, (60,), sets=SETS, noise=gate.Noise(**noise))
         assert (np.asarray(found.right + found.wrong) == 60).all()
         return float(found.right.mean())
 
@@ -156,7 +160,7 @@ def members(*good, long=()):
 
 def test_draws_of_members_are_independent_and_labels_counted_once(x64):
     a, b = members(True, True, False), members(True, False, False)
-    found, risen = gate.of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)
+    found, risen = of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)
     assert bool(risen.all())
     for i, n in enumerate((1, 6)):
         for counts, p in ((found.right, 4 / 9), (found.wrong, 1 / 9)):
@@ -167,7 +171,7 @@ def test_draws_of_members_are_independent_and_labels_counted_once(x64):
         distinct = 2 * 3 * (1 - (2 / 3) ** n)
         assert float(found.used[:, i].mean()) == pytest.approx(distinct, abs=0.03)
     # Nobody is disputed: no labels, nothing enabled but by the paper's words.
-    none, risen = gate.of_members(
+    none, risen = of_members(
         jax.random.key(0),
         members(),
         members(),
@@ -178,13 +182,14 @@ def test_draws_of_members_are_independent_and_labels_counted_once(x64):
     assert not bool(risen.any())
 
 
+@pytest.mark.heavy
 def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64):
     """One of two is good on either side, 5 % of the labels are wrong, 60 draws."""
     a = b = members(True, False)
     critical = gate.critical_values(0.05, 60)
 
     def rate(**noise):
-        found, _ = gate.of_members(
+        found, _ = of_members(
             jax.random.key(2),
             a,
             b,
@@ -199,7 +204,7 @@ def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64)
     assert rate() < 0.05
     assert rate(fresh=0.05) < 0.05
     long, b = members(False, long=[True]), members(False)
-    found, _ = gate.of_members(
+    found, _ = of_members(
         jax.random.key(2),
         long,
         b,
@@ -239,7 +244,7 @@ def test_rules_of_counts():
             gate.decide(name, right, wrong)
 
 
-@pytest.mark.parametrize("population", [9, 12, 40])
+@pytest.mark.parametrize("population", [9, 12, 24])
 def test_without_replacement_the_binomial_bounds_the_tail(population):
     """The first half of the proof, where at most half of a population is right."""
     for n in range(1, population + 1):
@@ -279,6 +284,7 @@ def chance_of_reaching(level, population, right, n):
     return float(total)
 
 
+@pytest.mark.heavy
 def test_betting_is_a_fair_game_at_one_half_and_bounded_below(x64):
     for level in (2.0, 5.0, 20.0):
         assert chance_of_reaching(level, 10, 5, 10) <= 1 / level + 1e-12
@@ -310,7 +316,7 @@ def test_betting_with_ties_and_with_replacement(x64):
 
 def test_buying_stops_when_wealth_suffices(x64):
     urn = gate.Urn(*map(jnp.asarray, (9.0, 0.0, 3.0, 0.0, 0.0, 4.0)))
-    found = gate.of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
+    found = of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
     assert found.stopped.shape == (2, 2000, 2)
     assert bool((found.stopped[1] | ~found.stopped[0]).all())  # the easier level, if the harder
     assert bool((found.used_stopped <= found.used).all())
@@ -328,6 +334,6 @@ def test_bad_input(ranked):
     urn = gate.urn(ranked, t, "pairs")
     for bad in ((0, 3), (4, 4), (5, 2)):
         with pytest.raises(ValueError, match="n_anchors must increase from above 0"):
-            gate.of_pairs(jax.random.key(0), urn, bad, sets=2)
+            of_pairs(jax.random.key(0), urn, bad, sets=2)
     with pytest.raises(ValueError, match="alpha"):
-        gate.of_pairs(jax.random.key(0), urn, (3,), sets=2, alpha=(0.0,))
+        of_pairs(jax.random.key(0), urn, (3,), sets=2, alpha=(0.0,))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import judges, pairs, runtime
+from jbt import judges, pairs, runtime, stats
 from jbt.types import Design, Judge, Pool
 
 DRAWS = 20_000
@@ -106,3 +106,55 @@ def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
         np.testing.assert_array_equal(found, judges.verdict_logits(one, judge))
     with pytest.raises(ValueError, match="a condition holds one bias, got 2"):
         judges.conditions([JUDGE])
+
+
+def test_the_published_judges_are_the_paper_s_table():
+    """Against numbers copied from its table a second time, and what it says of the whole."""
+    p = judges.PUBLISHED
+    assert len(p) == 15
+    by_hand = {
+        "llama": ("Llama-3.1-8B", 1.78, 0.35, 0.50, 0.82, 0.32, 10),
+        "deepseek_chat": ("DeepSeek-chat", 1.00, -2.40, 0.80, 1.00, 0.20, 5),
+        "deepseek_v4_pro": ("DeepSeek-V4-pro", 0.44, 0.01, 1.00, 1.00, 0.00, 2),
+        "claude_haiku": ("Claude-Haiku-4.5", -0.50, 0.05, 0.93, 0.87, -0.07, 3),
+        "coder": ("DeepSeek-Coder-6.7B", -0.98, 1.74, 0.12, 0.08, -0.04, 5),
+    }
+    for name, (model, c, kappa, naive, aware, gain, pools) in by_hand.items():
+        found = p[name]
+        assert (found.model, found.c_hat, found.kappa_hat) == (model, c, kappa)
+        assert (found.naive_recall, found.bias_aware_recall) == (naive, aware)
+        assert (found.gain, found.pools, found.source) == (gain, pools, "Table 1")
+    groups = [j.group for j in p.values()]
+    assert [groups.count(g) for g in ("biased", "neutral", "weak")] == [5, 9, 1]
+    for j in p.values():  # rounded to hundredths each
+        assert j.gain == pytest.approx(j.bias_aware_recall - j.naive_recall, abs=0.0151)
+    # In the table every group is sorted by c_hat.
+    for group in ("biased", "neutral"):
+        c = [j.c_hat for j in p.values() if j.group == group]
+        assert c == sorted(c, reverse=True)
+    # "10 for the locally served ..., 5 for ..., 3 for ..., 2 for ..., 1 for ...".
+    assert sorted(j.pools for j in p.values()) == [1, 1, 2, *[3] * 6, *[5] * 3, *[10] * 3]
+
+
+def test_what_the_paper_says_of_its_table():
+    p = judges.PUBLISHED.values()
+    competent = [j for j in p if j.group != "weak"]
+    naive, gain = ([getattr(j, name) for j in competent] for name in ("naive_recall", "gain"))
+    competence = stats.spearman(np.array(naive), np.array(gain))
+    assert competence.estimate == pytest.approx(-0.838, abs=0.0005)  # printed: -0.84
+    assert competence.p < 1e-3
+    bias = stats.spearman(np.array([j.c_hat for j in competent]), np.array(gain))
+    assert bias.estimate == pytest.approx(0.86, abs=0.005)
+    pooled = stats.cluster_test(np.array([j.gain for j in p if j.group == "biased"]))
+    assert pooled.estimate == pytest.approx(0.24, abs=0.005)
+    assert pooled.p == pytest.approx(0.00049, abs=5e-6)  # printed: .0005
+
+
+def test_simulated_judges_come_from_the_table():
+    assert list(judges.GATED) == ["llama", "qwen", "gemini", "deepseek_chat", "gpt_4o_mini"]
+    found = {name: (float(j.bias[0]), j.position) for name, j in judges.GATED.items()}
+    assert found["gemini"] == (1.32, -1.30)
+    assert found["deepseek_chat"] == (1.00, -2.40)
+    assert found["gpt_4o_mini"] == (0.98, -0.84)
+    assert {j.discrimination for j in judges.GATED.values()} == {1.0}
+    assert judges.OPEN["coder"].discrimination == 0.1

@@ -245,7 +245,7 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["reference", "--reference-discrimination", "0"], "reference_discrimination must be"),
         (["reference", "--reference-bias", "inf"], "reference_bias must be finite, got inf"),
         (["reference", "--pools", "1"], "pools must be at least 2, got 1"),
-        (["gate", "--alpha", "0"], "alpha must lie between 0 and 1, got 0"),
+        (["gate", "--alpha", "0"], "alpha must lie above 0 and below 1/2, got 0"),
         (["gate", "--power", "1"], "power must lie between 0 and 1, got 1"),
         (["gate", "--k", "30"], "k must lie in 1..29, got 30"),
         (

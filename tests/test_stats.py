@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import scipy.stats
 from scipy.stats import norm, permutation_test
 
 from jbt import stats
+from jbt.stats import bootstrap, permutation
 
 
 def test_bootstrap_interval_of_a_mean_covers_like_the_normal_one():
@@ -111,7 +113,31 @@ def test_an_undefined_difference_is_not_significant():
 def test_the_smallest_exact_p():
     for n in (3, 5, 10):
         p = stats.paired_permutation(np.linspace(0.1, 1, n), seed=0)
-        assert p == pytest.approx(2 / 2**n)
+        assert p == stats.smallest_p(n) == pytest.approx(2 / 2**n)
+    printed = [float(f"{stats.smallest_p(n):.3g}") for n in (3, 5, 10)]
+    assert printed == [0.25, 0.0625, 0.00195]
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        stats.smallest_p(0)
+
+
+def test_twenty_pools_are_enumerated(monkeypatch):
+    """Against the counts of sums of lattice differences, folded one pool after the other."""
+    rng = np.random.default_rng(9)
+    fifths = rng.integers(-2, 5, (3, 20))
+    monkeypatch.setattr(permutation, "MOST_SUMS", 100_000)  # in several pieces
+    found = stats.paired_permutation(fifths / 5, seed=0)
+    for row, p in zip(fifths, found, strict=True):
+        ways = {0: 1}
+        for d in row.tolist():
+            folded = {}
+            for total, count in ways.items():
+                for sign in (-d, d):
+                    folded[total + sign] = folded.get(total + sign, 0) + count
+            ways = folded
+        extreme = sum(count for total, count in ways.items() if abs(total) >= abs(row.sum()))
+        assert p == extreme / 2**20
+    drawn = stats.paired_permutation(np.ones(21), seed=0)
+    assert drawn == pytest.approx(1e-4)
 
 
 def test_drawn_permutations_agree_with_the_normal_limit():
@@ -169,7 +195,7 @@ def test_blocks_of_pools_scatter_as_pools_do(monkeypatch):
     values = np.random.default_rng(6).normal(1, 2, (2, 3000))
     values[0, ::7] = np.nan
     whole = stats.bootstrap_means(values, seed=0)
-    monkeypatch.setattr(stats, "MOST_BLOCKS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_BLOCKS", 1000)
     blocks = stats.bootstrap_means(values, seed=0)
     assert blocks.shape == whole.shape
     # Standard errors of 2,000 resamples: of a mean 1/45 of its spread, of a spread 1/63.
@@ -215,3 +241,107 @@ def test_exact_intervals_of_shares():
     share, low, high = stats.share_interval(values[2:])
     assert share[0] == 0.75
     assert np.isnan(stats.share_interval(np.full((1, 4), np.nan))).all()
+
+
+def test_wilson_and_exact_intervals_against_their_formulas():
+    for n, ones in ((60, 0), (60, 60), (17, 5), (3, 2)):
+        values = np.arange(n) < ones
+        share, low, high = stats.share_interval(values.astype(float))
+        beta = scipy.stats.beta
+        exact = (
+            beta.ppf(0.025, ones, n - ones + 1) if ones else 0,
+            beta.ppf(0.975, ones + 1, n - ones) if ones < n else 1,
+        )
+        np.testing.assert_allclose([low, high], exact, atol=1e-12)
+        _, low, high = stats.share_interval(values.astype(float), method="wilson")
+        z2 = norm.ppf(0.975) ** 2
+        middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+        half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+        np.testing.assert_allclose([low, high], [middle - half, middle + half], atol=1e-12)
+    high = stats.share_interval(np.zeros(60))[2]
+    assert f"{high:.2%}" == "5.96%"
+
+
+def test_bca_interval_is_scipys():
+    values = np.random.default_rng(10).exponential(size=(3, 12))
+    mean, low, high = stats.bca_interval(values, seed=5)
+    for row in range(3):
+        theirs = scipy.stats.bootstrap(
+            (values[row],),
+            np.mean,
+            n_resamples=stats.RESAMPLES,
+            method="BCa",
+            rng=np.random.default_rng([5, 12]),
+        ).confidence_interval
+        np.testing.assert_allclose([low[row], high[row]], theirs, rtol=1e-12)
+    assert (high - mean > mean - low).all()  # a long tail to the right
+    values[0, 10:] = np.nan
+    values[1] = 2.0
+    mean, low, high = stats.bca_interval(values, seed=5)
+    np.testing.assert_array_equal(np.isnan([low, high]), [[False, True, False]] * 2)
+    assert low[0] < mean[0] < high[0] <= values[0, :10].max()
+    assert np.isnan(stats.bca_interval(np.array([1.0]), seed=0)[1:]).all()
+
+
+def test_clusters_are_tested_by_students_t():
+    gains = np.array([0.32, 0.22, 0.27, 0.20, 0.20])
+    found = stats.cluster_test(gains)
+    error = gains.std(ddof=1) / np.sqrt(5)
+    t = scipy.stats.t(4)
+    assert found.estimate == pytest.approx(0.242)
+    assert found.p == pytest.approx(2 * t.sf(found.estimate / error), rel=1e-12)
+    assert found.high - found.estimate == pytest.approx(t.ppf(0.975) * error, rel=1e-12)
+    with pytest.raises(ValueError, match="at least 2 finite numbers"):
+        stats.cluster_test(gains[:1])
+    with pytest.raises(ValueError, match="at least 2 finite numbers"):
+        stats.cluster_test(np.array([0.1, np.nan]))
+
+
+def test_spearman_and_its_interval():
+    rng = np.random.default_rng(11)
+    x = rng.integers(0, 5, 25).astype(float)  # with ties
+    y = x + rng.normal(0, 2, 25)
+    found, theirs = stats.spearman(x, y), scipy.stats.spearmanr(x, y)
+    np.testing.assert_allclose([found.estimate, found.p], theirs, rtol=1e-12)
+    half = norm.ppf(0.975) * np.sqrt((1 + theirs.statistic**2 / 2) / 22)
+    ends = np.arctanh([found.low, found.estimate, found.high])
+    np.testing.assert_allclose(np.diff(ends), half, rtol=1e-12)
+    assert stats.spearman(y, y)[:3] == (1, 1, 1)
+    assert np.isnan(stats.spearman(y, np.ones(25))).all()
+    for wrong, message in ((y[:24], "n at least 4"), (np.full(25, np.nan), "must be finite")):
+        with pytest.raises(ValueError, match=message):
+            stats.spearman(x, wrong)
+
+
+def test_the_spearman_interval_covers():
+    """Of bivariate normal ranks, 25 a study."""
+    rng = np.random.default_rng(12)
+    rho, studies = 0.6, 1500
+    z = rng.normal(size=(studies, 2, 25))
+    truth = 6 / np.pi * np.arcsin(rho / 2)
+    y = rho * z[:, 0] + np.sqrt(1 - rho**2) * z[:, 1]
+    found = [stats.spearman(a, b) for a, b in zip(z[:, 0], y, strict=True)]
+    covered = np.mean([f.low <= truth <= f.high for f in found])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / studies) + 0.01
+
+
+@pytest.mark.heavy
+def test_of_few_pools_the_percentile_bootstrap_covers_too_rarely():
+    """Anti-conservative, as the paper says: of normal pools about as often as Student's t lies
+    within 1.96 sqrt((n - 1) / n), as the resamples' spread is that of divisor n."""
+    rng = np.random.default_rng(13)
+    studies = 4000
+    error = np.sqrt(0.95 * 0.05 / studies)
+    for n, percentile, bca in ((5, 0.83, 0.82), (10, 0.90, 0.90)):
+        values = rng.normal(size=(studies, n))
+        for interval, expected in ((stats.mean_interval, percentile), (stats.bca_interval, bca)):
+            # Studies are resampled by the same weights, in batches so that they differ.
+            batches = np.split(values, 40)
+            ends = [interval(batch, seed=i)[1:] for i, batch in enumerate(batches)]
+            low, high = np.concatenate(ends, axis=1)
+            covered = ((low <= 0) & (high >= 0)).mean()
+            assert covered < 0.95 - 4 * error
+            assert covered == pytest.approx(expected, abs=4 * error + 0.01)
+        assert scipy.stats.t(n - 1).cdf(1.96 * np.sqrt((n - 1) / n)) * 2 - 1 == pytest.approx(
+            percentile, abs=0.02
+        )

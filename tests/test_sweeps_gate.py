@@ -100,6 +100,8 @@ def test_a_family_decides_as_the_sign_test_on_one_label_of_each_pool():
         exact = float(_gate.family_rate(np.array(right), np.array(wrong), 20, 0.05))
         assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
     assert _gate.family_rate(np.zeros(2), np.zeros(2), 20, 0.05).tolist() == [0, 0]
+    certain = _gate.family_rate(np.array([1 + 1e-12]), np.array([1e-12]), 20, 0.05)
+    assert certain[0] == pytest.approx(1)
     rho = np.array([0.0, 0.2, 0.4])
     assert _gate.family_weights(rho, 0.2, 0.0).tolist() == [0, 1, 0]
     drawn = np.abs(rng.normal(0.2, 0.3, 20_000)[:, None] - rho).argmin(1)

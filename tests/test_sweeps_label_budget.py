@@ -43,6 +43,7 @@ def only(table, **wanted):
     return table.iloc[0]
 
 
+@pytest.mark.heavy
 def test_the_table():
     ds = invented(SMALL)
     table = study.table_of(SWEEP, ds, SMALL)
@@ -68,7 +69,7 @@ def test_the_table():
         ({"n_labels": (2, 4)}, "n_labels must include 0"),
         ({"n_labels": (0,)}, "n_labels must list at least 2 values that increase"),
         ({"noise": (0.1, 0.7)}, "noise must increase within 0..0.5"),
-        ({"alpha": 1.0}, "alpha must lie between 0 and 1, got 1"),
+        ({"alpha": 1.0}, "alpha must lie above 0 and below 1/2, got 1"),
         ({"label_discrimination": 0.0}, "label_discrimination must be finite and above 0"),
         ({"judge": "nobody"}, "judge must list some of"),
         ({"rho": (0.9,)}, "rho must lie within"),

@@ -88,7 +88,9 @@ def tops(r: Rankings, order: Int[Array, " M"]) -> Tops:
     mask = r.pool.design.content_mask()
     naive, bias_aware = (exact_top(v, r.k, order, mask) for v in (r.naive, r.bias_aware))
     quality = jnp.where(mask, r.pool.quality, -jnp.inf)
-    return Tops(naive, bias_aware, mask & (quality >= metrics.kth_largest(quality, r.k)))
+    # Within the tolerance: compilers compute quality where it is used, and round it as they like.
+    cut = metrics.kth_largest(quality, r.k) - metrics.tie_of(quality)
+    return Tops(naive, bias_aware, mask & (quality >= cut))
 
 
 def recall(top: Bool[Array, " M"], good: Bool[Array, " M"], k: int) -> Float[Array, ""]:

@@ -1,0 +1,180 @@
+"""Intervals by resampling pools."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RESAMPLES = 2000
+REPLICATES = 4000
+"""Small studies drawn from many pools."""
+MOST_BLOCKS = 20_000
+"""Pools resampled one by one; more of them in as many blocks, so that neither time nor memory
+grows with their number."""
+
+
+def bootstrap_means(
+    values: np.ndarray, *, seed: int, size: int | None = None, resamples: int = RESAMPLES
+) -> np.ndarray:
+    """Means over resampled pools.
+
+    All rows are resampled together, so differences between them stay paired. Beyond 20,000 pools
+    blocks of neighbours are resampled whole, whose means scatter as those of pools do.
+
+    Args:
+      values: [..., P] a number a pool; NaN (no result) is left out of its mean.
+      seed: of the resampling.
+      size: pools drawn, with replacement; default P (the bootstrap). Smaller sizes give the
+        sampling distribution of a smaller study.
+      resamples: R.
+
+    Returns:
+      [R, ...].
+
+    Raises:
+      ValueError: no pools.
+    """
+    n = values.shape[-1]
+    if n == 0:
+        raise ValueError("no pools to resample")
+    flat = values.reshape(-1, n)
+    rng = np.random.default_rng([seed, n])
+    if size is not None:
+        means = _means_of_few(flat, rng, size, resamples)
+        return means.reshape(resamples, *values.shape[:-1])
+    known = np.isfinite(flat)
+    filled = np.where(known, flat, 0.0)
+    if n > MOST_BLOCKS:
+        begin = np.linspace(0, n, MOST_BLOCKS, endpoint=False).astype(int)
+        filled = np.add.reduceat(filled, begin, -1, dtype=np.float64)
+        known = np.add.reduceat(known, begin, -1, dtype=np.float64)
+        n = MOST_BLOCKS
+    totals, counts = filled.T.astype(np.float64), known.T.astype(np.float64)
+    even = bool((counts == 1).all())
+    means = np.empty((resamples, flat.shape[0]))
+    step = max(1, 4_000_000 // n)
+    for begin in range(0, resamples, step):
+        rows = min(step, resamples - begin)
+        drawn = rng.integers(0, n, (rows, n))
+        weights = np.stack([np.bincount(d, minlength=n) for d in drawn]).astype(np.float64)
+        total = n if even else weights @ counts
+        with np.errstate(invalid="ignore"):  # no known pool drawn: the mean is undefined, NaN
+            means[begin : begin + rows] = weights @ totals / total
+    return means.reshape(resamples, *values.shape[:-1])
+
+
+def _means_of_few(
+    flat: np.ndarray, rng: np.random.Generator, size: int, resamples: int
+) -> np.ndarray:
+    """[R, rows] means of `size` drawn pools, without touching those that are not drawn."""
+    drawn = rng.integers(0, flat.shape[-1], (resamples, size))
+    means = np.empty((resamples, len(flat)))
+    for row, values in enumerate(flat):
+        picked = values[drawn].astype(np.float64)
+        known = np.isfinite(picked)
+        with np.errstate(invalid="ignore"):
+            means[:, row] = np.where(known, picked, 0).sum(1) / known.sum(1)
+    return means
+
+
+def study_means(
+    values: np.ndarray, *, seed: int, size: int, same_pools: bool = False
+) -> np.ndarray:
+    """Means [R, G] that studies of `size` pools find at each of G points, [G, P] pools each: fresh
+    pools at every point, or the same ones at all of them."""
+    if same_pools:
+        return bootstrap_means(values, seed=seed, size=size, resamples=REPLICATES)
+    points = [
+        _means_of_few(v[None], np.random.default_rng([seed, i, len(v)]), size, REPLICATES)
+        for i, v in enumerate(values)
+    ]
+    return np.concatenate(points, axis=-1)
+
+
+def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
+    """Means over acquisition seeds [..., P] that scatter over pools as means of `seeds` would.
+
+    Var(mean of a pool) = between + within / seeds. Both parts are estimated from the seeds there
+    are, and the pools' means moved towards (or from) their overall mean by one factor, which keeps
+    that mean.
+
+    Args:
+      values: [..., S, P] a number a seed and pool.
+      seeds: acquisition seeds of the study meant; None for as many as there are. From one seed
+        nothing can be told about others, and its numbers are returned as they are.
+    """
+    mean = values.mean(-2)
+    s = values.shape[-2]
+    if seeds in (None, s) or s == 1 or mean.shape[-1] == 1:
+        return mean
+    within = values.var(-2, ddof=1).mean(-1, keepdims=True)
+    total = mean.var(-1, ddof=1, keepdims=True)
+    wanted = np.maximum(total - within / s, 0) + within / seeds
+    factor = np.sqrt(np.divide(wanted, total, out=np.ones_like(total), where=total > 0))
+    overall = mean.mean(-1, keepdims=True)
+    return overall + factor * (mean - overall)
+
+
+def mean_interval(
+    values: np.ndarray, *, seed: int, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high. One
+    pool has no interval: NaN."""
+    tail = (1 - level) / 2
+    interval = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    low, high = np.where(np.isfinite(values).sum(-1) > 1, interval, np.nan)
+    return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
+
+
+def bca_interval(
+    values: np.ndarray, *, seed: int, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis (pools) with its bias-corrected and accelerated bootstrap interval
+    (Efron 1987), from the resamples of `mean_interval`: mean, low, high. NaN is left out. One pool,
+    or pools that are all alike, have no interval: NaN. Exact to the second order, where the
+    percentile interval is to the first; of a handful of pools neither covers what it says."""
+    from scipy.stats import norm
+
+    known = np.isfinite(values)
+    n = known.sum(-1)
+    mean = np.asarray(np.nanmean(values, axis=-1))
+    resampled = bootstrap_means(values, seed=seed)
+    below = ((resampled < mean).mean(0) + (resampled <= mean).mean(0)) / 2
+    off = np.where(known, np.nan_to_num(values) - mean[..., None], 0)
+    square = (off**2).sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Leaving pool i out moves the mean by -off_i / (n - 1).
+        acceleration = (off**3).sum(-1) / (6 * square**1.5)
+        shift = norm.ppf(below)
+        ends = []
+        for z in norm.ppf([(1 - level) / 2, (1 + level) / 2]):
+            at = np.asarray(norm.cdf(shift + (shift + z) / (1 - acceleration * (shift + z))))
+            ends.append(_quantile_of_each(resampled, at))
+    low, high = np.where((n > 1) & (square > 0), ends, np.nan)
+    return mean, np.asarray(low), np.asarray(high)
+
+
+def _quantile_of_each(samples: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Of samples [R, ...], each column's quantile at its own level [...]."""
+    columns, levels = samples.reshape(len(samples), -1), np.ravel(at)
+    each = [
+        np.quantile(column, level) if np.isfinite(level) else np.nan
+        for column, level in zip(columns.T, levels, strict=True)
+    ]
+    return np.reshape(each, np.shape(at))
+
+
+def jackknife_interval(
+    without_one: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """Mean of an estimate that was made without each pool in turn, with the jackknife's interval of
+    it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+
+    Args:
+      without_one: [P] the estimate from all pools but one.
+    """
+    from scipy.stats import t
+
+    n = len(without_one)
+    mean = float(without_one.mean())
+    half = float(t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) * without_one.var()))
+    return mean, mean - half, mean + half

@@ -1,0 +1,91 @@
+"""Intervals and tests in closed form: shares, clusters, ranks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+
+def share_interval(
+    values: np.ndarray, *, level: float = 0.95, method: Literal["exact", "wilson"] = "exact"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Share of ones among zeros and ones, over the last axis (pools), with its interval: share,
+    low, high. NaN is left out; without any other number all three are NaN. The bootstrap has no
+    interval for a share of 0 or 1.
+
+    Args:
+      values: [..., P].
+      method: "exact" (Clopper & Pearson 1934), which covers at least `level`; "wilson" (1927),
+        which is shorter and covers it on average.
+    """
+    from scipy.stats import binomtest
+
+    def of_row(row: np.ndarray) -> tuple[float, float, float]:
+        known = row[np.isfinite(row)]
+        if not len(known):
+            return np.nan, np.nan, np.nan
+        test = binomtest(int(known.sum()), len(known))
+        low, high = test.proportion_ci(level, method=method)
+        return test.statistic, low, high
+
+    rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
+    share, low, high = (v.reshape(values.shape[:-1]) for v in rows.T)
+    return share, low, high
+
+
+class Tested(NamedTuple):
+    """An estimate with its interval, and the two-sided p-value of its being zero."""
+
+    estimate: float
+    low: float
+    high: float
+    p: float
+
+
+def cluster_test(means: np.ndarray, *, level: float = 0.95) -> Tested:
+    """The mean over clusters, by Student's t: of judges, say, who saw the same pools, so that a
+    judge's mean gain over pools is one number, and pools do not count as if independent.
+
+    Args:
+      means: [J] a mean a cluster. Clusters count alike, whatever their size.
+
+    Raises:
+      ValueError: fewer than two clusters, or a mean that is not finite.
+    """
+    from scipy.stats import ttest_1samp
+
+    if len(means) < 2 or not np.isfinite(means).all():
+        raise ValueError(f"means must be at least 2 finite numbers, got {means}")
+    test: Any = ttest_1samp(means, 0.0)
+    interval = test.confidence_interval(level)
+    low, high = float(interval.low), float(interval.high)
+    return Tested(float(np.mean(means)), low, high, float(test.pvalue))
+
+
+def spearman(x: np.ndarray, y: np.ndarray, *, level: float = 0.95) -> Tested:
+    """Spearman's rank correlation. The interval is Fisher's of its inverse hyperbolic tangent with
+    variance (1 + r^2 / 2) / (n - 3) (Bonett & Wright 2000), the p-value SciPy's, by Student's t.
+    A perfect correlation has no interval but itself.
+
+    Args:
+      x, y: [n] numbers; ties take mean ranks.
+
+    Raises:
+      ValueError: fewer than four numbers, not as many of either, or one that is not finite.
+    """
+    from scipy.stats import norm, spearmanr
+
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    if x.shape != y.shape or x.ndim != 1 or len(x) < 4:
+        raise ValueError(f"x and y must be [n] with n at least 4, got {x.shape} and {y.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("x and y must be finite")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Tested(np.nan, np.nan, np.nan, np.nan)
+    found: Any = spearmanr(x, y)
+    r = float(np.clip(found.statistic, -1, 1))
+    half = norm.ppf((1 + level) / 2) * np.sqrt((1 + r**2 / 2) / (len(x) - 3))
+    with np.errstate(divide="ignore"):
+        low, high = np.tanh(np.arctanh(r) + np.array([-half, half]))
+    return Tested(r, float(low), float(high), float(found.pvalue))

@@ -42,6 +42,8 @@ class Anchors:
     """pool, better, worse."""
     members: pd.DataFrame
     """pool, item, member (bool)."""
+    listed: np.ndarray
+    """[rows, 2 or 1] the pairs or items of all rows, whatever their answer."""
     n_contradictory: int
     """Pairs or items labelled both ways, which are left out (count)."""
     n_unanswered: int
@@ -55,7 +57,7 @@ class Anchors:
         empty = np.zeros(0, np.int64)
         pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
         members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
-        return cls(pairs, members, 0, 0, [])
+        return cls(pairs, members, np.zeros((0, 2), np.int64), 0, 0, [])
 
 
 def read_anchors(
@@ -101,7 +103,8 @@ def _pairs(
     if n_open := int(np.isnan(won).sum()):
         notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
     pairs = table[kept].reset_index(drop=True)
-    return Anchors(pairs, Anchors.none().members, n_contradictory, n_open, notes)
+    listed = np.stack([first, second], 1)
+    return Anchors(pairs, Anchors.none().members, listed, n_contradictory, n_open, notes)
 
 
 def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anchors:
@@ -116,7 +119,8 @@ def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anch
     if n_open := int(np.isnan(said).sum()):
         notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
-    return Anchors(Anchors.none().pairs, members, n_contradictory, n_open, notes)
+    listed = item[:, None]
+    return Anchors(Anchors.none().pairs, members, listed, n_contradictory, n_open, notes)
 
 
 def _answer(word: str) -> float:

@@ -53,6 +53,9 @@ class Tables:
     members: pd.DataFrame
     """Items known to be among the best of their pool or not: pool, item (row of `items`), member
     (bool), each item once; empty where anchors are pairs."""
+    listed: np.ndarray
+    """[anchors, 2 or 1] the pairs or items (rows of `items`) of all anchors, also of those that are
+    in neither table: ties, contradictions, those without an answer."""
     n_contradictory: int
     """Pairs or items that the anchors label both ways, and that are in neither table (count)."""
     n_unanswered: int
@@ -208,6 +211,7 @@ def read(
         items=item_rows,
         anchors=pairs,
         members=members,
+        listed=trusted.listed,
         n_contradictory=trusted.n_contradictory,
         n_unanswered=trusted.n_unanswered,
         left_out=trusted.notes,

@@ -5,6 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from active import (
     BUDGET,
     K,
@@ -40,6 +41,7 @@ def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):
         np.testing.assert_array_equal(same, view.covariance)
 
 
+@pytest.mark.heavy
 def test_stochastic_protocol_draws_anew_and_may_repeat():
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(4), i))(jnp.arange(64))
 

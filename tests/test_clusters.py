@@ -43,6 +43,7 @@ def explicit(rows):
     return np.column_stack([owner, rows.difference, rows.ordered])
 
 
+@pytest.mark.heavy
 def test_the_sandwich_equals_a_loop_over_clusters(x64):
     rows, cluster = draw(0, 12)
     # Repeats, orders that are not known, padding, and clusters numbered with gaps.

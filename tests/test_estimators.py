@@ -103,6 +103,7 @@ def pool_judged(key, n_items):
     return comparisons, pool.design
 
 
+@pytest.mark.heavy
 def test_majorities_with_ties_as_halves_count_what_was_won(x64):
     comparisons, _ = pool_judged(jax.random.key(0), 9)
     # Not every pair in both orders: an order that was not asked has no say.

@@ -135,6 +135,7 @@ def test_counts_without_replacement_are_hypergeometric(x64):
     assert (np.diff(found.right, axis=1) >= 0).all()
 
 
+@pytest.mark.heavy
 def test_noise_on_pairs_turns_what_it_should(x64):
     urn = gate.Urn(*map(jnp.asarray, (40.0, 30.0, 20.0, 5.0, 0.0, 0.0)))
 
@@ -158,6 +159,7 @@ def members(*good, long=()):
     )
 
 
+@pytest.mark.heavy
 def test_draws_of_members_are_independent_and_labels_counted_once(x64):
     a, b = members(True, True, False), members(True, False, False)
     found, risen = of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)

@@ -26,6 +26,7 @@ def ranked(seed):
     return Rankings(pool, jnp.asarray(naive), jnp.asarray(aware), K)
 
 
+@pytest.mark.heavy
 def test_no_true_label_of_a_content_lowers_recall():
     """One after the other, in every order of turns; and none labels a content twice."""
 

@@ -80,6 +80,7 @@ def evidence(learned, i: int, log_tau2: float, lam: float = 1.0) -> float:
     return likelihood + prior - np.linalg.slogdet(hessian)[1] / 2
 
 
+@pytest.mark.heavy
 def test_everything_converged(learned):
     for name, (found, fit) in learned[2].items():
         slow = name == "fixed_point"  # towards tau^2 = 0 it is, for the judge without bias
@@ -87,6 +88,7 @@ def test_everything_converged(learned):
         assert (fit.status == Status.CONVERGED).all()
 
 
+@pytest.mark.heavy
 def test_fixed_point_is_the_paper_s_update(learned):
     found, fit = learned[2]["fixed_point"]
     for i in range(POOLS - 1):
@@ -98,6 +100,7 @@ def test_fixed_point_is_the_paper_s_update(learned):
         assert moments.mean() == pytest.approx(tau2, rel=3e-4)
 
 
+@pytest.mark.heavy
 def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
     found, _ = learned[2]["evidence"]
     for i in range(POOLS - 1):
@@ -105,6 +108,7 @@ def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
         assert -np.log(float(found.prior.lam_b[i, 0])) == pytest.approx(best.x, abs=5e-3)
 
 
+@pytest.mark.heavy
 def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
     comparisons, x, _ = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
     design = Design.build(x)
@@ -127,12 +131,14 @@ def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
         assert abs(held - expected) > 1e-4
 
 
+@pytest.mark.heavy
 def test_leaving_out_the_mode_s_dependence_gives_the_fixed_point(learned):
     lam_b = {name: np.asarray(found.prior.lam_b)[:-1, 0] for name, (found, _) in learned[2].items()}
     np.testing.assert_allclose(lam_b["held"], lam_b["fixed_point"], rtol=3e-3)
     assert (np.abs(lam_b["evidence"] / lam_b["fixed_point"] - 1) > 0.01).all()
 
 
+@pytest.mark.heavy
 def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
     found, fit = learned[2]["horseshoe"]
     lam_b = 0.5
@@ -151,12 +157,14 @@ def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
     assert (np.asarray(found.prior.lam_b)[-1, :2] > lam_b).all()
 
 
+@pytest.mark.heavy
 def test_no_bias_is_learned_where_there_is_none(learned):
     found, fit = learned[2]["evidence"]
     assert float(found.prior.lam_b[-1, 0]) > 3 * float(found.prior.lam_b[:-1, 0].max())
     assert np.abs(np.asarray(fit.parameters.c[-1])).max() < 1
 
 
+@pytest.mark.heavy
 def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
     """The design is unpaired: moving c from one prior's choice to another's costs no likelihood."""
     comparisons, x, out = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)

@@ -205,8 +205,8 @@ def experiment(s: Settings) -> Experiment:
             name: of(comparisons, pool.design, Prior(s.lam, s.lam_b))
             for name, of in estimators.ESTIMATORS.items()
         }
-        thetas = [fits[name].parameters.theta for name in ("naive", "bias_aware")]
-        rankings = Rankings(pool, *thetas, s.k)
+        naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
+        rankings = Rankings(pool, naive, bias_aware, s.k)
         noise = Noise(condition["fresh"], condition["stored"], condition["length"])
         found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
         out = dict(vars(found))

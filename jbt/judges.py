@@ -38,6 +38,10 @@ class Published:
     """The difference as printed, from recalls before rounding."""
     pools: int
     """Pools behind it (count)."""
+    oracle: Literal["argmax", "draws"]
+    """How its verdicts were cached (appendix, "Open-weight and closed (API) judge details"): the
+    likelier answer, read from logits or at temperature 0, or one draw, where the temperature cannot
+    be set. Of reasoning models the paper names no temperature; a draw is assumed."""
     source: str
     """Where it stands."""
 
@@ -49,7 +53,7 @@ class Published:
 def published() -> dict[str, Published]:
     """The paper's fifteen judges by name, in the order of its table: of largest c_hat in each
     group first."""
-    kinds = {"name": str, "model": str, "group": str, "source": str, "pools": int}
+    kinds = dict.fromkeys(("name", "model", "group", "oracle", "source"), str) | {"pools": int}
     found: dict[str, Published] = {}
     with DATA.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -60,6 +64,21 @@ def published() -> dict[str, Published]:
 
 PUBLISHED: Mapping[str, Published] = published()
 """Every judge of the paper's table of judges."""
+
+SECOND_DOMAIN = Published(
+    name="llama_python",
+    model="Llama-3.1-8B, Python questions",
+    group="biased",
+    c_hat=1.74,
+    kappa_hat=PUBLISHED["llama"].kappa_hat,
+    naive_recall=0.46,
+    bias_aware_recall=0.72,
+    gain=0.26,
+    pools=10,
+    oracle="argmax",
+    source="A second task domain (its position is not printed; that of Table 1 is assumed)",
+)
+"""The paper's first judge on questions about Python, which are no part of its table."""
 
 OPEN: Mapping[str, Judge] = {
     **{name: PUBLISHED[name].judge() for name in ("llama", "qwen", "phi")},
@@ -104,9 +123,22 @@ def of_condition(condition: Mapping[str, Array]) -> Judge:
     return Judge(condition["bias"][None], condition["position"], condition["discrimination"])
 
 
-def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
+def pair_preference(key: Key[Array, ""], pool: Pool) -> Float[Array, "N N"]:
+    """What the judge thinks of two answers beyond quality, covariates and position: a standard
+    normal that belongs to the unordered pair, +e with i first and -e with j first."""
+    n = pool.design.n_items
+    e = jnp.triu(jax.random.normal(key, (n, n), pool.design.dtype), 1)
+    return e - e.T
+
+
+def verdict_logits(
+    pool: Pool, judge: Judge, preference: Float[Array, "N N"] | None = None
+) -> Float[Array, "N N"]:
     """Log-odds that the judge prefers the first shown, for every ordered pair [Eq. 1 with
     the true coefficients, quality times the judge's discrimination].
+
+    Args:
+      preference: [N, N] logits to be added, `pair_preference` times its standard deviation, say.
 
     Raises:
       ValueError: not one bias for each covariate.
@@ -115,12 +147,16 @@ def verdict_logits(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
     if judge.bias.shape != (d.n_covariates,):
         raise ValueError(f"bias must be [{d.n_covariates}], got shape {judge.bias.shape}")
     phi = judge.discrimination * d.of_items(pool.quality) + (d.covariates * judge.bias).sum(-1)
-    return phi[:, None] - phi[None, :] + judge.position
+    z = phi[:, None] - phi[None, :] + judge.position
+    return z if preference is None else z + preference
 
 
-def verdict_probability(pool: Pool, judge: Judge) -> Float[Array, "N N"]:
-    """Probability that the judge prefers the first shown, for every ordered pair."""
-    return jax.nn.sigmoid(verdict_logits(pool, judge))
+def verdict_probability(
+    pool: Pool, judge: Judge, preference: Float[Array, "N N"] | None = None
+) -> Float[Array, "N N"]:
+    """Probability that the judge prefers the first shown, for every ordered pair; arguments and
+    errors are those of `verdict_logits`."""
+    return jax.nn.sigmoid(verdict_logits(pool, judge, preference))
 
 
 def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:
@@ -136,13 +172,11 @@ def frozen_argmax(
 ) -> Bool[Array, "N N"]:
     """A frozen oracle that answers with its more probable verdict, as open-weight judges do.
 
-    `pair_noise` is the standard deviation, in logits, of a Gaussian preference that belongs
-    to the unordered pair (+e with i first, -e with j first): what the judge thinks of these
-    two answers beyond quality, covariates and position. An exact tie goes to the second.
+    `pair_noise` is the standard deviation, in logits, of `pair_preference`. An exact tie goes to
+    the second. Multiplying discrimination, bias, position and pair noise by one factor changes no
+    verdict.
     """
-    z = verdict_logits(pool, judge)
-    e = jnp.triu(jax.random.normal(key, z.shape, z.dtype), 1)
-    return z + pair_noise * (e - e.T) > 0
+    return verdict_logits(pool, judge, pair_noise * pair_preference(key, pool)) > 0
 
 
 def reveal(oracle: Bool[Array, "N N"], shown: Float[Array, "N N"]) -> Comparisons:

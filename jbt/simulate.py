@@ -18,6 +18,7 @@ of it as a third argument: `experiment(key, condition, recorded)`.
 
 from __future__ import annotations
 
+import copy
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,6 +144,24 @@ class Simulation:
             with runtime.precision(self._dtype):
                 out = call(self._root, padded, self._conditions, self._data)
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
+
+    def under(self, conditions: Mapping[str, Any]) -> Simulation:
+        """The same pools under other conditions, by the program that is compiled already.
+
+        Raises:
+          ValueError: other names, or another number of conditions.
+        """
+        with runtime.precision(self._dtype) as precision:
+            found = {k: _condition(v, precision) for k, v in conditions.items()}
+        for name in found.keys() | self._conditions.keys():
+            there, given = self._conditions.get(name), found.get(name)
+            if there is None or given is None or there.shape != given.shape:
+                shapes = [None if v is None else v.shape for v in (there, given)]
+                raise ValueError(f"condition {name} had shape {shapes[0]}, now {shapes[1]}")
+        _ = self._compiled  # of both
+        other = copy.copy(self)
+        other._conditions = found
+        return other
 
     @functools.cached_property
     def _traced(self) -> jax.stages.Traced:

@@ -52,6 +52,20 @@ def reference():
     return jax.tree.map(lambda *v: np.stack(v), *out)
 
 
+def test_other_conditions_take_the_same_program():
+    sim = simulate.Simulation(draws, CONDITIONS, IDS, seed=1)
+    other = {"rho": np.array([0.1, -0.4, 0.5]), "k": np.array([2, 2, 3])}
+    (_, out), *_ = sim.under(other).chunks()
+    expected = simulate.simulate(draws, other, IDS, seed=1)
+    for name in expected:
+        np.testing.assert_array_equal(out[name], expected[name])
+    assert sim.under(other)._compiled is sim._compiled
+    with pytest.raises(ValueError, match=r"condition rho had shape \(3,\), now \(2,\)"):
+        sim.under({"rho": np.zeros(2), "k": CONDITIONS["k"]})
+    with pytest.raises(ValueError, match="condition k had shape .*, now None"):
+        sim.under({"rho": np.zeros(3)})
+
+
 def test_batch_equals_loop(reference):
     out = simulate.simulate(experiment, CONDITIONS, IDS, seed=1)
     assert out["theta"].shape == (len(IDS), 3, N)

@@ -29,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Bool, Key
-from scipy.optimize import brentq
 
 from jbt import estimators, judges, metrics, pairs, pools, runtime
 from jbt.judges import PUBLISHED, SECOND_DOMAIN, Published
@@ -303,12 +302,8 @@ def _units(
     given = {name: values[:: len(STARTS)][argmax] for name, values in fixed.items()}
     given |= {"discrimination": np.exp(at[:, 0]), "bias": at[:, 1], "position": at[:, 2]}
     share = simulate(experiment, given, range(64), seed=seed)["share"].mean(0)  # falls from 1 to 0
-    return np.array(
-        [
-            np.exp(brentq(lambda u, s=s: np.interp(u, powers, s) - UNCERTAIN, -3.0, 4.0))
-            for s in share
-        ]
-    )
+    # np.interp wants what increases. Between two powers the share is all but linear in the power.
+    return np.exp([np.interp(-UNCERTAIN, -each, powers) for each in share])
 
 
 def read() -> dict[tuple[str, str, str], Twin]:

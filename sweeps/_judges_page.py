@@ -144,14 +144,12 @@ def page(table: pd.DataFrame, s: Any) -> str:
         "| number | judge | model | k | twins | studies of its size | paper |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row in off.itertuples():
-        interval = f" [{row.ci_low:.3g}, {row.ci_high:.3g}]" if pd.notna(row.ci_low) else ""
-        model = row.model if isinstance(row.model, str) else ""
-        lines.append(
-            f"| {row.quantity} | {row.judge} | {model} | {row.k:g} | "
-            f"{row.estimate:.3g}{interval} | {row.replicate_low:.3g} to {row.replicate_high:.3g} | "
-            f"{row.paper:g} |"
-        )
+    for row in off.to_dict("records"):
+        known = {name: value for name, value in row.items() if pd.notna(value)}
+        interval = "[{ci_low:.3g}, {ci_high:.3g}] " if "ci_low" in known else ""
+        cells = "| {quantity} | {judge} | {of} | {k:g} | {estimate:.3g} " + interval
+        cells += "| {replicate_low:.3g} to {replicate_high:.3g} | {paper:g} |"
+        lines.append(cells.format(**known, of=known.get("model", "")))
     missed = table[(table.quantity == "targets_missed") & (table.estimate > 0)]
     names = ", ".join(missed.judge) or "none"
     lines += ["", f"Twins further from a target than they should be: {names}.", ""]

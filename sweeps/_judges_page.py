@@ -145,7 +145,7 @@ def page(table: pd.DataFrame, s: Any) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in off.to_dict("records"):
-        known = {name: value for name, value in row.items() if pd.notna(value)}
+        known = {str(name): value for name, value in row.items() if pd.notna(value)}
         interval = "[{ci_low:.3g}, {ci_high:.3g}] " if "ci_low" in known else ""
         cells = "| {quantity} | {judge} | {of} | {k:g} | {estimate:.3g} " + interval
         cells += "| {replicate_low:.3g} to {replicate_high:.3g} | {paper:g} |"

@@ -239,16 +239,21 @@ def honesty(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
             "k": 5,
         }
         t.add("targets_missed", missed, n_pools=ds.sizes["pool"], pool="statement_bank", **told)
-    verdicts = t.frame()["consistent"]
-    tested = int(verdicts.isin(["yes", "no"]).sum())
-    t.add("cells_tested", tested)
-    t.add("cells_inconsistent", int((verdicts == "no").sum()))
-    t.add("false_alarms_expected", LEVEL * tested)
+    rows = t.frame()
+    rows = rows[is_evidence(rows)]
+    t.add("cells_tested", len(rows))
+    t.add("cells_inconsistent", int((rows.consistent == "no").sum()))
+    t.add("false_alarms_expected", LEVEL * len(rows))
+
+
+def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
+    """Rows whose agreement says something of the model: not inputs, and not what is arithmetic."""
+    return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 
 def headline(table: pd.DataFrame, s: Any) -> pd.DataFrame:
     """What is printed: rows beside a number of the paper that is no input, and the counts."""
-    tested = table.consistent.isin(["yes", "no"])
+    tested = is_evidence(table)
     counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
     missed = table.quantity.isin(counts) & (table.estimate > 0)
     return table[tested | missed]

@@ -10,7 +10,7 @@ import xarray as xr
 
 from jbt import stats
 from jbt.judges import Published
-from jbt.tables import Table
+from jbt.tables import Table, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +23,19 @@ N_BIASED, N_COMPETENT = 5, 14
 LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
 """Of tests; of studies that find a gain; pools up to which such studies are looked for."""
 PLAIN = ("c_hat", "kappa_hat", "corr_naive_x", "corr_residualised")
-SHARES = ("flip_rate", "position_flips", "uncertain", "probe_preference", "probe_first")
+SHARES = ("flip_rate", "position_flips", "uncertain")
+PROBES = ("probe_preference", "probe_first")
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """[..., V, J] means of V quantities of J judges -> [...] one number."""
 
 
-def fill(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
-    """Every row of the table, from the results and the judges of the group of 30 items."""
+def fill(ds: xr.Dataset, judges: Sequence[Published], n_probes: int, t: Table) -> None:
+    """Every row of the table, from the results, the judges of the group of 30 items and the pairs
+    of a probe."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
     of_each(small, t)
+    probes(small, n_probes, t)
     large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), t)
     recall = small["recall"].transpose("condition", "model", "k", "pool").astype(float)
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
@@ -55,6 +58,27 @@ def of_each(ds: xr.Dataset, t: Table) -> None:
         model = {"c_hat": "bias_aware", "kappa_hat": "bias_aware", "corr_naive_x": "naive"}
         told: dict[str, Any] = {"model": model[name]} if name in model else {}
         t.means(name, ds[name], **at, **told, k=5)
+
+
+def probes(ds: xr.Dataset, n_probes: int, t: Table) -> None:
+    """What each judge says of pairs of equal quality, with Wilson's interval over all pairs: the
+    two orders of a pair are one observation."""
+    n = ds.sizes["pool"] * n_probes
+    for name in PROBES:
+        for row, shares in rows_of(ds[name].astype(float), t.columns):
+            mean = float(shares.mean())
+            ends = stats.count_interval(round(mean * n), n, method="wilson")[1:]
+            row |= {"pool": "statement_bank", "k": 5}
+            t.add(name, mean, ends, len(shares), studies=study_of_shares(shares, t.seed), **row)
+
+
+def study_of_shares(shares: np.ndarray, seed: int) -> Callable[[int, int | None], np.ndarray]:
+    """What studies of some probes find; [P] a share a probe."""
+
+    def studies(size: int, seeds: int | None) -> np.ndarray:
+        return stats.bootstrap_means(shares, seed=seed, size=size, resamples=stats.REPLICATES)
+
+    return studies
 
 
 def large(ds: xr.Dataset, t: Table) -> None:

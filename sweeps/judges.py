@@ -200,7 +200,7 @@ def numbers() -> list[PaperNumber]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    _judges_table.fill(ds, targets(s), t)
+    _judges_table.fill(ds, targets(s), s.n_probes, t)
 
 
 SWEEP = sweep.Sweep(

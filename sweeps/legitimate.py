@@ -119,9 +119,8 @@ def groups(s: Settings) -> list[sweep.Group]:
     for task in tasks.values():
         sweep.check_top(task.k, task.n_items)
     at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
-    conditions = dict(zip(("rho", "bias", "discrimination"), at.T, strict=True))
-    conditions["position"] = np.zeros(len(at))
-    labels = {name: list(conditions[name]) for name in ("rho", "bias", "discrimination")}
+    labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
+    conditions = labels | {"position": np.zeros(len(at))}
     return [
         sweep.Group(
             name,

@@ -345,3 +345,18 @@ def test_of_few_pools_the_percentile_bootstrap_covers_too_rarely():
         assert scipy.stats.t(n - 1).cdf(1.96 * np.sqrt((n - 1) / n)) * 2 - 1 == pytest.approx(
             percentile, abs=0.02
         )
+
+
+def test_counts_are_shares():
+    zeros_and_ones = np.repeat([1.0, 0.0], [3, 17])
+    for method in ("exact", "wilson"):
+        rows = [v.item() for v in stats.share_interval(zeros_and_ones, method=method)]
+        assert stats.count_interval(3, 20, method=method) == tuple(rows)
+    # Wilson (1927): centre and half-width in closed form.
+    z, p, n = 1.959963984540054, 0.15, 20
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = stats.count_interval(3, 20, method="wilson")
+    np.testing.assert_allclose(found, [p, centre - half, centre + half], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"successes must lie in 0\.\.n .*, got 3 of 2"):
+        stats.count_interval(3, 2)

@@ -18,7 +18,7 @@ from jbt.stats.crossings import (
     percentiles,
     sign_changes,
 )
-from jbt.stats.intervals import Tested, cluster_test, share_interval, spearman
+from jbt.stats.intervals import Tested, cluster_test, count_interval, share_interval, spearman
 from jbt.stats.permutation import (
     MOST_ENUMERATED,
     PERMUTATIONS,
@@ -39,6 +39,7 @@ __all__ = [
     "bca_interval",
     "bootstrap_means",
     "cluster_test",
+    "count_interval",
     "crossing_interval",
     "finite_or_nan",
     "first_crossing",

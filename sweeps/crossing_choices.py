@@ -72,6 +72,8 @@ class Cell:
     """One crossing to find."""
 
     covariate: str
+    rho: tuple[float, ...]
+    """As the sweep names them; the scenario has the covariate's own correlations."""
     scenario: crossing.Settings
     every: int
 
@@ -95,35 +97,26 @@ def cells(s: Settings) -> list[Cell]:
         raise ValueError(f"every must be at least 1, got {min(s.every)}")
     out: dict[Cell, None] = {}
     for covariate in s.covariate:
+        reach = crossing.BINARY_GRID[-1] if covariate == "binary" else 1.0
+        rho = tuple(r for r in s.rho if r <= reach)
+        scale = pools.BINARY_RHO_MAX if covariate == "binary_latent" else 1.0
         base = crossing.Settings(
             pool=s.pool,
             max_correlation=s.max_correlation,
             covariate="continuous" if covariate == "continuous" else "binary",
-            rho=correlations(s, covariate),
+            rho=tuple(scale * r for r in rho),
             pools=s.pools,
             **{name: getattr(s, name)[0] for name in CHOICES},
         )
         varied = [replace(base, **{c: v}) for c in CHOICES for v in getattr(s, c)]
-        out |= dict.fromkeys(Cell(covariate, scenario, s.every[0]) for scenario in [base, *varied])
-        out |= dict.fromkeys(Cell(covariate, base, every) for every in s.every)
+        choices = [(c, s.every[0]) for c in [base, *varied]] + [(base, every) for every in s.every]
+        out |= dict.fromkeys(Cell(covariate, rho, *choice) for choice in choices)
     for cell in out:
         crossing.check_scenario(cell.scenario)
         crossing.grid(cell.scenario)
-        if len(cell.scenario.rho[:: cell.every]) < 2:
+        if len(cell.rho[:: cell.every]) < 2:
             raise ValueError(f"every {cell.every} leaves fewer than 2 correlations of rho")
     return list(out)
-
-
-def correlations(s: Settings, covariate: str) -> tuple[float, ...]:
-    """What the sweep calls rho of a covariate, within its reach."""
-    reach = crossing.BINARY_GRID[-1] if covariate == "binary" else 1.0
-    return tuple(r for r in s.rho if r <= reach)
-
-
-def simulated(cell: Cell) -> np.ndarray:
-    """The covariate's own correlations with quality, as `pools` wants them."""
-    scale = pools.BINARY_RHO_MAX if cell.covariate == "binary_latent" else 1.0
-    return scale * np.array(cell.scenario.rho)
 
 
 def groups(s: Settings) -> list[sweep.Group]:
@@ -134,22 +127,20 @@ def groups(s: Settings) -> list[sweep.Group]:
         together.setdefault(key, {})[replace(cell, every=1)] = None
     out = []
     for (covariate, link), mine in together.items():
-        rho = np.concatenate([simulated(cell) for cell in mine])
-        scenario = next(iter(mine)).scenario
-        n, told = scenario.n_items, {"k": scenario.k, "rho": rho.tolist(), "covariate": covariate}
+        first = next(iter(mine)).scenario
+        own = [r for cell in mine for r in cell.scenario.rho]
+        n, told = first.n_items, {"k": first.k, "rho": own, "covariate": covariate}
         pools.check_balance(s.pool, n, s.max_correlation, **told)
         parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in mine]
         labels = {
-            name: [c.where()[name] for c in mine for _ in c.scenario.rho]
-            for name in ("covariate", *CHOICES)
+            name: [c.where()[name] for c in mine for _ in c.rho] for name in ("covariate", *CHOICES)
         }
-        conditions = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         out.append(
             sweep.Group(
                 f"{covariate}-{link}",
                 crossing.full_matrix(n, covariate, s.pool, s.max_correlation, link),
-                conditions | {"rho": rho},
-                labels | {"rho": [r for c in mine for r in c.scenario.rho]},
+                {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
+                labels | {"rho": [r for c in mine for r in c.rho]},
                 n,
                 s.pools,
             )
@@ -264,12 +255,14 @@ def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
     rows = rows.assign(choice=[name_of(row, s) for _, row in rows.iterrows()])
     choices = list(dict.fromkeys(rows.choice))
+    ends = {cell.covariate: cell.rho for cell in cells(s)}
     for j, covariate in enumerate(s.covariate):
         mine = rows[rows.covariate == covariate].drop_duplicates("choice")
         y = np.array([choices.index(c) for c in mine.choice]) + 0.22 * (j - 1)
         colour, label = STYLE[covariate]
-        ends = correlations(s, covariate)
-        low, high = mine.replicate_low.fillna(ends[0]), mine.replicate_high.fillna(ends[-1])
+        # An open end is one where studies of this size need not cross on the grid.
+        low, high = mine.replicate_low.fillna(ends[covariate][0]), mine.replicate_high
+        high = high.fillna(ends[covariate][-1])
         ax.hlines(y, low, high, colors=plots.COLOURS[colour], alpha=0.25, lw=5)
         plots.points(ax, mine, y, colour=colour, label=label, horizontal=True)
     paper_lines(ax, rows)

@@ -207,7 +207,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 def name_of(row: pd.Series, s: Settings) -> str:
     """What a row's choice differs in from the baseline."""
-    signs = {"sd": "sd", "position": r"$\kappa^*$", "link": "link", "completeness": "complete"}
+    signs = {"sd": "sd", "position": r"$\kappa^*$", "link": "link", "completeness": "collected"}
     signs["every"] = r"$\rho$ thinned, every"
     changed = [name for name in signs if row[name] != getattr(s, name)[0]]
     if not changed:
@@ -243,7 +243,7 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         colour, label = STYLE[covariate]
         plots.line(ax, rows[rows.covariate == covariate], "rho", colour=colour, label=label)
     paper_lines(ax, table)
-    ax.set_xlabel(r"$\rho$: " + plots.RHO_LABEL)
+    ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel("benefit: top-5 recall, bias-aware minus naive")
     ax.set_title("The baseline, by what the covariate is")
     ax.legend(fontsize=8)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from jbt.tables import Table
 
 TRUTHS = {
-    "prior": "drawn from the prior",
-    "biased": "c* = {bias:g}",
-    "correlated": "c* = {bias:g}, rho = {rho:g}",
+    "prior": "quality and judge drawn from the prior",
+    "biased": "c* = {bias:g}, independent quality",
+    "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
 }
-"""What quality and biases of the pools are."""
+"""What quality and biases of the pools are, as figures name it."""
 REFERENCE = 2**13
 """Draws that the errors are measured against, of another table (count)."""
 EDGES = np.linspace(0, 1, 11)
@@ -104,7 +104,7 @@ def check(s: Settings) -> None:
     sweep.check_top(s.k, s.n_items)
     sweep.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
     for name, default in DRAWS.items():
-        sweep.check_increasing(name, getattr(s, name), least=2, needed=default)
+        sweep.check_increasing(name, getattr(s, name), least=2, needed=float(default))
 
 
 def estimates(s: Settings) -> list[tuple[str, int]]:
@@ -271,33 +271,42 @@ def error_rows(part: xr.Dataset, where: dict, t: Table) -> None:
 
 
 def reliability_rows(part: xr.Dataset, where: dict, t: Table) -> None:
-    """Bin by bin: the mean membership, the share that is in the top k, and their difference."""
-    for low in part["bin"].values:
-        items, estimated, inside = (
-            part[name].sel(bin=low).values.astype(float)
-            for name in ("items", "estimated", "inside")
-        )
-        if (items > 0).sum() >= FEWEST:
-            at = {**where, "bin": low}
-            t.ratio("estimated", estimated, items, **at)
-            t.ratio("inside", inside, items, **at)
-            t.ratio("estimated_minus_inside", estimated - inside, items, **at)
+    """Bin by bin: the mean membership, the share that is in the top k, and their difference, each
+    a ratio of means over the same pools."""
+    counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
+    n_pools = counts.shape[-1]
+    told = (counts[0] > 0).sum(-1) >= FEWEST
+
+    def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
+        items, estimated, inside = np.moveaxis(means[..., told], -2, 0)
+        found = {"estimated": estimated / items, "inside": inside / items}
+        return found | {"estimated_minus_inside": found["estimated"] - found["inside"]}
+
+    mean = ratios(counts.mean(-1))
+    resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
+    for i, low in enumerate(part["bin"].values[told]):
+        for quantity, found in mean.items():
+            interval = stats.percentiles(resampled[quantity][:, i])
+            t.add(quantity, found[i], interval, n_pools, **where, bin=low)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: not the bins."""
-    return table[table.bin.isna()]
+    """What is printed: the usual numbers of draws, without the bins."""
+    return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
-    fig, axes = plots.new_figure(len(s.truth) + 1, width=4.6)
+    panels = len(s.truth) + 1
+    fig, grid = plots.new_figure(2, n_rows=-(-panels // 2), width=5.6)
+    axes = np.ravel(grid)
+    for ax in axes[panels:]:
+        ax.remove()
     for ax, truth in zip(axes, s.truth, strict=False):
         draw_reliability(ax, table[table.truth == truth], s)
-        title = TRUTHS[truth].format(bias=s.bias, rho=s.rho)
-        ax.set_title(f"Judge and quality {title}" if truth == "prior" else title)
-    draw_errors(axes[-1], table, s)
+        ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho))
+    draw_errors(axes[panels - 1], table, s)
     return fig
 
 
@@ -324,14 +333,14 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
         for name, line in (("conditional", "--"), ("counted", "-")):
             mine = rows[(rows.membership == name) & (rows.budget == budget)]
-            label = f"{name}, B = {budget}"
+            label = f"B = {budget}" if line == "-" else ""
             plots.line(ax, mine, "n_samples", colour=colour, label=label, ls=line, marker=".")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("draws S")
     ax.set_ylabel("rms error of a membership")
-    ax.set_title(f"Against {REFERENCE:,} draws")
-    ax.legend(fontsize=7)
+    ax.set_title("Error of the draws: counted (lines), conditional (dashed)")
+    ax.legend(fontsize=8)
     return ax
 
 

@@ -10,7 +10,7 @@ find, and whether the benefit falls at every step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Cell:
     scenario: crossing.Settings
     every: int
 
-    def where(self) -> dict[str, str | float]:
+    def where(self) -> dict[str, Any]:
         """Columns of its rows."""
         choices = {name: getattr(self.scenario, name) for name in CHOICES}
         return {"covariate": self.covariate, **choices, "every": self.every}
@@ -172,9 +172,26 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             found = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
             falls = (np.diff(found, axis=1) <= 0).all(1)
             t.add(f"small_studies_falling_throughout{quantity}", falls.mean(), **where)
+        range_row(benefit, where, t)
 
 
-def difference_rows(benefit: xr.DataArray, base: xr.DataArray, where: dict, t: Table) -> None:
+def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
+    """Of three studies of one scenario, each with pools of its own, the largest crossing minus the
+    smallest: what noise alone makes of the three values of a factor. Median, and where 95 % are."""
+    rho = benefit["rho"].values
+    three = [
+        stats.first_crossing(rho, stats.study_means(benefit.values, seed=t.seed + i, size=RUNS))
+        for i in range(3)
+    ]
+    with np.errstate(invalid="ignore"):  # all three beyond the grid
+        found = np.ptp(three, axis=0)
+    median = np.median(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
+    t.add("small_studies_range_of_3", median, studies=lambda *_: found, runs=RUNS, **where)
+
+
+def difference_rows(
+    benefit: xr.DataArray, base: xr.DataArray, where: dict[str, Any], t: Table
+) -> None:
     """How far a choice moves the crossing, from the same pools; and how often a study of the
     choice and one of the baseline, of the paper's size and with pools of their own, are at least
     0.05 apart."""
@@ -277,8 +294,8 @@ def paper_lines(ax: Axes, table: pd.DataFrame) -> None:
     from jbt import plots
 
     for value in sorted(table[table.quantity == "crossing"].paper.dropna().unique()):
-        line = {"color": plots.COLOURS["vermilion"], "linestyle": ":"}
-        ax.axvline(value, **line, label=f"paper, {value:g}")
+        colour, label = plots.COLOURS["vermilion"], f"paper, {value:g}"
+        ax.axvline(value, color=colour, linestyle=":", label=label)
 
 
 SWEEP = sweep.Sweep(

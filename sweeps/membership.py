@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -258,7 +258,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 reliability_rows(mine, where, t)
 
 
-def error_rows(part: xr.Dataset, where: dict, t: Table) -> None:
+def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
     """Root mean squares over items and pools, and of as many independent draws counted."""
     independent = part["variance"].values / where["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
@@ -270,7 +270,7 @@ def error_rows(part: xr.Dataset, where: dict, t: Table) -> None:
         t.means("score_kept", part["score_kept"], **where)
 
 
-def reliability_rows(part: xr.Dataset, where: dict, t: Table) -> None:
+def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
     """Bin by bin: the mean membership, the share that is in the top k, and their difference, each
     a ratio of means over the same pools."""
     counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]

@@ -15,6 +15,7 @@ from jbt.stats.crossings import (
     crossing_interval,
     finite_or_nan,
     first_crossing,
+    largest_increase,
     percentiles,
     sign_changes,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "first_crossing",
     "holm",
     "jackknife_interval",
+    "largest_increase",
     "mean_interval",
     "paired_permutation",
     "percentiles",

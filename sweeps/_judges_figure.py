@@ -54,7 +54,7 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
         ax.plot(rows.paper, y, "x", color="black", ms=5, label=None if i else "paper")
     ax.set_xlabel("recall of the top 5")
     ax.set_title("Fifteen judges, N = 30")
-    ax.legend(fontsize=7, loc="upper left")
+    ax.legend(fontsize=7, loc="center left")
     return ax
 
 
@@ -64,11 +64,11 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
     naive = of_judges(table, s, "recall", "naive")
     gain = of_judges(table, s, "benefit", "bias_aware")
-    ends = [gain.estimate - gain.replicate_low, gain.replicate_high - gain.estimate]
+    colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
     ax.axhline(0, color="black", linewidth=0.8)
-    style = {"fmt": "o", "ms": 4, "capsize": 2, "color": plots.COLOURS["blue"]}
-    label = "twins; studies of its size (95 %)"
-    ax.errorbar(naive.estimate, gain.estimate, yerr=ends, label=label, **style)
+    # Where almost every pool gains nothing, the mean itself may lie outside of small studies.
+    ax.vlines(naive.estimate, gain.replicate_low, gain.replicate_high, color=colour, label=label)
+    ax.plot(naive.estimate, gain.estimate, "o", ms=4, color=colour)
     ax.plot(naive.paper, gain.paper, "x", color="black", label="paper")
     named = [name for name in s.judge if PUBLISHED[name].naive_recall < 0.95]
     for i, name in enumerate(named):

@@ -214,7 +214,7 @@ def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s:
     )
     ax.set_yscale("symlog", linthresh=1)
     ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel("squared distance from what is printed (chi-squared, 3)")
+    ax.set_ylabel(r"squared distance from what is printed ($\chi^2_3$)")
     ax.set_title(f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts")
     ax.legend(fontsize=8)
     return ax

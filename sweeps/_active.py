@@ -14,9 +14,9 @@ import xarray as xr
 from jaxtyping import Array, Key
 
 from jbt import judges, metrics, pairs, pools, stats, sweep, tables
-from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import families, resolve
+from jbt.acquisition.rules import DEFAULT_RULES, families, resolve
 from jbt.acquisition.run import check as check_run
 from jbt.membership import DRAWS
 from jbt.simulate import Condition, Experiment, stream
@@ -56,7 +56,7 @@ class Settings(sweep.Settings):
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
-    rule: tuple[str, ...] = tuple(RULES)
+    rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table (verdicts); runs go on to the largest."""
@@ -260,12 +260,13 @@ def compare(recall: xr.DataArray, t: Table) -> None:
                 delta = mine - base.reset_coords(drop=True)
                 t.means("delta", delta)
                 for budget in delta["budget"].values:
-                    test(delta.sel(budget=budget), len(others) == len(delta), t)
+                    test(delta.sel(budget=budget), others, len(others) == len(delta), t)
 
 
-def test(delta: xr.DataArray, whole_family: bool, t: Table) -> None:
-    """p-values and power of one family [condition, acquisition_seed, pool] at one budget. The
-    paper's p-values, corrected for a whole family, stand beside those of a whole one alone.
+def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table) -> None:
+    """p-values and power of one family [condition, acquisition_seed, pool] at one budget, in rows
+    of the rules `told`. The paper's p-values, corrected for a whole family, stand beside those of a
+    whole one alone.
 
     A replicate has the paper's pools but no more acquisition seeds than there are here: exact
     p-values depend on ties between recalls, which means over other numbers of seeds would not have.
@@ -274,6 +275,8 @@ def test(delta: xr.DataArray, whole_family: bool, t: Table) -> None:
     p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
     power = stats.small_study_power(family.mean(1), size=SMALL_STUDY, seed=t.seed)
     for f, (row, _) in enumerate(tables.rows_of(delta, t.columns)):
+        if row["rule"] not in told:
+            continue
 
         def studies(size: int, seeds: int | None, f: int = f) -> np.ndarray:
             mean = family[:, :seeds].mean(1)

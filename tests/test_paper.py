@@ -111,6 +111,7 @@ def test_a_setting_that_is_none_is_refused():
 
 METRICS = {
     "acquisition": ("recall", "allocation"),
+    "rule_choices": ("recall", "allocation"),
     "stochastic_judge": ("recall", "allocation", "uncertain"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),

@@ -20,17 +20,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
+from jbt.acquisition.contests import Fallback, Order, lucb, prefer, thompson
 from jbt.acquisition.views import View, contrast
 
-LUCB_WIDTH = 2.0
-"""Half-width of LUCB's bounds, in posterior standard deviations."""
+CHOICES = "choices"
+"""Family of the rules that are another reading of one above, and run only if asked for."""
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
@@ -59,15 +61,16 @@ class Rule:
     (`View.settled`)."""
 
 
-def prefer(chosen: Bool[Array, "*pairs"], score: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
-    """Put every pair that is not chosen below every pair that is, if there is one."""
-    chosen |= ~chosen.any()
-    return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)
-
-
 def top_k_aware(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Eq. acq: p (1 - p) Var(theta_i - theta_j) (H(p_i) + H(p_j))."""
     return view.informativeness() * view.difference_variance() * view.relevance()
+
+
+def top_k_aware_either_order(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Eq. acq of unordered pairs: p (1 - p) is the mean over the two orders, and the order is drawn
+    by the tie-break. What the paper names as the alternative to choosing the order."""
+    w = view.informativeness()
+    return (w + w.T) / 2 * view.difference_variance() * view.relevance()
 
 
 def global_uncertainty(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -107,29 +110,6 @@ def round_robin(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     # The second term is below 1, the step of the first; the third is below the second's as long
     # as no pair has been asked twenty times.
     return -(times[:, None] + times) + 0.5 / (1 + pair) + 1e-3 * order / (1 + jnp.abs(order))
-
-
-def thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Draw qualities from the posterior and contest the sampled boundary: of the pairs that it
-    separates the closest, at first the k-th against the next. A new draw at every pick; either
-    order, drawn by the tie-break; an exhausted pair gives way to the next closest, and where pairs
-    do not exhaust they may be asked again."""
-    quality = view.draw(key)
-    top = view.is_top(quality)
-    each = view.design.of_items(quality)
-    return prefer(view.across(top, ~top), -jnp.abs(each[:, None] - each))
-
-
-def lucb(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """The weakest lower bound inside the estimated top k against the strongest upper bound
-    outside, theta -+ 2 posterior standard deviations. Either order, drawn by the tie-break at
-    every pick; an exhausted pair gives way to that of the next largest overlap of bounds, and where
-    pairs do not exhaust the same is asked until the refit."""
-    theta = view.posterior.mean.theta
-    top = view.is_top(theta)
-    half = LUCB_WIDTH * jnp.sqrt(jnp.diag(view.quality_covariance()))
-    ambiguity = view.design.of_items(jnp.where(top, half - theta, theta + half))
-    return prefer(view.across(top, ~top), ambiguity[:, None] + ambiguity)
 
 
 def top_two(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -180,6 +160,11 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     return 0.5 * w * told / (1 + w * view.logit_variance())
 
 
+def reading(score: Score, colour: str, line: str, **choices: Order | Fallback | float) -> Rule:
+    """A rule of the paper with other choices than ours in what the paper leaves open."""
+    return Rule(partial(score, **choices), False, CHOICES, colour, line, gain=False)
+
+
 RULES: Mapping[str, Rule] = {
     "top_k_aware": Rule(top_k_aware, False, "paper", "blue", "-"),
     # those the paper compares it with
@@ -196,8 +181,29 @@ RULES: Mapping[str, Rule] = {
     "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper", "vermilion", "-"),
     "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper", "vermilion", "--"),
     "top_two": Rule(top_two, False, "beyond the paper", "black", "--", gain=False),
+    # what the paper leaves open, read otherwise
+    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES, "blue", "-."),
+    "thompson_inside_first": reading(thompson, "orange", ":", order="inside_first"),
+    "thompson_by_priority": reading(thompson, "orange", "-.", order="by_priority"),
+    "thompson_other_order": reading(thompson, "yellow", "--", fallback="other_order"),
+    "thompson_random_fallback": reading(thompson, "yellow", ":", fallback="random"),
+    "thompson_inside_first_random_fallback": reading(
+        thompson, "yellow", "-.", order="inside_first", fallback="random"
+    ),
+    "lucb_width_1": reading(lucb, "green", "--", width=1.0),
+    "lucb_width_3": reading(lucb, "green", "-.", width=3.0),
+    "lucb_inside_first": reading(lucb, "sky", "--", order="inside_first"),
+    "lucb_by_priority": reading(lucb, "sky", "-.", order="by_priority"),
+    "lucb_other_order": reading(lucb, "purple", "--", fallback="other_order"),
+    "lucb_random_fallback": reading(lucb, "purple", "-.", fallback="random"),
+    "lucb_inside_first_random_fallback": reading(
+        lucb, "vermilion", ":", order="inside_first", fallback="random"
+    ),
 }
 """Every rule by its name: score, fresh, family, colour, line."""
+
+DEFAULT_RULES: tuple[str, ...] = tuple(n for n, rule in RULES.items() if rule.family != CHOICES)
+"""What comparisons of rules run unless told otherwise."""
 
 
 def families() -> dict[str, tuple[str, ...]]:
@@ -234,5 +240,5 @@ def check_shape(
 
 
 def name_of(function: Callable[..., Array]) -> str:
-    """Of a rule's function, for messages."""
-    return getattr(function, "__name__", "rule")
+    """Of a rule's function, for messages; of a partial one, of what it completes."""
+    return getattr(getattr(function, "func", function), "__name__", "rule")

@@ -14,7 +14,7 @@ import pandas as pd
 import tyro
 
 from jbt import files, own, runtime
-from jbt.acquisition import RULES
+from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.commands.options import TableOptions
 from jbt.own import Replay, doctor
 from jbt.own.curves import NAMES, figure
@@ -33,7 +33,7 @@ class ReplayOptions(TableOptions):
     """Size of the top set (count)."""
     model: Model = "bias_aware"
     """Inside the loop, and of the fit to all verdicts."""
-    rules: tuple[str, ...] = tuple(RULES)
+    rules: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules (space-separated)."""
     seeds: int = 20
     """Runs of each rule on each pool (count)."""

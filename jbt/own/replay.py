@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Key
 
 from jbt import runtime
 from jbt.acquisition import RULES, Loop, Rule, Task, reports, run
-from jbt.acquisition.rules import resolve
+from jbt.acquisition.rules import DEFAULT_RULES, resolve
 from jbt.batching import CPU_PROBLEMS
 from jbt.own.batch import Batch
 from jbt.own.curves import Curves
@@ -71,7 +71,7 @@ def replay(
     *,
     k: int = 1,
     model: Model = "bias_aware",
-    rules: Sequence[str] = tuple(RULES),
+    rules: Sequence[str] = DEFAULT_RULES,
     seeds: int = 20,
     refit_every: int | None = None,
     budgets: Sequence[int] = (),

@@ -1,0 +1,191 @@
+"""What the paper leaves open in its acquisition rules, each with the answers it may have.
+
+It says what Thompson and LUCB want to ask, not in which order a pair is shown nor what is asked
+instead of a pair whose cached verdict is known, and it gives no width of LUCB's bounds. Eq. acq it
+scores in the order shown, and names the alternative. Does what the rules are worth against one
+another depend on that? For the judge of `sweeps.acquisition`, and for one with the strongest
+position bias the paper reports, which a score of ordered pairs can make use of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from jbt import judges, study, sweep
+from jbt.acquisition.rules import families
+from jbt.tables import Table
+from jbt.types import Judge
+from sweeps import _active as active
+from sweeps._active import REFERENCE, Case
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PROTOCOL = "frozen"
+BASELINES, CHOICES = (families()[name] for name in ("baselines", "choices"))
+JUDGES = "default", "strong_position"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(active.Settings):
+    pools: int = 500
+    """Pools simulated at every condition (count)."""
+    rule: tuple[str, ...] = (REFERENCE, *BASELINES, *CHOICES)
+    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
+    n_seeds: int = 2
+    """Acquisition seeds a pool (count), averaged within the pool."""
+    strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
+    """Position bias of the second judge, alike but for it (logits in favour of the first shown);
+    default the paper's estimate for DeepSeek-chat, the strongest it reports."""
+    discrimination: float = 1.0
+    """Factor on quality in the judges' logits (pure number)."""
+    refit_every: int = 8
+    """R, verdicts between refits (count)."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=16,
+        rule=(REFERENCE, "lucb_random_fallback"),
+        budget=(16, 40),
+    ),
+    "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
+    "full": Settings(),
+}
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    active.check(s, PROTOCOL, [s.refit_every])
+    sweep.check_finite(s, "strong_position")
+    cases = [
+        Case(name, Judge.of(s.bias, kappa, s.discrimination))
+        for name, kappa in positions(s).items()
+    ]
+    return [
+        active.group(s, rule, cases, protocol=PROTOCOL, refit_every=s.refit_every)
+        for rule in s.rule
+    ]
+
+
+def positions(s: Settings) -> dict[str, float]:
+    """Of the two judges by name."""
+    return dict(zip(JUDGES, (s.position, s.strong_position), strict=True))
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    recall = active.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
+    t.means("recall", recall)
+    for judge in JUDGES:
+        compare(active.select(recall, judge=judge), t)
+    share = active.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
+    t.means("share_at_boundary", share.rename(table_budget="budget"))
+
+
+def compare(recall: xr.DataArray, t: Table) -> None:
+    """Each rule against the reference, for one judge. A choice is tested as the paper tests its
+    baselines, in the place of the one that it is a reading of."""
+    base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
+    others = [rule for rule in recall["rule"].values if rule != REFERENCE]
+    delta = active.select(recall, rule=others) - base
+    t.means("delta", delta)
+    for rule in others:
+        family = family_with(rule)
+        mine = active.select(delta, rule=family)
+        for budget in delta["budget"].values:
+            whole = len(family) == mine.sizes["condition"]
+            active.test(mine.sel(budget=budget), [rule], whole, t)
+
+
+def family_with(rule: str) -> tuple[str, ...]:
+    """The rules that one is tested with (Holm): the paper's baselines, a choice standing in for the
+    one that it is a reading of; a reading of the reference, alone."""
+    if rule in BASELINES:
+        return BASELINES
+    own = [base for base in BASELINES if rule.startswith(f"{base}_")]
+    return tuple(rule if base in own else base for base in BASELINES) if own else (rule,)
+
+
+CURVES = {
+    "thompson": ("orange", "-"),
+    "thompson_random_fallback": ("orange", "--"),
+    "lucb": ("green", "-"),
+    "lucb_random_fallback": ("green", "--"),
+    "lucb_inside_first_random_fallback": ("green", ":"),
+    "top_k_aware_either_order": ("blue", "--"),
+    "random": ("black", "-"),
+}
+"""Rule -> colour and line, here of the rule that it is a reading of."""
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(2, width=7.0, height=6.0)
+    draw_choices(axes[0], table, s)
+    draw_budgets(axes[1], table, s)
+    return fig
+
+
+def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Each rule's difference from the reference at the budget of the tests, for both judges."""
+    from jbt import plots
+
+    budget = active.budget_of_tests(s)
+    rows = table[(table.quantity == "delta") & (table.budget == budget)]
+    rules = [rule for rule in s.rule if rule != REFERENCE]
+    series = []
+    for (judge, position), colour in zip(positions(s).items(), ("blue", "orange"), strict=True):
+        mine = rows[rows.judge == judge].drop_duplicates("rule").set_index("rule").loc[rules]
+        numbers = mine[["estimate", "ci_low", "ci_high"]].to_numpy().T
+        series.append((f"position bias {position:g}", colour, *numbers))
+    plots.forest(ax, rules, series)
+    if (paper := rows.dropna(subset="paper")).size:
+        at = [rules.index(rule) for rule in paper.rule]
+        ax.plot(paper.paper, at, "x", color="black", label="paper (its Llama, 10 pools)")
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_xlabel(f"recall minus that of {REFERENCE}, B = {budget} (95 %)")
+    ax.set_title(f"What the paper leaves open, {s.pools:,} pools")
+    ax.legend(fontsize=8)
+    return ax
+
+
+def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Differences from the reference against the budget, for the first judge."""
+    from jbt import plots
+
+    rows = table[(table.quantity == "delta") & (table.judge == JUDGES[0])]
+    rows = rows.drop_duplicates(["rule", "budget"])
+    for rule, (colour, line) in CURVES.items():
+        if rule in s.rule:
+            mine = rows[rows.rule == rule]
+            plots.line(
+                ax, mine, "budget", colour=colour, label=rule, shade=0.12, ls=line, marker="o", ms=3
+            )
+    ax.axhline(0, color="black", linewidth=0.8)
+    ax.set_xlabel("budget, verdicts")
+    ax.set_ylabel(f"recall minus that of {REFERENCE} (95 % bands)")
+    ax.set_title(f"Position bias {s.position}")
+    ax.set_ylim(top=0.06)
+    ax.legend(fontsize=8, ncol=2, loc="upper right")
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "rule_choices",
+    "What the paper leaves open in its acquisition rules: order, fallback, width.",
+    PRESETS,
+    groups,
+    active.COLUMNS,
+    table,
+    figure,
+    units=active.UNITS,
+    headline=active.headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

@@ -244,11 +244,12 @@ def test_the_table_of_priors():
     few = ("llama", "phi", "unbiased")
     s = dataclasses.replace(prior_sensitivity.PRESETS["full"], pools=20, judge=few)
     which = prior_sensitivity.priors(s)
-    assert len(which) == 15 + 9
+    assert len(which) == 15 + 12
     n = 2 * len(s.judge)
     lam_b = np.array([np.nan if b is None else b for _, _, b in which])
     c = np.tile(np.nan_to_num(lam_b, nan=5.0)[:, None], (n, 1, s.pools))
     recall = np.full((n, len(which), s.pools), 0.8)
+    recall[:, lam_b == 0.01], recall[:, lam_b == 10] = 0.7, 0.9
     one, two = ("condition", "pool"), ("condition", "prior", "pool")
     groups = prior_sensitivity.groups(s)
     labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
@@ -268,9 +269,15 @@ def test_the_table_of_priors():
     normal = table[table.prior == "normal"]
     llama = normal[(normal.judge == "llama") & (normal.design == "unpaired") & (normal.lam == 1)]
     benefit = llama[llama.quantity == "benefit"]
-    assert benefit.estimate.tolist() == pytest.approx([0.3] * 5)
+    assert benefit.estimate.tolist() == pytest.approx([0.2, 0.3, 0.3, 0.3, 0.4])
     assert dict(zip(benefit.lam_b, benefit.paper, strict=True))[0.1] == 0.32
     assert dict(zip(benefit.lam_b, benefit.paper, strict=True))[2.0] == 0.24
+    change = table[(table.quantity == "benefit_change") & (table.lam == 1)]
+    change = change[(change.judge == "llama") & (change.design == "unpaired")]
+    assert change.prior.tolist() == ["normal"] * 4 + list(prior_sensitivity.LEARNED)
+    assert change.estimate.tolist() == pytest.approx([-0.1, 0, 0, 0.1, 0, 0, 0, 0])
+    assert change.replicate_high.notna().all()
+    assert dict(zip(change.lam_b, change.paper, strict=True))[2.0] == -0.08
     control = only(table, quantity="recall", judge="unbiased", design="unpaired", prior="naive")
     assert (control.estimate, control.paper) == (0.5, 0.86)
     spread = only(table, quantity="c_spread", judge="phi", design="paired", prior="all")

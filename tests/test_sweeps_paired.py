@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -163,7 +164,7 @@ def test_the_table_of_paired():
 
 def test_what_a_shift_by_a_half_costs():
     grid = np.linspace(-1, 1, 9)
-    assert paired.drop(3.0 - 2 * (grid - 0.1) ** 2) == pytest.approx(0.5)
+    assert paired.drop(jnp.asarray(3.0 - 2 * (grid - 0.1) ** 2)) == pytest.approx(0.5)
 
 
 @pytest.mark.heavy

@@ -159,7 +159,7 @@ class Table:
             self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
     def means(
-        self, quantity: str, values: xr.DataArray, *, runs: int | None = None, **setting: Any
+        self, quantity: str, values: xr.DataArray, runs: int | None = None, /, **setting: Any
     ) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
         are averaged within each pool. NaN (no result) is left out and not counted.

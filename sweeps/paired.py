@@ -11,7 +11,7 @@ Of the paper's pools of one size all judges see the same ones, as here; replicat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -249,7 +249,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
     size |= {"protocol": "frozen", "rho": 0.0}
 
-    def add(name: str, values: xr.DataArray, **prior: Any) -> None:
+    def add(name: str, values: xr.DataArray, **prior: float) -> None:
         t.means(name, values, **size, **prior)
         if len(s.judge) > 1:
             t.means(name, values.mean("condition", skipna=False), judge="all", **size, **prior)

@@ -222,7 +222,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     fixed = priors(s).index(("normal", LAM, LAM_B))
     others = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
     change = benefit.isel(prior=others) - benefit.isel(prior=fixed, drop=True)
-    t.means("benefit_change", change, runs=STUDY)
+    t.means("benefit_change", change, STUDY)
     kind = ds["prior"].values
     learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "fixed_point_c", "evidence")))
     t.means("log_tau2", learned.copy(data=np.log(learned.values)))

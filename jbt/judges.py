@@ -99,7 +99,10 @@ says that it gated, it does not name. Read as `OPEN`, at discrimination 1."""
 UNBIASED = Judge.of(0.0)
 """The paper's unbiased judge, simulated there too."""
 
-JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED}
+UNBIASED_FIRST = Judge.of(0.0, position=1.0)
+"""Ours: no preference among answers, and one logit in favour of the first shown."""
+
+JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED, "unbiased_first": UNBIASED_FIRST}
 """Every judge that a sweep can simulate by name."""
 
 

@@ -39,7 +39,13 @@ class LearnedPrior:
     """Fits made."""
 
 
-def fixed_point(comparisons: Verdicts, design: Design, prior: Prior) -> LearnedPrior:
+def fixed_point(
+    comparisons: Verdicts,
+    design: Design,
+    prior: Prior,
+    *,
+    position: bool | Bool[Array, ""] = True,
+) -> LearnedPrior:
     """The paper's hierarchical prior (appendix, "Shrinkage strength"), for any D: fit, then
 
         tau^2 <- mean over (c_1, ..., c_D, kappa) of (mode^2 + posterior variance),
@@ -48,13 +54,27 @@ def fixed_point(comparisons: Verdicts, design: Design, prior: Prior) -> LearnedP
     information that is held where the last mode had it; see `evidence` for what that leaves out.
     As tau^2 falls towards 0 it converges ever more slowly, like 1 / rounds.
 
+    One tau^2 for all lets a judge's kappa decide how far its c is shrunk. Without `position` the
+    mean is over (c_1, ..., c_D). For with tau^2 the variance of the biases b in a set of n, and
+    the precisions of all others and the information held, the evidence is, up to a constant,
+
+        -n/2 log tau^2 - |b|^2 / (2 tau^2) - 1/2 log det H,   dH/d(tau^-2) = 1 on b's diagonal;
+
+    the mode is stationary, so its own change adds nothing, and the slope in log tau^2,
+
+        -n/2 + (|b|^2 + sum of b's posterior variances) / (2 tau^2),
+
+    is 0 where tau^2 is the mean of b^2 + variance over the set.
+
     Args:
       prior: lam, and lam_b [logit^-2] to begin with.
+      position: False if kappa keeps its lam_b and tau^2 is of c alone; may be traced.
     """
+    learned = jnp.ones(design.n_covariates + 1, bool).at[-1].set(position)
 
-    def update(second_moment: Float[Array, " biases"], _: Float[Array, " biases"]) -> Array:
-        tau2 = second_moment.mean().clip(SMALLEST_TAU2, LARGEST_TAU2)
-        return jnp.full_like(second_moment, 1 / tau2)
+    def update(second_moment: Float[Array, " biases"], old: Float[Array, " biases"]) -> Array:
+        tau2 = second_moment.mean(where=learned).clip(SMALLEST_TAU2, LARGEST_TAU2)
+        return jnp.where(learned, 1 / tau2, old)
 
     return _alternate(comparisons, design, prior, update)
 

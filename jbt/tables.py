@@ -157,22 +157,31 @@ class Table:
             nothing = np.full(1, np.nan)
             self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
-    def means(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
+    def means(
+        self, quantity: str, values: xr.DataArray, runs: int | None = None, /, **setting: Any
+    ) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
         are averaged within each pool. NaN (no result) is left out and not counted.
 
         Args:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
+          runs: pools of a study to be replicated where the paper has no number.
           setting: values of columns that are no coordinates, or instead of them.
         """
-        self._rows_with(partial(stats.mean_interval, seed=self.seed), quantity, values, setting)
+        interval = partial(stats.mean_interval, seed=self.seed)
+        self._rows_with(interval, quantity, values, setting, runs)
 
     def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """As `means`, of zeros and ones: with exact intervals, also where all pools are alike."""
         self._rows_with(stats.share_interval, quantity, values, setting)
 
     def _rows_with(
-        self, interval_of: Interval, quantity: str, values: xr.DataArray, setting: dict[str, Any]
+        self,
+        interval_of: Interval,
+        quantity: str,
+        values: xr.DataArray,
+        setting: dict[str, Any],
+        runs: int | None = None,
     ) -> None:
         for rows in _slabs(rows_of(values, self.columns)):
             pools = np.stack([np.atleast_2d(each).mean(0) for _, each in rows])
@@ -187,6 +196,7 @@ class Table:
                     interval,
                     int(n),
                     studies=self._study_means(np.atleast_2d(each)),
+                    runs=runs,
                     **(row | setting),
                 )
 

@@ -53,6 +53,8 @@ def map_bias(
     covariates: Float[Array, "N D"],
     lam: ScalarLike,
     lam_b: ScalarLike,
+    *,
+    centred: bool = True,
 ) -> Float[Array, " D"]:
     """The bias coefficients the prior chooses, given apparent quality [Eq. 3, any D].
 
@@ -62,15 +64,27 @@ def map_bias(
     with phi = theta_hat + x . c_hat, whatever comparisons were made: along the flat
     directions theta + x delta, c - delta and theta + a the likelihood has no say.
 
+    Without centring, the paper's negative control, the inner products are <x, x> and <x, phi>,
+    and the result moves with the constant in phi, which no comparison tells. With one binary
+    covariate that a share s of the items has, it is
+
+        c_hat                                                     where theta has mean 0,
+        c_hat (lam N s (1 - s) + lam_b) / (lam N s + lam_b)       where phi has mean 0,
+
+    and with another constant a more of it, lam N s a / (lam N s + lam_b) more. The first is the
+    constant of every MAP, whose prior leaves theta no other mean: there centring changes nothing.
+    The second is about (1 - s) c_hat.
+
     Args:
-      phi: [N] apparent quality, logits (any constant may be added), without padding.
+      phi: [N] apparent quality, logits (any constant may be added if centred), without padding.
       covariates: [N, D].
       lam, lam_b: precision of quality and of the coefficients.
+      centred: False for the negative control.
 
     Returns:
       [D] logits per unit of each covariate.
     """
-    x = covariates - covariates.mean(0)
+    x = covariates - covariates.mean(0) if centred else covariates
     d = x.shape[1]
     return jnp.linalg.solve(lam * x.T @ x + lam_b * jnp.eye(d, dtype=x.dtype), lam * x.T @ phi)
 

@@ -2,7 +2,8 @@
 
 The paper's Table "The paired design adds information; more data does not": all contents rendered
 twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for each
-content (paired). In `sweeps.partial_pairing` only some contents are rendered twice.
+content (paired). In `sweeps.partial_pairing` only some contents are rendered twice. And the paper's
+two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
 
 Of the paper's pools of one size all judges see the same ones, as here; replicates share them.
 """
@@ -17,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, pairs, pools, study, sweep
+from jbt import estimators, identifiability, judges, pairs, pools, study, sweep, theory
 from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Prior, Status, check_positive
+from jbt.types import Comparisons, Design, Parameters, Prior, Status, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,10 @@ BASE_SIZE = 15
 """Contents of the paper's main paired study, which has more pools than its other sizes."""
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
+SHIFT = 2
+"""Points of the grid over c_map +- 1 that are 0.5, by which the paper moves c."""
+FACTOR = 5.0
+"""By up to which, says the paper, Eq. 3 without centring misstates c_hat."""
 TINY = 1e-6
 """Smallest precision to be tried (1/logit^2)."""
 COLUMNS = (
@@ -132,11 +137,13 @@ def full_matrix(s: Settings, n_contents: int) -> Experiment:
 def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str, Array]:
     """What one analysis says about c, and what the prior makes of it."""
 
-    def c_map(prior: Array) -> tuple[Array, Array]:
+    def of_prior(prior: Array) -> tuple[Parameters, Array]:
         fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
-        return fit.parameters.c[0], fit.status
+        return fit.parameters, fit.status
 
-    c, status = jax.vmap(c_map)(jnp.asarray(priors(s)))
+    parameters, status = jax.vmap(of_prior)(jnp.asarray(priors(s)))
+    c = parameters.c[:, 0]
+    mode = jax.tree.map(lambda v: v[0], parameters)
     estimate = identifiability.estimate_bias(comparisons, design)
     exists = estimate.status == Status.CONVERGED
     around_map = identifiability.grid_around(c[0])
@@ -145,12 +152,18 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
     around_mle = identifiability.grid_around(top, points=3)
     grid = jnp.concatenate([around_map, around_mle])
     profile = identifiability.profile(comparisons, design, grid)
-    at_map = jax.tree.map(lambda v: v[: len(around_map)], profile).range()
+    held = identifiability.likelihood_slice(comparisons, design, mode, around_map)
+    phi = design.of_items(mode.theta) + design.covariates[:, 0] * c[0]
+    at_map = jax.tree.map(lambda v: v[: len(around_map)], profile)
     at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
     return {
         "c_map": c,
-        "profile_range": at_map,
+        "profile_range": at_map.range(),
         "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
+        "profile_drop": drop(at_map.log_likelihood),
+        "slice_drop": drop(held),
+        "c_uncentred": uncentred(phi - phi.mean(), design),
+        "c_uncentred_first": uncentred(phi - phi[0], design),
         "curvature": estimate.curvature,
         "c_mle": estimate.c,
         "mle": estimate.status,
@@ -163,16 +176,35 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
     }
 
 
-WHAT_C_COSTS = (
-    "profile_range",
+def drop(log_likelihood: Array) -> Array:
+    """Lost on average when c moves from the middle of the grid by 0.5 up or down."""
+    middle = len(log_likelihood) // 2
+    low, high = log_likelihood[middle - SHIFT], log_likelihood[middle + SHIFT]
+    return log_likelihood[middle] - (low + high) / 2
+
+
+def uncentred(phi: Array, design: Design) -> Array:
+    return theory.map_bias(phi, design.covariates, LAM, LAM_B, centred=False)[0]
+
+
+MEANS = (
     "profile_range_mle_centred",
+    "profile_drop",
+    "slice_drop",
     "curvature",
     "c_mle",
-    "mle",
     "c_interval_width",
     "c_interval_width_wald",
     "rank",
     "n_columns",
+)
+"""Metrics of each design that the table has as they are."""
+WHAT_C_COSTS = (
+    *MEANS,
+    "profile_range",
+    "c_uncentred",
+    "c_uncentred_first",
+    "mle",
     "status_map",
     "status_profile",
 )
@@ -228,15 +260,7 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
         largest = ranges.sel(design=design).values.max()
         where = {"judge": "all", "design": design, "lam": LAM, "lam_b": LAM_B, **size}
         t.add("profile_range_max", largest, n_pools=part.sizes["pool"], **where)
-    for name in (
-        "profile_range_mle_centred",
-        "curvature",
-        "c_mle",
-        "c_interval_width",
-        "c_interval_width_wald",
-        "rank",
-        "n_columns",
-    ):
+    for name in MEANS:
         add(name, part[name])
     add("nullity", part["n_columns"] - part["rank"])
     exists = (part["mle"] == Status.CONVERGED).astype(float)
@@ -245,6 +269,14 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
         t.means("mle_exists", exists.mean("condition"), judge="all", **size)
 
     c = part["c_map"]
+    c_hat = c.isel(prior=0, drop=True)
+    ratio, first = (
+        (part[name] / c_hat).sel(design=["unpaired"])  # Eq. 3 is of this design
+        for name in ("c_uncentred", "c_uncentred_first")
+    )
+    t.means("c_uncentred_ratio", ratio, lam=LAM, lam_b=LAM_B, **size)
+    beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
+    t.shares("c_uncentred_beyond_5", beyond, lam=LAM, lam_b=LAM_B, **size)
     only = {"design": ["paired"]}  # a prior-free estimate exists there alone
     for i, lam in enumerate(s.lam, start=1):
         prior = {"lam": lam, "lam_b": LAM_B}
@@ -285,16 +317,17 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Evidence about c against the size of the pool."""
     from jbt import plots
 
-    rows = table[(table.quantity == "profile_range") & (table.design == "paired")]
-    for judge, colour in zip(
-        (*s.judge, "all"), [*plots.CYCLE, plots.COLOURS["black"]], strict=False
-    ):
-        mine = rows[rows.judge == judge]
+    paired = table[table.design == "paired"]
+    rows = paired[paired.quantity == "profile_range"]
+    around_mle = paired[paired.quantity == "profile_range_mle_centred"]
+    lines = [
+        *((rows, name, f"{name}, paired", plots.CYCLE[i], "--") for i, name in enumerate(s.judge)),
+        (rows, "all", "mean of the judges, paired", "black", "-"),
+        (around_mle, "all", "the same around the MLE", "black", ":"),
+    ]
+    for of, judge, label, colour, line in lines:
+        mine = of[of.judge == judge].drop_duplicates("n_contents")
         if len(mine):
-            label = "mean of the judges, paired" if judge == "all" else f"{judge}, paired"
-            line = "-" if judge == "all" else "--"
-            colour = "black" if judge == "all" else colour
-            mine = mine.drop_duplicates("n_contents")
             plots.line(ax, mine, "n_contents", colour=colour, label=label, ls=line, marker=".")
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
@@ -303,7 +336,7 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.plot(flat.n_contents, flat.estimate, "o", color=plots.COLOURS["vermilion"], label=sign)
     ax.set_yscale("log")
     ax.set_xlabel("contents, each rendered twice")
-    ax.set_ylabel("range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)")
+    ax.set_ylabel("range of the profile log-likelihood of c\nover its estimate $\\pm$ 1 (nats)")
     ax.set_title("Evidence about c: the design, not the amount")
     ax.legend(fontsize=7)
     return ax
@@ -339,6 +372,10 @@ SWEEP = sweep.Sweep(
     units={
         "profile_range": "nats, over c_map +- 1",
         "profile_range_mle_centred": "nats, over c_mle +- 1",
+        "profile_drop": "nats, c_map moved by 0.5 and the rest maximised again",
+        "slice_drop": "nats, c_map moved by 0.5 and the rest held",
+        "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
+        "c_uncentred_first": "logits, the same where the first item's is 0",
         "curvature": "nats per squared unit of c",
         "c_map": "logits per unit of the covariate",
         "c_mle": "logits per unit of the covariate",

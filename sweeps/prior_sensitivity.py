@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from jbt.tables import Table
 
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
-LEARNED: tuple[str, ...] = ("fixed_point", "evidence", "horseshoe")
+LEARNED: tuple[str, ...] = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
+"""fixed_point learns one tau^2 for c and kappa, fixed_point_c one for c alone."""
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 TINY = 1e-6
 """Smallest precision to be tried (1/logit^2)."""
+STUDY = 10
+"""Pools of the paper's studies of one judge at most (count)."""
 HORSESHOE = 1.0
 """Precision of the horseshoe's global scale (1/logit^2)."""
 
@@ -49,7 +52,7 @@ class Settings(sweep.Settings):
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
     judge: tuple[str, ...] = tuple(judges.JUDGES)
-    """Judges: the paper's open ones and its unbiased control."""
+    """Judges: the paper's open ones, its unbiased control, and one that prefers the first shown."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality, 1 among them (1/logit^2)."""
     lam_b: tuple[float, ...] = (0.01, 0.1, 1.0, 2.0, 10.0)
@@ -125,8 +128,7 @@ def experiment(s: Settings, design: str) -> Experiment:
             return fit.parameters.c[0], recall, fit.status
 
         c, recall, status = jax.vmap(under)(lam, lam_b)
-        at = [(name, a, b) for name, a, b in priors(s)].index(("normal", LAM, LAM_B))
-        grid = identifiability.grid_around(c[at])
+        grid = identifiability.grid_around(c[priors(s).index(("normal", LAM, LAM_B))])
         profile = identifiability.profile(comparisons, pool.design, grid)
         naive = estimators.naive(comparisons, pool.design, Prior(LAM, LAM_B))
         return {
@@ -153,11 +155,17 @@ def every_prior(
     status = {}
 
     def learned(a: Array) -> dict[str, LearnedPrior]:
-        hierarchical = fixed_point(comparisons, design, Prior(a, LAM_B))
+        def hierarchical(position: Array) -> LearnedPrior:
+            return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
+
+        # Vectorised over, as every loop of its own takes seconds to compile.
+        both = jax.vmap(hierarchical)(jnp.array([True, False]))
+        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], both) for i in (0, 1))
         # From the fixed point, the optimum of the evidence is near.
-        near = Prior(a, jnp.asarray(hierarchical.prior.lam_b)[0])
+        near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
         return {
-            "fixed_point": hierarchical,
+            "fixed_point": shared,
+            "fixed_point_c": of_c,
             "evidence": evidence(comparisons, design, near, step=0.2, rounds=30),
             "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
@@ -211,8 +219,12 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("c_hat", c)
     t.means("recall", ds["recall"])
     t.means("benefit", benefit)
+    fixed = priors(s).index(("normal", LAM, LAM_B))
+    others = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
+    change = benefit.isel(prior=others) - benefit.isel(prior=fixed, drop=True)
+    t.means("benefit_change", change, STUDY)
     kind = ds["prior"].values
-    learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "evidence")))
+    learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "fixed_point_c", "evidence")))
     t.means("log_tau2", learned.copy(data=np.log(learned.values)))
     t.means("profile_range", ds["profile_range"], prior="normal", lam=LAM, lam_b=LAM_B)
     for prior in ("normal", *LEARNED):

@@ -8,9 +8,10 @@ import numpy as np
 import problems
 import pytest
 from scipy.optimize import brentq, linprog
+from scipy.special import log_expit
 
 from jbt import estimators, identifiability, judges, own, pairs, pools
-from jbt.types import Comparisons, Design, Judge, Prior, Status, Variant
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior, Status, Variant
 
 
 def unpadded(q: problems.Problem) -> Design:
@@ -267,6 +268,28 @@ def test_a_slightly_wrong_design_is_not_flat(x64):
     assert ranges[0] < 1e-10
     assert ranges[1] > 1e-6
     assert statuses == [Status.FLAT, Status.CONVERGED, Status.CONVERGED]
+
+
+def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
+    rng = np.random.default_rng(0)
+    x, kappa, grid = rng.normal(size=5), 0.4, np.array([-1.0, 0.3, 2.0])
+    theta = rng.normal(size=5)
+    shown = np.triu(rng.integers(1, 5, (5, 5)), 1) + np.eye(5, k=-2)
+    wins = np.floor(shown * rng.uniform(size=(5, 5)))
+
+    def log_likelihood(c, theta):
+        logit = (theta + c * x)[:, None] - (theta + c * x) + kappa
+        return (wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
+
+    at = Parameters(jnp.asarray(theta), jnp.zeros(1), jnp.asarray(kappa))
+    design = Design.build(x[:, None])
+    compiled = jax.jit(identifiability.likelihood_slice)
+    found = compiled(Comparisons.build(shown, wins), design, at, jnp.asarray(grid))
+    held = [log_likelihood(c, theta) for c in grid]
+    np.testing.assert_allclose(found, held, rtol=1e-12)
+    brought_back = [log_likelihood(c, theta - c * x) for c in grid]
+    np.testing.assert_allclose(brought_back, log_likelihood(0, theta), rtol=1e-12)
+    assert np.ptp(held) > 1
 
 
 def test_bad_grids_and_arguments(x64):

@@ -105,12 +105,12 @@ def test_reveal_counts_what_was_shown(pool):
 
 
 def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
-    assert list(judges.JUDGES) == ["llama", "qwen", "phi", "coder", "unbiased"]
+    assert list(judges.JUDGES) == ["llama", "qwen", "phi", "coder", "unbiased", "unbiased_first"]
     conditions = judges.conditions([*judges.JUDGES.values()])
     assert {name: v.tolist() for name, v in conditions.items()} == {
-        "bias": [1.78, 1.45, 0.34, -0.98, 0.0],
-        "position": [0.35, 1.08, 0.32, 1.74, 0.0],
-        "discrimination": [1.0, 1.0, 1.0, 0.1, 1.0],
+        "bias": [1.78, 1.45, 0.34, -0.98, 0.0, 0.0],
+        "position": [0.35, 1.08, 0.32, 1.74, 0.0, 1.0],
+        "discrimination": [1.0, 1.0, 1.0, 0.1, 1.0, 1.0],
     }
     one = Pool(pool.quality, Design.build(pool.design.covariates[:, :1]))
     again = jax.vmap(lambda c: judges.verdict_logits(one, judges.of_condition(c)))(conditions)

@@ -47,20 +47,30 @@ def learned():
     return comparisons, x, dict(zip(LEARNERS, zip(found, each, strict=True), strict=True))
 
 
-def pool(learned, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Design matrix, counts and wins of one pool."""
-    comparisons, x, _ = learned
-    x = np.asarray(x[i])
-    first, second = np.nonzero(np.asarray(comparisons.shown[i]))
+fixed_point = jax.jit(priors.fixed_point)
+
+
+def rows(comparisons, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Design matrix, counts and wins of one pool whose pairs were shown once or not at all."""
+    x = np.asarray(x)
+    first, second = np.nonzero(np.asarray(comparisons.shown))
     eye = np.eye(N)
     z = np.concatenate(
         [eye[first] - eye[second], x[first] - x[second], np.ones((len(first), 1))], axis=1
     )
-    return z, np.ones(len(z)), np.asarray(comparisons.wins[i])[first, second]
+    return z, np.ones(len(z)), np.asarray(comparisons.wins)[first, second]
+
+
+def pool(learned, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    comparisons, x, _ = learned
+    return rows(jax.tree.map(lambda v: v[i], comparisons), x[i])
 
 
 def mode_and_hessian(learned, i: int, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    z, shown, wins = pool(learned, i)
+    return dense_fit(*pool(learned, i), precision)
+
+
+def dense_fit(z, shown, wins, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     b = np.zeros(z.shape[1])
     for _ in range(50):
         p = expit(z @ b)
@@ -174,10 +184,31 @@ def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
     assert float(profile.range()) < 1e-10
 
 
+def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
+    made = pools.gaussian(jax.random.key(2), N)
+    oracle = judges.frozen_draw(jax.random.key(3), made, Judge(jnp.full(1, 0.5), 3.0))
+    comparisons = judges.reveal(oracle, pairs.every_pair(made))
+    verdicts = rows(comparisons, made.design.covariates)
+    learned = []
+    for position in (True, False):
+        precision, change, rounds = np.r_[np.ones(N), 0.1, 0.1], np.inf, 0
+        while change > 1e-4:
+            b, hessian = dense_fit(*verdicts, precision)
+            moments = (b**2 + np.diag(np.linalg.inv(hessian)))[N:]
+            new = 1 / (moments.mean() if position else moments[0])
+            change, rounds = abs(np.log(new / precision[N])), rounds + 1
+            precision[N : N + 1 + position] = new
+        found = fixed_point(comparisons, made.design, Prior(), position=jnp.array(position))
+        np.testing.assert_allclose(found.prior.lam_b, precision[N:], rtol=1e-6)
+        assert (int(found.status), int(found.rounds)) == (Status.CONVERGED, rounds)
+        learned.append(precision[N])
+    assert learned[0] < 0.8 * learned[1]  # a strong kappa widens the tau^2 it shares
+
+
 def test_no_verdicts(x64):
     zero = jnp.zeros((N, N))
     design = Design.build(np.random.default_rng(0).normal(size=(N, 1)))
-    found = jax.jit(priors.fixed_point)(Comparisons(zero, zero), design, Prior())
+    found = fixed_point(Comparisons(zero, zero), design, Prior(), position=jnp.array(True))
     # Nothing was learned: the update returns the variance it was given.
     np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
 

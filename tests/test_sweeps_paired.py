@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,6 +41,10 @@ def invented(s) -> xr.Dataset:
         for name in (
             "profile_range",
             "profile_range_mle_centred",
+            "profile_drop",
+            "slice_drop",
+            "c_uncentred",
+            "c_uncentred_first",
             "curvature",
             "c_mle",
             "c_interval_width",
@@ -64,6 +69,10 @@ def invented(s) -> xr.Dataset:
             ints["rank"][i, d, pools] = [2 * size, size + 1][d]
             ints["mle"][i, d, pools] = [Status.FLAT, Status.CONVERGED][d]
             values["c_mle"][i, d, pools] = [np.nan, 1.0][d]
+        values["profile_drop"][i, 0, pools] = 1e-13
+        values["c_uncentred"][i, :, pools] = 0.5
+        # Of c_hat = 1: half of the pools within a factor of 5, one with the wrong sign.
+        values["c_uncentred_first"][i, :, pools] = np.resize([0.21, -1.0, 4.9, 5.1], pools.stop)
         # MAPs: the paper's prior, then lam 0.2, 1, 5, then lam_b 0.1, 1, 2.
         maps = np.array([[1, 0.9, 1, 1.3, 1, 0.8, 0.6], [1, 0.9, 1, 1.1, 1, 0.95, 0.9]])
         c_map[i][..., pools] = maps[..., None]
@@ -145,8 +154,17 @@ def test_the_table_of_paired():
     )
     assert away.estimate == pytest.approx(-0.1)
     assert not len(table[(table.quantity == "c_map_minus_mle") & (table.design == "unpaired")])
+    at = {"judge": "llama", "design": "unpaired", "n_contents": 8}
+    assert only(table, quantity="c_uncentred_ratio", **at).estimate == pytest.approx(0.5)
+    assert only(table, quantity="c_uncentred_beyond_5", **at).estimate == pytest.approx(0.5)
+    assert not len(table[table.quantity.str.startswith("c_unc") & (table.design == "paired")])
     assert len(paired.figure(invented(SMALL), table, SMALL).axes) == 2
     assert len(paired.headline(table, SMALL)) < len(table)
+
+
+def test_what_a_shift_by_a_half_costs():
+    grid = np.linspace(-1, 1, 9)
+    assert paired.drop(jnp.asarray(3.0 - 2 * (grid - 0.1) ** 2)) == pytest.approx(0.5)
 
 
 @pytest.mark.heavy
@@ -155,7 +173,7 @@ def test_every_number_of_the_paper_on_paired_finds_its_row():
     s = dataclasses.replace(s, pools_other_sizes=12)
     table = study.table_of(paired.SWEEP, invented(s), s)
     numbers = study.paper_of(paired.SWEEP)
-    assert table.paper.notna().sum() == len(numbers) == 23
+    assert table.paper.notna().sum() == len(numbers) == 28
     assert table[table.paper.notna()].consistent.isin(["yes", "no"]).all()
     eight = {"quantity": "profile_range", "judge": "all", "n_contents": 8}
     row = only(table, **eight, design="paired")
@@ -244,11 +262,12 @@ def test_the_table_of_priors():
     few = ("llama", "phi", "unbiased")
     s = dataclasses.replace(prior_sensitivity.PRESETS["full"], pools=20, judge=few)
     which = prior_sensitivity.priors(s)
-    assert len(which) == 15 + 9
+    assert len(which) == 15 + 12
     n = 2 * len(s.judge)
     lam_b = np.array([np.nan if b is None else b for _, _, b in which])
     c = np.tile(np.nan_to_num(lam_b, nan=5.0)[:, None], (n, 1, s.pools))
     recall = np.full((n, len(which), s.pools), 0.8)
+    recall[:, lam_b == 0.01], recall[:, lam_b == 10] = 0.7, 0.9
     one, two = ("condition", "pool"), ("condition", "prior", "pool")
     groups = prior_sensitivity.groups(s)
     labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
@@ -268,9 +287,15 @@ def test_the_table_of_priors():
     normal = table[table.prior == "normal"]
     llama = normal[(normal.judge == "llama") & (normal.design == "unpaired") & (normal.lam == 1)]
     benefit = llama[llama.quantity == "benefit"]
-    assert benefit.estimate.tolist() == pytest.approx([0.3] * 5)
+    assert benefit.estimate.tolist() == pytest.approx([0.2, 0.3, 0.3, 0.3, 0.4])
     assert dict(zip(benefit.lam_b, benefit.paper, strict=True))[0.1] == 0.32
     assert dict(zip(benefit.lam_b, benefit.paper, strict=True))[2.0] == 0.24
+    change = table[(table.quantity == "benefit_change") & (table.lam == 1)]
+    change = change[(change.judge == "llama") & (change.design == "unpaired")]
+    assert change.prior.tolist() == ["normal"] * 4 + list(prior_sensitivity.LEARNED)
+    assert change.estimate.tolist() == pytest.approx([-0.1, 0, 0, 0.1, 0, 0, 0, 0])
+    assert change.replicate_high.notna().all()
+    assert dict(zip(change.lam_b, change.paper, strict=True))[2.0] == -0.08
     control = only(table, quantity="recall", judge="unbiased", design="unpaired", prior="naive")
     assert (control.estimate, control.paper) == (0.5, 0.86)
     spread = only(table, quantity="c_spread", judge="phi", design="paired", prior="all")

@@ -34,6 +34,27 @@ def test_map_bias_minimises_the_prior_s_penalty_along_the_flat_directions(x64):
             assert penalty(moved) > penalty(c)
 
 
+def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
+    """The closed forms of `map_bias`, for an elaboration that one item in five has, and four."""
+    rng = np.random.default_rng(4)
+    n, lam, lam_b, a = 20, 0.7, 0.3, 1.5
+    compiled = jax.jit(theory.map_bias, static_argnames="centred")
+    for some in (4, 16):
+        x, s = (np.arange(n) < some).astype(float), some / n
+        phi = rng.normal(size=n)
+        phi -= phi.mean()
+        (c,) = compiled(phi, x[:, None], lam, lam_b, centred=True)
+        below = lam * n * s + lam_b
+        share = (lam * n * s * (1 - s) + lam_b) / below
+        for constant, expected in (
+            (-(phi - c * x).mean(), c),  # theta has mean 0
+            (0.0, share * c),
+            (a, share * c + lam * n * s * a / below),
+        ):
+            found = compiled(phi + constant, x[:, None], lam, lam_b, centred=False)
+            np.testing.assert_allclose(found, [expected], rtol=1e-12)
+
+
 def expected_counts(phi, kappa, repeats):
     p = 1 / (1 + np.exp(-(phi[:, None] - phi + kappa)))
     shown = repeats * (1 - np.eye(len(phi)))

@@ -23,7 +23,7 @@ from jbt.identifiability.coefficient import efficient_information
 from jbt.identifiability.design_matrix import comparison_matrix
 from jbt.identifiability.directions import NullSpace, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
-from jbt.identifiability.likelihood import Profile, grid_around, profile
+from jbt.identifiability.likelihood import Profile, grid_around, likelihood_slice, profile
 from jbt.identifiability.panel import difference
 from jbt.identifiability.silence import prior_selected, rank, silent_parts
 from jbt.identifiability.supremum import undetermined
@@ -38,6 +38,7 @@ __all__ = [
     "efficient_information",
     "estimate_bias",
     "grid_around",
+    "likelihood_slice",
     "null_space",
     "prior_selected",
     "profile",

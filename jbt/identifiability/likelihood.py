@@ -1,5 +1,5 @@
 """How much the verdicts say about one coefficient c: its profile log-likelihood, the maximum over
-all other parameters at fixed c."""
+all other parameters at fixed c; and the slice, which holds them and says nothing about it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
+from jbt import model
 from jbt.identifiability.coefficient import Coefficient
 from jbt.types import (
     Design,
@@ -111,6 +112,28 @@ def _profile(of: Coefficient, grid: Float[Array, " G"], start: Parameters) -> Pr
     log_likelihood, status = over(point, grid, of.comparisons)
     constant = ~of.varies() & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
+
+
+def likelihood_slice(
+    comparisons: Verdicts, design: Design, at: Parameters, grid: Float[Array, " G"]
+) -> Float[Array, " G"]:
+    """Log-likelihood with the first coefficient on the grid and all other parameters held, nats:
+    the paper's negative control [Section 5, "Restoring identifiability"].
+
+    It falls where `profile` is flat, as what it loses is what moving every quality by -x delta
+    would bring back. So it measures how surely the verdicts fix the apparent quality, not c.
+
+    Args:
+      comparisons, design: one pool of one judge.
+      at: what is held.
+      grid: [G] values of c_1, logits per unit of the covariate.
+    """
+
+    def point(value: Float[Array, ""]) -> Float[Array, ""]:
+        moved = Parameters(at.theta, at.c.at[0].set(value), at.kappa)
+        return model.log_likelihood(moved, design, comparisons)
+
+    return jax.vmap(point)(grid)
 
 
 def over(f: Callable[..., Any], values: Float[Array, " V"], comparisons: Verdicts) -> Any:

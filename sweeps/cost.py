@@ -338,7 +338,7 @@ STYLES = {
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     from jbt import plots
 
-    fig, axes = plots.new_figure(2, width=5.8, height=4.8)
+    fig, axes = plots.new_figure(2, width=5.8, height=5.2)
     draw_frontier(axes[0], ds, table, s)
     draw_times(axes[1], table, s)
     return fig
@@ -348,7 +348,9 @@ def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) ->
     """Recall against dollars, the paper's points, and where studies of its size fall here."""
     from jbt import plots
 
-    rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
+    t = Table(COLUMNS, s)
+    t.means("recall", active.by_seed(ds["recall"], s.n_seeds))
+    rows = t.frame()
     sides = {s.cheap: "cheap", s.dear: "dear"}
     for (judge, model, rule), mine in rows.groupby(["judge", "model", "rule"], sort=False):
         mine = mine.assign(dollars=mine.budget.astype(float) * s.verdict_price[str(judge)])
@@ -373,8 +375,7 @@ def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) ->
     ax.set_xlabel("dollars a pool, comparisons alone")
     ax.set_ylabel(f"recall of the top {K}")
     ax.set_title(f"{s.pools:,} pools (95 % bands)")
-    ax.legend(fontsize=7, loc="upper left")
-    ax.set_ylim(top=1.45)
+    ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     return ax
 
 
@@ -386,7 +387,13 @@ def draw_times(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     sharing = [None, *s.n_pools_sharing]
     for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
         mine = rows[rows.n_pools_sharing.isna() if n is None else rows.n_pools_sharing == n]
-        label = "no gate" if n is None else f"gate shared by {n} pools"
+        label = (
+            "no gate"
+            if n is None
+            else f"gate shared by {n:,} pools"
+            if n > 1
+            else "gate for one pool"
+        )
         known = mine.dropna(subset="ci_low")
         at = known.target.astype(float) + 0.002 * (i - len(sharing) / 2)
         plots.points(ax, known, at, colour=colour, label=label)
@@ -398,7 +405,7 @@ def draw_times(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.set_xlabel("recall to be reached by both judges")
     ax.set_ylabel(f"{s.dear}'s cost over {s.cheap}'s, corrected")
     ax.set_title(f"Times cheaper, {s.rule[0]} (95 %; crosses: paper)")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     return ax
 
 

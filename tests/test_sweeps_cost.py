@@ -7,11 +7,10 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
-from jbt import estimators, judges, pairs, study, twins
+from jbt import estimators, judges, metrics, pairs, study, twins
 from jbt.acquisition import reports
 from jbt.simulate import stream
 from jbt.types import Prior
@@ -73,7 +72,7 @@ def test_where_a_curve_is_reached():
     curves = np.array([[0, 0.25, 0.75], [0.6, 0.2, 0.7], [0, 0.1, 0.2], [0.5, 0.9, 0.9]])
     found = prices.first_reached(spent, curves, wanted)
     np.testing.assert_array_equal(found, [3, 1, np.nan, 1])
-    assert prices.of_resamples(np.array([1.0, 2, np.nan])) == pytest.approx((np.nan,) * 2, nan_ok=1)
+    assert np.isnan(prices.of_resamples(np.array([1.0, 2, np.nan]))).all()
     assert prices.of_resamples(np.arange(1000.0)) == (24, 975)
 
 
@@ -136,10 +135,10 @@ def test_free_verdicts_and_labels_have_no_ratio_and_the_papers_numbers_stand_asi
 def test_the_figure_shows_every_frontier_and_the_papers_points(table):
     left, right = cost.figure(invented(SMALL), table, SMALL).axes
     crosses = [line for line in left.get_lines() if line.get_marker() == "x"]
-    found = [(float(x), float(y)) for line in crosses for x, y in line.get_xydata()]
+    found = [tuple(at) for line in crosses for at in np.asarray(line.get_xydata()).tolist()]
     assert found == [(0.014, 0.89), (0.28, 0.93), (0.42, 1.0)]
     assert left.get_xscale() == "log"
-    assert len(right.get_legend().get_texts()) == 4
+    assert len(right.get_legend_handles_labels()[1]) == 4
 
 
 @pytest.mark.parametrize(
@@ -172,12 +171,12 @@ def test_what_is_refused(change, message):
 def test_a_run_beside_a_loop_over_pools(tmp_path):
     """At all 870 verdicts the rule does not matter: one pool after the other, by the estimators."""
     s = dataclasses.replace(
-        SMALL, out=tmp_path, pools=6, n_seeds=1, rule=("random",), budget=(32, 870)
+        SMALL, out=tmp_path, pools=3, n_seeds=1, rule=("random",), budget=(32, 870)
     )
     table = study.run(SWEEP, s)
     for judge, model in cost.cases(s):
         twin = twins.twin(judge)
-        condition = {name: jnp.asarray(v[0]) for name, v in twins.conditions([twin]).items()}
+        condition = {name: jnp.asarray(v)[0] for name, v in twins.conditions([twin]).items()}
         recalls = []
         for pool_id in range(s.pools):
             key = jax.random.fold_in(jax.random.key(s.seed), pool_id)
@@ -185,10 +184,8 @@ def test_a_run_beside_a_loop_over_pools(tmp_path):
             verdicts = twins.answers(key, pool, condition)
             counts = judges.reveal(verdicts, pairs.every_pair(pool))
             fit = estimators.ESTIMATORS[model](counts, pool.design, Prior())
-            best = set(np.argsort(-np.asarray(fit.parameters.theta))[:5].tolist())
-            true = set(np.argsort(-np.asarray(pool.quality))[:5].tolist())
-            recalls.append(len(best & true) / 5)
-        where = {"judge": judge, "model": model, "budget": 870, "quantity": "recall"}
-        found = table[(table[list(where)] == pd.Series(where)).all(axis=1)].iloc[0]
+            recalls.append(metrics.top_k_recall(fit.parameters.theta, pool.quality, 5))
+        mine = table[(table.judge == judge) & (table.model == model) & (table.budget == 870)]
+        found = mine[mine.quantity == "recall"].drop_duplicates("quantity").iloc[0]
         assert found.estimate == pytest.approx(np.mean(recalls))
         assert found.n_pools == s.pools

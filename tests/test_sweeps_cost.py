@@ -174,6 +174,7 @@ def test_a_run_beside_a_loop_over_pools(tmp_path):
         SMALL, out=tmp_path, pools=3, n_seeds=1, rule=("random",), budget=(32, 870)
     )
     table = study.run(SWEEP, s)
+    assert table is not None
     for judge, model in cost.cases(s):
         twin = twins.twin(judge)
         condition = {name: jnp.asarray(v)[0] for name, v in twins.conditions([twin]).items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -151,19 +152,50 @@ def verdict_logits(
     return z if preference is None else z + preference
 
 
+def _probit(logits: Array) -> Array:
+    return jax.scipy.special.ndtr(logits * (math.sqrt(3) / math.pi))
+
+
+LINKS: Mapping[str, Callable[[Array], Array]] = {"logit": jax.nn.sigmoid, "probit": _probit}
+"""From log-odds to the probability of a verdict. logit: the model's own [Eq. 1]. probit: a
+Thurstone judge (the paper's Proposition 1), Phi(z / s) with s = pi / sqrt(3), at which its Gaussian
+noise has the variance of the logistic; another s is a factor on discrimination, bias and
+position."""
+
+
+def check_link(link: str) -> None:
+    """Raise `ValueError` unless `link` is one of `LINKS`."""
+    if link not in LINKS:
+        raise ValueError(f"unknown link {link!r}: one of {', '.join(LINKS)}")
+
+
 def verdict_probability(
-    pool: Pool, judge: Judge, preference: Float[Array, "N N"] | None = None
+    pool: Pool,
+    judge: Judge,
+    preference: Float[Array, "N N"] | None = None,
+    *,
+    link: str = "logit",
 ) -> Float[Array, "N N"]:
-    """Probability that the judge prefers the first shown, for every ordered pair; arguments and
-    errors are those of `verdict_logits`."""
-    return jax.nn.sigmoid(verdict_logits(pool, judge, preference))
+    """Probability that the judge prefers the first shown, for every ordered pair.
+
+    Args:
+      preference: as in `verdict_logits`.
+      link: one of `LINKS`.
+
+    Raises:
+      ValueError: a link that is not one of `LINKS`, or not one bias for each covariate.
+    """
+    check_link(link)
+    return LINKS[link](verdict_logits(pool, judge, preference))
 
 
-def frozen_draw(key: Key[Array, ""], pool: Pool, judge: Judge) -> Bool[Array, "N N"]:
+def frozen_draw(
+    key: Key[Array, ""], pool: Pool, judge: Judge, *, link: str = "logit"
+) -> Bool[Array, "N N"]:
     """A frozen oracle: one Bernoulli verdict of every ordered pair, to be asked for as often
     as one likes. True where the first shown wins. The uniforms depend on the key alone, so
-    that judges and conditions are paired."""
-    p = verdict_probability(pool, judge)
+    that judges, links and conditions are paired. Errors of `verdict_probability`."""
+    p = verdict_probability(pool, judge, link=link)
     return jax.random.uniform(key, p.shape, p.dtype) < p
 
 

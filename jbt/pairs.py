@@ -102,6 +102,30 @@ def spread_evenly(
     return jnp.where(allowed, rounds + (lot <= cut), 0).astype(pairs.dtype)
 
 
+def collected(
+    key: Key[Array, ""], shown: Float[Array, "N N"], completeness: ScalarLike
+) -> Float[Array, "N N"]:
+    """What is left of a design where each ordered pair is missing at random, on its own and with
+    all its showings, with probability 1 - completeness: as when queries of a judge time out.
+
+    Args:
+      key: PRNG key, consumed. What a smaller completeness leaves is part of what a larger does.
+      shown: [N, N] showings of the design.
+      completeness: probability that a pair is collected, in (0, 1]; may be traced.
+
+    Raises:
+      ValueError: completeness outside (0, 1], if it is not traced.
+    """
+    check_completeness(completeness)
+    return shown * (jax.random.uniform(key, shown.shape) < completeness)
+
+
+def check_completeness(completeness: ScalarLike) -> None:
+    """Raise `ValueError` unless it lies in (0, 1]; traced values pass."""
+    if not isinstance(completeness, Tracer) and not 0 < float(completeness) <= 1:
+        raise ValueError(f"completeness must lie above 0 and at most at 1, got {completeness}")
+
+
 def expected(
     pool: Pool, budget: ScalarLike, within_share: ScalarLike, max_repeats: ScalarLike
 ) -> Float[Array, "N N"]:

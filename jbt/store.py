@@ -16,8 +16,8 @@ from jbt import files
 CONFIG, LOCK, SHARDS = "config.json", ".lock", "shards"
 RESULTS, DIGEST = "results.nc", "results.sha256"
 """DIGEST tells whether RESULTS is as it was written."""
-TABLE, FIGURE = "table.csv", "figure.png"
-WRITTEN = (RESULTS, DIGEST, TABLE, FIGURE)
+TABLE, FIGURE, PAGE = "table.csv", "figure.png", "page.md"
+WRITTEN = (RESULTS, DIGEST, TABLE, FIGURE, PAGE)
 CODE = "code"
 """Key of config.json under which the digests of the code stand, beside the configuration."""
 

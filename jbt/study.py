@@ -5,7 +5,7 @@ In `OUT/NAME/` a run keeps
     config.json      the configuration and digests of the code, written first
     shards/*.npz     finished chunks of pools, each written whole or not at all
     results.nc       every metric of every pool, once all chunks are there
-    table.csv, figure.png
+    table.csv, figure.png, and of some sweeps page.md
 
 Given again, it continues from the shards. Table and figure are made from results.nc whenever the
 command is given. Another configuration in the same folder is refused, and so is going on with a run
@@ -291,13 +291,13 @@ def _default_chunk(group: Group) -> int | None:
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
-    """The paper's numbers beside a sweep: of the file paper.csv beside its module, if there is
-    one."""
+    """The paper's numbers beside a sweep: its own, and those of the file paper.csv beside its
+    module, if there is one."""
     try:
         file = Path(inspect.getsourcefile(sweep.groups) or "").with_name("paper.csv")
     except (TypeError, ValueError):  # made in a notebook
-        return []
-    return read_paper(file, sweep.name) if file.is_file() else []
+        return list(sweep.paper)
+    return [*(read_paper(file, sweep.name) if file.is_file() else ()), *sweep.paper]
 
 
 def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
@@ -337,6 +337,9 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
             files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+            if sweep.page is not None:
+                page = sweep.page(table, settings)
+                files.write_whole(folder / store.PAGE, lambda p: p.write_text(page))
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
@@ -358,10 +361,10 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; all of them are in the table's file")
+    made = [table_file, figure_file, *([folder / store.PAGE] if sweep.page else [])]
+    listed = ", ".join(map(str, made))
     if writable:
-        print(f"\nwritten: {table_file}, {figure_file}, {folder / store.RESULTS}")
+        print(f"\nwritten: {listed}, {folder / store.RESULTS}")
     else:
-        print(
-            f"not written, as {folder} is read-only: {table_file}, {figure_file}", file=sys.stderr
-        )
+        print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
     return table

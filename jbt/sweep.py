@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from jbt.paper import PaperNumber
 from jbt.simulate import Experiment
 from jbt.types import LARGEST_COUNT, check_count
 
@@ -189,6 +190,10 @@ class Sweep(Generic[S]):
     index: str | None = None
     """Label that names the conditions one to one, used as their dimension in results.nc;
     default "condition"."""
+    paper: Sequence[PaperNumber] = ()
+    """Numbers of the paper beside those of paper.csv: what is data elsewhere already."""
+    page: Callable[[pd.DataFrame, S], str] | None = None
+    """Table, settings -> Markdown, written beside the table: what its rows say in words."""
 
 
 # --- checks that sweeps share: each raises a `ValueError` of one line

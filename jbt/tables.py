@@ -89,7 +89,6 @@ class Table:
         self.settings = settings
         self.seed: int = settings.seed
         self._paper = list(paper)
-        self._beside: list[PaperNumber] = []
         self._rows: list[dict[str, Any]] = []
         self._beside: list[PaperNumber] = []
 

@@ -6,14 +6,14 @@ the naive recall are the published ones. What is published beside these three, t
 first of all, is not aimed at: it tests whether the model does as the real judge.
 
 **Three numbers for three targets.** A judge who draws has (a, c*, kappa*) and no more. One who
-answers with the likelier verdict has a fourth, the pair noise, but its verdicts depend on the ratios
-of the four alone: the search takes the pair noise as the unit. What the unit is in logits matters
-only where that judge's verdicts are drawn afresh, and is set apart, by the share of pairs that it is
-uncertain of (`UNCERTAIN`).
+answers with the likelier verdict has a fourth, the pair noise, but its verdicts depend on the
+ratios of the four alone: the search takes the pair noise as the unit. What the unit is in logits
+matters only where that judge's verdicts are drawn afresh, and is set apart, by the share of pairs
+that it is uncertain of (`UNCERTAIN`).
 
 The twins of the paper's judges are in `data/twins.csv`, which `python -m jbt.twins` writes; how far
-each is from its targets stands there too. Recall that is printed as 1.00 is aimed at with 0.995, what
-is printed so at least.
+each is from its targets stands there too. Recall that is printed as 1.00 is aimed at with 0.995,
+the least that is printed so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Bool, Key
-from scipy.optimize import brentq
 
 from jbt import estimators, judges, metrics, pairs, pools, runtime
 from jbt.judges import PUBLISHED, SECOND_DOMAIN, Published
@@ -303,23 +302,19 @@ def _units(
     given = {name: values[:: len(STARTS)][argmax] for name, values in fixed.items()}
     given |= {"discrimination": np.exp(at[:, 0]), "bias": at[:, 1], "position": at[:, 2]}
     share = simulate(experiment, given, range(64), seed=seed)["share"].mean(0)  # falls from 1 to 0
-    return np.array(
-        [
-            np.exp(brentq(lambda u, s=s: np.interp(u, powers, s) - UNCERTAIN, -3.0, 4.0))
-            for s in share
-        ]
-    )
+    # np.interp wants what increases. Between two powers the share is all but linear in the power.
+    return np.exp([np.interp(-UNCERTAIN, -each, powers) for each in share])
 
 
 def read() -> dict[tuple[str, str, str], Twin]:
     """The twins of the paper's judges, by (name, oracle, others)."""
     text = ("name", "oracle", "others")
+    found = {}
     with DATA.open(encoding="utf-8", newline="") as file:
-        rows = [
-            {k: v if k in text else float(v) for k, v in r.items()} for r in csv.DictReader(file)
-        ]
-    twins = [Twin(**row) for row in rows]
-    return {(twin.name, twin.oracle, twin.others): twin for twin in twins}
+        for row in csv.DictReader(file):
+            read: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
+            found[tuple(row[name] for name in text)] = Twin(**read)
+    return found
 
 
 def known() -> dict[str, Published]:

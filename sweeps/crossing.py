@@ -57,6 +57,11 @@ class Settings(sweep.Settings):
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
+    link: str = "logit"
+    """How the judge answers, one of `jbt.judges.LINKS`: logit, or probit, a Thurstone judge whose
+    noise has the logistic's variance. What is fitted has the logit's."""
+    completeness: float = 1.0
+    """Probability that an ordered pair's verdict was collected, each on its own, in (0, 1]."""
 
 
 PRESETS = {
@@ -72,6 +77,8 @@ def check_scenario(s: Settings) -> None:
     for name in ("sd", "lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
     sweep.check_finite(s, "bias", "position")
+    judges.check_link(s.link)
+    pairs.check_completeness(s.completeness)
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
@@ -97,10 +104,11 @@ def full_matrix(
     covariate: pools.CovariateKind,
     kind: str,
     max_correlation: float | None = None,
+    link: str = "logit",
 ) -> Experiment:
     """Experiment: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
-    Its condition holds rho, sd, bias, position, discrimination, lam, lam_b and k, all traced.
+    Its condition holds rho and `SCENARIO`, all traced.
     """
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -114,8 +122,11 @@ def full_matrix(
             max_correlation=max_correlation,
         )
         judge = judges.of_condition(condition)
-        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge, link=link)
+        shown = pairs.collected(
+            stream(key, "collected"), pairs.every_pair(pool), condition["completeness"]
+        )
+        comparisons = judges.reveal(oracle, shown)
         prior = Prior(condition["lam"], condition["lam_b"])
         out = {"realised_corr": pools.realised_correlation(pool)[0]}
         for name, estimator in estimators.ESTIMATORS.items():
@@ -129,7 +140,7 @@ def full_matrix(
     return experiment
 
 
-SCENARIO = ("sd", "bias", "position", "discrimination", "lam", "lam_b", "k")
+SCENARIO = ("sd", "bias", "position", "discrimination", "lam", "lam_b", "k", "completeness")
 
 
 def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
@@ -146,7 +157,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     return [
         sweep.Group(
             "crossing",
-            full_matrix(s.n_items, s.covariate, s.pool, s.max_correlation),
+            full_matrix(s.n_items, s.covariate, s.pool, s.max_correlation, s.link),
             conditions(s, rho),
             {"rho": rho},
             s.n_items,
@@ -163,8 +174,9 @@ def ratio(s: Settings) -> float:
 
 
 def has_limit(s: Settings) -> bool:
-    """Whether the limit of large pools is known: of Gaussian ones, whatever their correlation."""
-    return s.pool == "gaussian" and s.max_correlation is None
+    """Whether the limit of large pools is known: of Gaussian ones, whatever their correlation, and
+    the model's own judge."""
+    return s.pool == "gaussian" and s.max_correlation is None and s.link == "logit"
 
 
 def crossing_limit(s: Settings) -> float:

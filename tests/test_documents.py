@@ -341,3 +341,14 @@ def test_notebooks_run_and_carry_no_output(path):
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
+
+
+@pytest.mark.documents
+def test_the_example_of_a_twin(capsys):
+    names = run_example("docs/findings/judges.md")
+    assert names["twin"].misses(names["target"]) == []
+    promised = re.search(
+        r"about ([\d.]+): what correction", (ROOT / "docs/findings/judges.md").read_text()
+    )
+    assert names["twin"].bias_aware_recall == pytest.approx(float(promised[1]), abs=0.02)
+    assert "[]" in capsys.readouterr().out

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.stats import norm
 
 from jbt import judges, pairs, runtime, stats
 from jbt.types import Design, Judge, Pool
@@ -27,6 +28,17 @@ def test_verdict_probability_is_equation_1(pool):
         for j in range(3):
             z = 0.5 * (q[i] - q[j]) + (x[i] - x[j]) @ [0.7, -0.4] + 0.3
             assert p[i, j] == pytest.approx(expit(z), rel=1e-5)
+
+
+def test_a_thurstone_judge_has_noise_of_the_logistic_s_variance(pool, same_key_again):
+    z = np.asarray(judges.verdict_logits(pool, JUDGE))
+    p = np.asarray(judges.verdict_probability(pool, JUDGE, link="probit"))
+    np.testing.assert_allclose(p, norm(scale=np.pi / np.sqrt(3)).cdf(z), rtol=1e-5)
+    key = jax.random.key(4)
+    u = jax.random.uniform(key, p.shape, p.dtype)
+    np.testing.assert_array_equal(judges.frozen_draw(key, pool, JUDGE, link="probit"), u < p)
+    with pytest.raises(ValueError, match=r"unknown link 'cloglog': one of logit, probit"):
+        judges.frozen_draw(key, pool, JUDGE, link="cloglog")
 
 
 def test_one_bias_a_covariate(pool):

@@ -83,3 +83,18 @@ def test_the_natural_share_may_be_traced(x64):
     shares = jnp.array(list(pairs.WITHIN_SHARE.values()))
     found = jax.vmap(lambda share: pairs.share_of(made, share))(shares)
     np.testing.assert_allclose(found, [4 / 42, 0, 1, 0.5])
+
+
+def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
+    shown = 2 * (1 - jnp.eye(40))
+    key = jax.random.key(5)
+    left = {share: np.asarray(pairs.collected(key, shown, share)) for share in (0.3, 0.8, 1.0)}
+    np.testing.assert_array_equal(left[1.0], shown)
+    for share, found in left.items():
+        assert set(np.unique(found)) <= {0, 2}
+        n = 40 * 39
+        assert abs(found.sum() / 2 - share * n) <= 4 * np.sqrt(n * share * (1 - share))
+    assert (left[0.3] <= left[0.8]).all()
+    for bad in (0.0, 1.2, float("nan")):
+        with pytest.raises(ValueError, match="completeness must lie above 0 and at most at 1"):
+            pairs.collected(key, shown, bad)

@@ -62,7 +62,7 @@ def test_other_conditions_take_the_same_program():
     assert sim.under(other)._compiled is sim._compiled
     with pytest.raises(ValueError, match=r"condition rho had shape \(3,\), now \(2,\)"):
         sim.under({"rho": np.zeros(2), "k": CONDITIONS["k"]})
-    with pytest.raises(ValueError, match="condition k had shape .*, now None"):
+    with pytest.raises(ValueError, match=r"condition k had shape .*, now None"):
         sim.under({"rho": np.zeros(3)})
 
 

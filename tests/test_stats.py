@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -47,6 +49,48 @@ def test_one_pool_has_no_interval():
     mean, low, high = stats.mean_interval(values, seed=0)
     np.testing.assert_array_equal(mean, [1, 2])
     np.testing.assert_array_equal(np.isnan([low, high]), [[True, False]] * 2)
+
+
+def test_the_largest_increase_of_a_curve():
+    x = np.arange(6.0)
+    pools = np.random.default_rng(5).normal(size=(1, 400))
+    falling = (10 - x - 0.1 * x**2)[:, None]
+    np.testing.assert_allclose(stats.largest_increase(falling + pools, seed=0), [-1.1] * 3)
+    noise = np.random.default_rng(6).normal(size=(6, 400))
+    bump = falling + noise
+    bump[3] += 3
+    mean, low, high = stats.largest_increase(bump, seed=0)
+    assert mean == pytest.approx(np.diff(bump.mean(1)).max())
+    assert 0 < low < 1.5 < high  # 3 - 1 - 0.1 (9 - 4)
+    assert high - mean == pytest.approx(mean - low, rel=0.2)
+    # Wider than for a step on its own, as five are looked at.
+    assert high - mean > 1.2 * 1.96 * np.sqrt(2 / 400)
+    mean, *interval = stats.largest_increase(falling + pools[:, :1], seed=0)
+    assert mean == pytest.approx(-1.1)
+    assert np.isnan(interval).all()
+    with pytest.raises(ValueError, match="a curve needs at least 2 points, got 1"):
+        stats.largest_increase(bump[:1], seed=0)
+
+
+@pytest.mark.heavy
+def test_the_band_behind_the_largest_increase_is_simultaneous():
+    """A flat curve is called falling, or rising, in at most 5 % of studies."""
+    rng = np.random.default_rng(7)
+    found = [stats.largest_increase(rng.normal(size=(8, 60)), seed=i)[1:] for i in range(400)]
+    low, high = np.transpose(found)
+    assert (low > 0).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
+    assert (high < 0).sum() == 0
+
+
+def test_the_five_gains_behind_an_interval_and_a_p_value():
+    """The paper prints of DeepSeek-chat's five gains, multiples of 1/5: mean .20, percentile
+    interval [.04, .40], exact p = .25. One set of five has these."""
+    sets = itertools.combinations_with_replacement(np.arange(-5, 6) / 5, 5)
+    mean_fits = np.array([g for g in sets if abs(sum(g) - 1) < 1e-9])
+    p = stats.paired_permutation(mean_fits, seed=0)
+    _, low, high = stats.mean_interval(mean_fits, seed=0)
+    fits = (abs(p - 0.25) < 1e-9) & (abs(low - 0.04) < 1e-9) & (abs(high - 0.40) < 1e-9)
+    np.testing.assert_allclose(mean_fits[fits], [[0, 0, 0.2, 0.2, 0.6]])
 
 
 def test_first_crossing():
@@ -345,3 +389,18 @@ def test_of_few_pools_the_percentile_bootstrap_covers_too_rarely():
         assert scipy.stats.t(n - 1).cdf(1.96 * np.sqrt((n - 1) / n)) * 2 - 1 == pytest.approx(
             percentile, abs=0.02
         )
+
+
+def test_counts_are_shares():
+    zeros_and_ones = np.repeat([1.0, 0.0], [3, 17])
+    for method in ("exact", "wilson"):
+        rows = [v.item() for v in stats.share_interval(zeros_and_ones, method=method)]
+        assert stats.count_interval(3, 20, method=method) == tuple(rows)
+    # Wilson (1927): centre and half-width in closed form.
+    z, p, n = 1.959963984540054, 0.15, 20
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = stats.count_interval(3, 20, method="wilson")
+    np.testing.assert_allclose(found, [p, centre - half, centre + half], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"successes must lie in 0\.\.n .*, got 3 of 2"):
+        stats.count_interval(3, 2)

@@ -44,7 +44,9 @@ def test_a_twin_is_asked_for_by_name():
     assert twins.twin("gpt_5_1").oracle == "draws"
     assert twins.twin("gpt_5_1", oracle="argmax").oracle == "argmax"
     assert twins.twin("llama", others="drawn").others == "drawn"
-    with pytest.raises(ValueError, match="unknown judge 'gpt': one of llama, qwen, .*llama_python"):
+    with pytest.raises(
+        ValueError, match=r"unknown judge 'gpt': one of llama, qwen, .*llama_python"
+    ):
         twins.twin("gpt")
     with pytest.raises(ValueError, match=r"no twin of oracle 'sampled'.*argmax, draws"):
         twins.twin("llama", oracle="sampled")

@@ -15,10 +15,11 @@ from jbt.stats.crossings import (
     crossing_interval,
     finite_or_nan,
     first_crossing,
+    largest_increase,
     percentiles,
     sign_changes,
 )
-from jbt.stats.intervals import Tested, cluster_test, share_interval, spearman
+from jbt.stats.intervals import Tested, cluster_test, count_interval, share_interval, spearman
 from jbt.stats.permutation import (
     MOST_ENUMERATED,
     PERMUTATIONS,
@@ -39,11 +40,13 @@ __all__ = [
     "bca_interval",
     "bootstrap_means",
     "cluster_test",
+    "count_interval",
     "crossing_interval",
     "finite_or_nan",
     "first_crossing",
     "holm",
     "jackknife_interval",
+    "largest_increase",
     "mean_interval",
     "paired_permutation",
     "percentiles",

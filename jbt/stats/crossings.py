@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jbt.stats.bootstrap import bootstrap_means
+
 
 def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Where y first changes from positive to not positive, linearly interpolated.
@@ -31,6 +33,39 @@ def sign_changes(y: np.ndarray) -> np.ndarray:
     """How often y changes between positive and not positive along the last axis."""
     positive = np.asarray(y) > 0
     return (positive[..., 1:] != positive[..., :-1]).sum(-1)
+
+
+def largest_increase(
+    y: np.ndarray, *, seed: int, level: float = 0.95
+) -> tuple[float, float, float]:
+    """The largest increase of a mean curve between neighbouring points, with an interval: largest,
+    low, high. The curve falls everywhere where high is below 0, and somewhere rises where low is
+    above 0.
+
+    The largest of several estimates is too large on average. So the interval is of the largest
+    increase of a simultaneous band around all of them, of one width in standard errors, which a
+    bootstrap of pools finds.
+
+    Args:
+      y: [G, P] the curve of each pool, which stay together. NaN is left out of its mean.
+      seed: of the resampling.
+
+    Returns:
+      Negative where the estimated curve falls everywhere; low and high NaN for one pool.
+
+    Raises:
+      ValueError: fewer than two points, no pools.
+    """
+    if len(y) < 2:
+        raise ValueError(f"a curve needs at least 2 points, got {len(y)}")
+    steps = np.diff(y, axis=0)
+    means = bootstrap_means(steps, seed=seed)
+    mean, error = np.nanmean(steps, axis=-1), means.std(0)
+    if steps.shape[-1] < 2:
+        return float(mean.max()), np.nan, np.nan
+    apart = np.divide(abs(means - mean), error, out=np.zeros_like(means), where=error > 0)
+    half = np.quantile(apart.max(1), level) * error
+    return float(mean.max()), float((mean - half).max()), float((mean + half).max())
 
 
 def finite_or_nan(x: float | np.ndarray) -> float:

@@ -6,9 +6,29 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+Method = Literal["exact", "wilson"]
+
+
+def count_interval(
+    successes: int, n: int, *, level: float = 0.95, method: Method = "exact"
+) -> tuple[float, float, float]:
+    """A share known from its counts, with its interval: share, low, high; methods are those of
+    `share_interval`.
+
+    Raises:
+      ValueError: no trials, or more successes than trials.
+    """
+    from scipy.stats import binomtest
+
+    if not 0 <= successes <= n or n < 1:
+        raise ValueError(f"successes must lie in 0..n with n at least 1, got {successes} of {n}")
+    test = binomtest(successes, n)
+    low, high = test.proportion_ci(level, method=method)
+    return test.statistic, low, high
+
 
 def share_interval(
-    values: np.ndarray, *, level: float = 0.95, method: Literal["exact", "wilson"] = "exact"
+    values: np.ndarray, *, level: float = 0.95, method: Method = "exact"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Share of ones among zeros and ones, over the last axis (pools), with its interval: share,
     low, high. NaN is left out; without any other number all three are NaN. The bootstrap has no
@@ -19,15 +39,12 @@ def share_interval(
       method: "exact" (Clopper & Pearson 1934), which covers at least `level`; "wilson" (1927),
         which is shorter and covers it on average.
     """
-    from scipy.stats import binomtest
 
     def of_row(row: np.ndarray) -> tuple[float, float, float]:
         known = row[np.isfinite(row)]
         if not len(known):
             return np.nan, np.nan, np.nan
-        test = binomtest(int(known.sum()), len(known))
-        low, high = test.proportion_ci(level, method=method)
-        return test.statistic, low, high
+        return count_interval(int(known.sum()), len(known), level=level, method=method)
 
     rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
     share, low, high = (v.reshape(values.shape[:-1]) for v in rows.T)

@@ -1,0 +1,243 @@
+"""Where length is legitimate: which correlations of quality and length the paper's two real tasks
+may have.
+
+On SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
+goes with quality there. It does not print their correlation. Over a grid of correlation, bias and
+discrimination each judge's three numbers are simulated: the region is where some judge makes all
+three at once, as well as a study of the paper's size could tell.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Key
+from scipy.stats import chi2
+
+from jbt import estimators, judges, metrics, pairs, pools, study, sweep
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Prior
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What the paper prints of a task (appendix, "Limitations")."""
+
+    n_items: int
+    """Answers of a prompt (count)."""
+    k: int
+    """Size of the top set (count)."""
+    c_hat: float
+    """Logits per standard deviation of length."""
+    naive_recall: float
+    bias_aware_recall: float
+    pools: int
+    """Prompts behind the means (count)."""
+
+
+TASKS: Mapping[str, Reported] = {
+    "summeval": Reported(16, 5, 0.79, 0.52, 0.43, 20),
+    "nectar": Reported(7, 2, 0.53, 0.58, 0.52, 20),
+}
+"""SummEval's size of the top set and Nectar's prompts are not stated: 5 and 20 are assumed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.Settings):
+    pools: int = 512
+    """Pools simulated at every condition (count)."""
+    rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
+    """Correlations of quality and length, increasing."""
+    bias: tuple[float, ...] = tuple(round(0.25 * i - 0.5, 2) for i in range(11))
+    """True biases c* (logits per standard deviation of length), increasing."""
+    discrimination: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5)
+    """Logits per standard deviation of quality, increasing."""
+    summeval_k: int = TASKS["summeval"].k
+    """Size of SummEval's top set, which is not stated (count)."""
+    nectar_pools: int = TASKS["nectar"].pools
+    """Prompts of Nectar, which are not stated (count)."""
+
+
+PRESETS = {
+    "smoke": Settings(pools=32, rho=(0.0, 0.4), bias=(0.0, 0.5), discrimination=(0.4, 1.0)),
+    "paper": Settings(pools=20),
+    "full": Settings(),
+}
+
+
+def experiment(task: Reported, k: int) -> Experiment:
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
+        judge = judges.of_condition(condition)
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        verdicts = judges.reveal(oracle, pairs.every_pair(pool))
+        naive = estimators.naive(verdicts, pool.design, Prior())
+        aware = estimators.bias_aware(verdicts, pool.design, Prior())
+        return {
+            "c_hat": aware.parameters.c[0],
+            "naive_recall": metrics.top_k_recall(naive.parameters.theta, pool.quality, k),
+            "bias_aware_recall": metrics.top_k_recall(aware.parameters.theta, pool.quality, k),
+            "status": aware.status,
+        }
+
+    return one
+
+
+def reported(s: Settings) -> dict[str, Reported]:
+    """The tasks, with what is assumed of them."""
+    from dataclasses import replace
+
+    return {
+        "summeval": replace(TASKS["summeval"], k=s.summeval_k),
+        "nectar": replace(TASKS["nectar"], pools=s.nectar_pools),
+    }
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    sweep.check_increasing("rho", s.rho)
+    pools.check_rho(s.rho, "continuous")
+    sweep.check_increasing("bias", s.bias)
+    sweep.check_increasing("discrimination", s.discrimination, least=1e-3)
+    for name, least in (("nectar_pools", 2), ("pools", len(SHOWN) + 1)):
+        if getattr(s, name) < least:
+            raise ValueError(f"{name} must be at least {least}, got {getattr(s, name)}")
+    tasks = reported(s)
+    for task in tasks.values():
+        sweep.check_top(task.k, task.n_items)
+    at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
+    labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
+    conditions = labels | {"position": np.zeros(len(at))}
+    return [
+        sweep.Group(
+            name,
+            experiment(task, task.k),
+            conditions,
+            {"task": [name] * len(at), **labels},
+            task.n_items,
+            s.pools,
+            fits=2,
+        )
+        for name, task in tasks.items()
+    ]
+
+
+def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
+    """Squared distance of what is printed from what studies of n pools find on average, in units of
+    their scatter (Hotelling): chi-squared with three degrees if the condition were the truth.
+
+    Args:
+      found: [C, 3, P] numbers of each pool.
+      printed: [3].
+
+    Returns:
+      [C].
+    """
+    mean = found.mean(-1)
+    off = found - mean[..., None]
+    scatter = off @ off.swapaxes(-1, -2) / (found.shape[-1] - 1)
+    scatter += 1e-9 * np.eye(len(printed))  # a condition under which all pools are alike
+    apart = mean - printed
+    return n * (apart * np.linalg.solve(scatter, apart[..., None])[..., 0]).sum(-1)
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    limit = float(chi2.ppf(0.95, len(SHOWN)))
+    t.add("limit", limit)
+    for name, task in reported(s).items():
+        of = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
+        found = np.stack([of[m].transpose("condition", "pool").values for m in SHOWN], axis=1)
+        found = found.astype(float)
+        apart = distances(found, np.array([getattr(task, m) for m in SHOWN]), task.pools)
+        possible = []
+        for rho in s.rho:
+            inside = np.flatnonzero(np.isclose(of["rho"].values, rho))
+            best = inside[apart[inside].argmin()]
+            at: dict[str, Any] = {n: of[n].values[best] for n in ("bias", "discrimination")}
+            at |= {"task": name, "rho": rho}
+            if apart[best] <= limit:
+                possible.append(rho)
+            t.add("least_distance", apart[best], n_pools=found.shape[-1], **at)
+            for m in SHOWN:
+                t.means(m, of[m].isel(condition=int(best)).reset_coords(drop=True), **at)
+        t.add("judges_possible", float((apart <= limit).sum()), task=name)
+        ends = (min(possible), max(possible)) if possible else (np.nan, np.nan)
+        t.add("rho_least", ends[0], task=name)
+        t.add("rho_largest", ends[1], task=name)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """What is printed: the distances and the region."""
+    return table[~table.quantity.isin(SHOWN)]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    fig, axes = plots.new_figure(len(TASKS), width=5.6)
+    for ax, name in zip(axes, TASKS, strict=True):
+        draw_region(ax, table[table.task == name], table, name, s)
+    return fig
+
+
+def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
+    from jbt import plots
+
+    task = reported(s)[name]
+    mine = rows[rows.quantity == "least_distance"]
+    limit = table[table.quantity == "limit"].estimate.iloc[0]
+    label = "nearest judge of the grid"
+    ax.plot(mine.rho, mine.estimate, "o-", color=plots.COLOURS["blue"], label=label)
+    ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
+    inside = mine.estimate <= limit
+    ax.fill_between(
+        mine.rho.astype(float),
+        0,
+        limit,
+        where=inside,
+        alpha=0.2,
+        color=plots.COLOURS["green"],
+        label="possible",
+    )
+    ax.set_yscale("symlog", linthresh=1)
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_ylabel(r"squared distance from what is printed ($\chi^2_3$)")
+    ax.set_title(f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts")
+    ax.legend(fontsize=8)
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "legitimate",
+    "Correlations of quality and length that the paper's SummEval and Nectar numbers allow.",
+    PRESETS,
+    groups,
+    ("task", "rho", "bias", "discrimination"),
+    table,
+    figure,
+    units={
+        "rho": "1 (population correlation)",
+        "bias": "logits per standard deviation of length",
+        "discrimination": "logits per standard deviation of quality",
+        "c_hat": "logits per standard deviation of length",
+        "naive_recall": "share of k",
+        "bias_aware_recall": "share of k",
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

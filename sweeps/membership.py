@@ -1,0 +1,373 @@
+"""Is the top-k membership true, and how many draws does it take?
+
+The paper finds p_i = P(item i is in the top k) by sampling a Laplace posterior, says that S = 1500
+draws were ample, and that the approximation is well suited here. Two errors of different kinds: of
+the draws, against very many of them, with what it costs the pair that is asked next; and of the
+posterior itself, against the truth: of the items whose membership is 0.3, are three tenths in the
+top k? An exact posterior is calibrated where truth is drawn from its prior; so there what is
+missing is the Laplace approximation's, and elsewhere the prior's as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jbt import estimators, judges, model, pairs, pools, stats, study, sweep
+from jbt.acquisition import rules
+from jbt.acquisition.views import View
+from jbt.laplace import laplace
+from jbt.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
+from jbt.simulate import Condition, Experiment, stream
+from jbt.types import Judge, Prior, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.tables import Table
+
+TRUTHS = {
+    "prior": "quality and judge drawn from the prior",
+    "biased": "c* = {bias:g}, independent quality",
+    "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
+}
+"""What quality and biases of the pools are, as figures name it."""
+REFERENCE = 2**13
+"""Draws that the errors are measured against, of another table (count)."""
+EDGES = np.linspace(0, 1, 11)
+"""Of the bins of membership."""
+FEWEST = 10
+"""Pools with items in a bin, for a row of it (count)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(sweep.Settings):
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
+    truth: tuple[str, ...] = tuple(TRUTHS)
+    """prior: quality, c* and kappa* drawn from the prior that is fitted with. biased: the default
+    scenario. correlated: the same with a covariate that goes with quality."""
+    budget: tuple[int, ...] = (60, 120, 320, 870)
+    """Verdicts on ordered pairs drawn without replacement, increasing (count)."""
+    conditional: tuple[int, ...] = (16, 64, 256)
+    """Numbers of draws S whose errors are measured, by conditional Monte Carlo, increasing; 64 is
+    the loop's default (count)."""
+    counted: tuple[int, ...] = (150, 500, 1500, 5000)
+    """The same by counting, as the paper does with 1500 (count)."""
+    bias: float = 1.0
+    """True bias c* of a judge that is not drawn from the prior (logits per unit)."""
+    sd: float = 1.2
+    """Standard deviation of quality, likewise (logits)."""
+    rho: float = 0.6
+    """Population correlation of quality and covariate where they are correlated."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=32, truth=("biased",), budget=(60, 120), conditional=(64,), counted=(1500,)
+    ),
+    "paper": Settings(pools=10, conditional=(64,), counted=(1500,)),
+    "full": Settings(pools=2048),
+}
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
+    sweep.check_listed("truth", s.truth, list(TRUTHS))
+    for name in ("sd", "lam", "lam_b"):
+        check_positive(name, getattr(s, name))
+    sweep.check_finite(s, "bias")
+    pools.check_rho(s.rho, "continuous")
+    if s.n_items < 2:
+        raise ValueError(f"n_items must be at least 2, got {s.n_items}")
+    sweep.check_top(s.k, s.n_items)
+    sweep.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
+    for name, default in DRAWS.items():
+        sweep.check_increasing(name, getattr(s, name), least=2, needed=float(default))
+
+
+def estimates(s: Settings) -> list[tuple[str, int]]:
+    """(membership, n_samples) of every estimate."""
+    return [("conditional", n) for n in s.conditional] + [("counted", n) for n in s.counted]
+
+
+def experiment(s: Settings) -> Experiment:
+    """Experiment: verdicts on random pairs, the bias-aware posterior, and its memberships."""
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.POOLS[s.pool](
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=condition["sd"],
+            rho=condition["rho"],
+            covariate="continuous",
+            max_correlation=s.max_correlation,
+        )
+        drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
+        bias, position = condition["bias_sd"] * drawn
+        judge = Judge((condition["bias"] + bias)[None], position)
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        every = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
+        comparisons, prior = judges.reveal(oracle, shown), Prior(s.lam, s.lam_b)
+        fit = estimators.bias_aware(comparisons, pool.design, prior)
+        design = pool.design.centred()
+        variant = model.variant("bias_aware", design)
+        posterior = laplace(fit.parameters, comparisons, design, prior, variant)
+
+        # As in a run of the loop: all share the tables of normals, each in its own arrangement.
+        n_parameters = len(posterior.root)
+        one, two = jax.random.split(stream(key, "arrangement"))
+        shuffle = jax.random.permutation(one, n_parameters)
+        signs = jax.random.rademacher(two, (n_parameters, 1), posterior.root.dtype)
+
+        def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
+            return rows[shuffle] * signs
+
+        def chances(name: str, n_samples: int, seed: int = 0) -> Float[Array, " M"]:
+            table, estimate = {
+                "conditional": (sobol_normals, membership),
+                "counted": (antithetic_normals, counted),
+            }[name]
+            normals = table(n_samples, n_parameters, posterior.root.dtype, seed=seed)
+            return estimate(posterior, s.k, pool.design.content_mask(), normals, arrange)
+
+        exact = chances("conditional", REFERENCE, seed=1)
+        p = jnp.stack([chances(*estimate) for estimate in estimates(s)])
+        view = View(
+            design=design,
+            posterior=posterior,
+            covariance=posterior.covariance(),
+            membership=exact,
+            probability=jax.nn.sigmoid(model.logits_of(fit.parameters, design, comparisons)),
+            shown=shown,
+            wins=comparisons.wins,
+            available=(every > 0) & (shown == 0),
+            priority=jnp.arange(s.n_items, dtype=p.dtype),
+            k=s.k,
+        )
+        inside = view.is_top(pool.quality)
+        return {
+            **reliability(p, inside),
+            "square_error": ((p - exact) ** 2).mean(1),
+            "variance": (exact * (1 - exact)).mean(),
+            "score_kept": jax.vmap(lambda own: score_kept(view, own))(p),
+            "status_bias_aware": fit.status,
+        }
+
+    return one
+
+
+def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
+    """Items, their memberships and how many are in the top k, by bin [E, bins]; and how much surer
+    the memberships are than right, of the guess that an item is in where p > 1/2 [E]."""
+    chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))[:, :, None] == jnp.arange(10)
+    guess = p > 0.5
+    sure, right = jnp.where(guess, p, 1 - p), guess == inside
+    return {
+        "items": chosen.sum(1),
+        "estimated": (chosen * p[:, :, None]).sum(1),
+        "inside": (chosen & inside[:, None]).sum(1),
+        "overconfidence": (sure - right).mean(1),
+    }
+
+
+def score_kept(view: View, p: Float[Array, " M"]) -> Array:
+    """Eq. acq of the pair asked where memberships are p, as a share of the largest there is, both
+    with the view's own memberships. NaN where no pair is left."""
+    key = jax.random.key(0)  # of no effect: the rule draws nothing
+
+    def scores(view: View) -> Array:
+        return jnp.where(view.available, rules.top_k_aware(view, key), -jnp.inf).ravel()
+
+    true = scores(view)
+    asked = scores(dataclasses.replace(view, membership=p)).argmax()
+    return jnp.where(view.available.any(), true[asked] / true.max(), jnp.nan)
+
+
+def groups(s: Settings) -> list[sweep.Group]:
+    check(s)
+    told = {"k": s.k, "rho": (s.rho if "correlated" in s.truth else 0.0,)}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, covariate="continuous", **told)
+    rows = [(truth, budget) for truth in s.truth for budget in s.budget]
+
+    def column(prior: float, biased: float, correlated: float) -> np.ndarray:
+        of = {"prior": prior, "biased": biased, "correlated": correlated}
+        return np.array([of[truth] for truth, _ in rows])
+
+    names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
+    bins = names | {"bin": EDGES[:-1].round(2).tolist()}
+    return [
+        sweep.Group(
+            "membership",
+            experiment(s),
+            {
+                "sd": column(s.lam**-0.5, s.sd, s.sd),
+                "rho": column(0.0, 0.0, s.rho),
+                "bias": column(0.0, s.bias, s.bias),
+                "bias_sd": column(s.lam_b**-0.5, 0.0, 0.0),
+                "budget": np.array([float(budget) for _, budget in rows]),
+            },
+            {"truth": [truth for truth, _ in rows], "budget": [budget for _, budget in rows]},
+            s.n_items,
+            s.pools,
+            axes={
+                **dict.fromkeys(("items", "estimated", "inside"), bins),
+                **dict.fromkeys(("overconfidence", "square_error", "score_kept"), names),
+            },
+            fits=20,
+        )
+    ]
+
+
+# --- from the saved results
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    for c in range(ds.sizes["condition"]):
+        part = ds.isel(condition=c)
+        for i, (name, n_samples) in enumerate(estimates(s)):
+            where = {"membership": name, "n_samples": n_samples}
+            where |= {"truth": part["truth"].item(), "budget": part["budget"].item()}
+            mine = part.isel(estimate=i)
+            error_rows(mine, where, t)
+            if n_samples == DRAWS[name]:
+                t.means("overconfidence", mine["overconfidence"], **where)
+                reliability_rows(mine, where, t)
+
+
+def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
+    """Root mean squares over items and pools, and of as many independent draws counted."""
+    independent = part["variance"].values / where["n_samples"]
+    errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
+    for quantity, square in errors.items():
+        mean, *interval = (np.sqrt(v) for v in stats.mean_interval(square, seed=t.seed))
+        if quantity == "rms_error" or where["membership"] == "counted":
+            t.add(quantity, mean, interval, len(square), **where)
+    if np.isfinite(part["score_kept"].values).any():
+        t.means("score_kept", part["score_kept"], **where)
+
+
+def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
+    """Bin by bin: the mean membership, the share that is in the top k, and their difference, each
+    a ratio of means over the same pools."""
+    counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
+    n_pools = counts.shape[-1]
+    told = (counts[0] > 0).sum(-1) >= FEWEST
+
+    def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
+        items, estimated, inside = np.moveaxis(means[..., told], -2, 0)
+        found = {"estimated": estimated / items, "inside": inside / items}
+        return found | {"estimated_minus_inside": found["estimated"] - found["inside"]}
+
+    mean = ratios(counts.mean(-1))
+    resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
+    for i, low in enumerate(part["bin"].values[told]):
+        for quantity, found in mean.items():
+            interval = stats.percentiles(resampled[quantity][:, i])
+            t.add(quantity, found[i], interval, n_pools, **where, bin=low)
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """What is printed: the usual numbers of draws, without the bins."""
+    return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from jbt import plots
+
+    panels = len(s.truth) + 1
+    fig, grid = plots.new_figure(2, n_rows=-(-panels // 2), width=5.6)
+    axes = np.ravel(grid)
+    for ax in axes[panels:]:
+        ax.remove()
+    for ax, truth in zip(axes, s.truth, strict=False):
+        draw_reliability(ax, table[table.truth == truth], s)
+        ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho))
+    draw_errors(axes[panels - 1], table, s)
+    return fig
+
+
+def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    from jbt import plots
+
+    counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
+    ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
+    for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
+        mine = counted[counted.budget == budget]
+        at = mine[mine.quantity == "estimated"].estimate.values
+        rows = mine[mine.quantity == "inside"]
+        plots.points(ax, rows, at, colour=colour, label=f"B = {budget}", fmt="o-", ms=3)
+    ax.set_xlabel(f"membership (mean of a bin, S = {DRAWS['counted']})")
+    ax.set_ylabel(f"share truly in the top {s.k}")
+    ax.legend(fontsize=8)
+    return ax
+
+
+def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    from jbt import plots
+
+    rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
+    for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
+        for name, line in (("conditional", "--"), ("counted", "-")):
+            mine = rows[(rows.membership == name) & (rows.budget == budget)]
+            label = f"B = {budget}" if line == "-" else ""
+            plots.line(ax, mine, "n_samples", colour=colour, label=label, ls=line, marker=".")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("draws S")
+    ax.set_ylabel("rms error of a membership")
+    ax.set_title("Error of the draws: counted (lines), conditional (dashed)")
+    ax.legend(fontsize=8)
+    return ax
+
+
+SWEEP = sweep.Sweep(
+    "membership",
+    "Top-k memberships against the truth, and their error in the number of draws.",
+    PRESETS,
+    groups,
+    ("truth", "budget", "membership", "n_samples", "bin"),
+    table,
+    figure,
+    units={
+        "truth": "kind",
+        "budget": "count",
+        "estimate": "how found, and draws (count)",
+        "bin": "1 (lower end of a bin of membership)",
+        "items": "count",
+        "estimated": "1 (sum of memberships)",
+        "inside": "count",
+        "overconfidence": "1 (mean confidence minus share right)",
+        "square_error": "1 (squared probability)",
+        "variance": "1 (p (1 - p), mean over items)",
+        "score_kept": "1 (share of the largest score)",
+        "status_bias_aware": "jbt.types.Status",
+    },
+    headline=headline,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(study.main(SWEEP))

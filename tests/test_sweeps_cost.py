@@ -85,6 +85,8 @@ def test_the_table_of_known_curves(table):
     found = only(table, **dear, **at)
     assert found.estimate == pytest.approx(60 * 526.25e-6)
     assert found.ci_low < found.estimate < found.ci_high
+    recall = only(table, **cheap, quantity="recall", budget=264)
+    assert recall.estimate == pytest.approx(264 / 870)
     # Never reached: the naive cheap judge ends at 0.5.
     assert math.isnan(only(table, **{**cheap, "model": "naive"}, **at).estimate)
     # Anchors are paid by the pools that share them.

@@ -22,6 +22,7 @@ import numpy as np
 
 from jbt import stats, study, sweep
 from jbt.gate import LABELS
+from sweeps import _prices as prices
 from sweeps._gate import (
     ALL,
     FAMILY,
@@ -58,11 +59,6 @@ COLUMNS = (
 )
 CLASSES = (*HARMED, "helped", "all")
 TESTS = ("sign", "sign_sequential")
-
-PRICE, CHEAP = 0.14 / 40, 0.014
-"""Dollars a trusted label, and for a pool's comparisons by the cheap judge (the paper's)."""
-SHARING = (1, 10, 100)
-"""Pools that reuse one decision (the paper's)."""
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -185,25 +181,18 @@ def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
                 continue
             at = names.index(f"{rule}@{alpha:g}")
             curves = [power_curve(of, helped, i, at, s, t) for i in range(len(LABELS))]
-            needed = np.stack([labels_needed(*curve, s.power) for curve in curves])
+            needed = np.stack([prices.first_reached(*curve, s.power) for curve in curves])
             for labels, each, ratio in zip(LABELS, needed, needed[0] / needed, strict=True):
                 where = {"rule": rule, "labels": labels, "alpha": alpha, "judge": ALL, "rho": rho}
                 where["pool_class"] = "helped"
                 n = int(helped.any(0).sum())
-                t.add("labels_needed", each[0], of_resamples(each[1:]), n, **where)
+                t.add("labels_needed", each[0], prices.of_resamples(each[1:]), n, **where)
                 if labels != "pairs":
-                    t.add("times_fewer", ratio[0], of_resamples(ratio[1:]), n, **where)
-                for sharing in SHARING:
-                    cost = each * PRICE / sharing / CHEAP + 1
+                    t.add("times_fewer", ratio[0], prices.of_resamples(ratio[1:]), n, **where)
+                for sharing in prices.SHARING:
+                    cost = prices.overhead(each * prices.LABEL, prices.POOL, sharing)
                     where["n_sharing"] = sharing
-                    t.add("overhead", cost[0], of_resamples(cost[1:]), n, **where)
-
-
-def of_resamples(found: np.ndarray) -> tuple[float, float]:
-    """Interval of a number that not every resample has; none where more than 2.5 % lack it."""
-    if np.isnan(found).mean() > 0.025:
-        return np.nan, np.nan
-    return stats.percentiles(found[~np.isnan(found)])
+                    t.add("overhead", cost[0], prices.of_resamples(cost[1:]), n, **where)
 
 
 def power_curve(
@@ -222,18 +211,6 @@ def power_curve(
     n = len(found[0])
     with np.errstate(invalid="ignore"):
         return means[:, :n] / means[:, -1:], means[:, n:-1] / means[:, -1:]
-
-
-def labels_needed(used: np.ndarray, enabled: np.ndarray, wanted: float) -> np.ndarray:
-    """[R] where the curve of each row first reaches the rate wanted, straight between numbers of
-    labels; at the first of them where it is there already, NaN where it is not at the last."""
-    there = enabled >= wanted
-    at, rows = there.argmax(1), np.arange(len(used))
-    before = np.maximum(at - 1, 0)
-    low, high = enabled[rows, before], enabled[rows, at]
-    share = np.clip((wanted - low) / np.where(high > low, high - low, 1), 0, 1)
-    found = used[rows, before] + share * (used[rows, at] - used[rows, before])
-    return np.where(there.any(1), found, np.nan)
 
 
 def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:

@@ -12,6 +12,7 @@ from jbt import gate, simulate
 from jbt.tables import Table
 from sweeps import _gate
 from sweeps import gate as sweep
+from sweeps._prices import first_reached
 
 SMOKE = _gate.PRESETS["smoke"]
 
@@ -50,7 +51,7 @@ def test_recalls_and_rates_belong_together(simulated):
 def test_labels_needed_lie_on_the_curve():
     used = np.array([[5.0, 10, 20], [5, 10, 20], [5, 10, 20]])
     enabled = np.array([[0.2, 0.6, 1.0], [0.9, 1, 1], [0, 0.1, 0.7]])
-    found = sweep.labels_needed(used, enabled, 0.8)
+    found = first_reached(used, enabled, 0.8)
     np.testing.assert_allclose(found[:2], [15, 5])
     assert math.isnan(found[2])
 

@@ -177,12 +177,12 @@ def write_text(path: Path, text: str) -> None:
     """
     if path.exists() and not path.is_file():
         try:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror}") from None
     else:
         discard_torn(path.resolve())
-        write_whole(path.resolve(), lambda p: p.write_text(text))
+        write_whole(path.resolve(), lambda p: p.write_text(text, encoding="utf-8"))
 
 
 def defined(x: Any) -> Any:

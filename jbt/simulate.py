@@ -149,15 +149,15 @@ class Simulation:
         """The same pools under other conditions, by the program that is compiled already.
 
         Raises:
-          ValueError: other names, or another number of conditions.
+          ValueError: other names, kinds of numbers, or another number of conditions.
         """
         with runtime.precision(self._dtype) as precision:
             found = {k: _condition(v, precision) for k, v in conditions.items()}
         for name in found.keys() | self._conditions.keys():
             there, given = self._conditions.get(name), found.get(name)
-            if there is None or given is None or there.shape != given.shape:
-                shapes = [None if v is None else v.shape for v in (there, given)]
-                raise ValueError(f"condition {name} had shape {shapes[0]}, now {shapes[1]}")
+            kinds = [None if v is None else (v.shape, str(v.dtype)) for v in (there, given)]
+            if kinds[0] != kinds[1]:
+                raise ValueError(f"condition {name} had {kinds[0]}, now has {kinds[1]}")
         _ = self._compiled  # of both
         other = copy.copy(self)
         other._conditions = found

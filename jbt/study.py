@@ -339,7 +339,9 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
             if sweep.page is not None:
                 page = sweep.page(table, settings)
-                files.write_whole(folder / store.PAGE, lambda p: p.write_text(page))
+                files.write_whole(
+                    folder / store.PAGE, lambda p: p.write_text(page, encoding="utf-8")
+                )
         flagged = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars

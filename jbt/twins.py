@@ -92,7 +92,7 @@ class Twin:
     def misses(self, published: Published) -> list[str]:
         """The targets that it is further from than `TOLERANCE`."""
         found = dataclasses.asdict(self)
-        return [n for n, t in TOLERANCE.items() if abs(found[n] - getattr(published, n)) > t]
+        return [n for n, t in TOLERANCE.items() if not abs(found[n] - getattr(published, n)) <= t]
 
 
 def conditions(twins: Sequence[Twin]) -> dict[str, np.ndarray]:
@@ -166,7 +166,7 @@ def calibrate(
       A twin for each target, the nearest that was found: look at its `misses`.
 
     Raises:
-      ValueError: no target, an unknown oracle, wrong counts.
+      ValueError: no target, one that is no judge's, an unknown oracle, wrong counts.
     """
     if not targets:
         raise ValueError("nothing to calibrate: no target")
@@ -174,6 +174,8 @@ def calibrate(
         raise ValueError(f"unknown oracle {oracle!r}: one of {', '.join(ORACLES)}")
     if n_pools < 1 or rounds < 1:
         raise ValueError(f"n_pools and rounds must be at least 1, got {n_pools} and {rounds}")
+    for target in targets:
+        _check_target(target)
     argmax = np.array([(oracle or target.oracle) == "argmax" for target in targets])
     aims = np.array([_aim(target) for target in targets])
     widths = np.array(list(TOLERANCE.values()))
@@ -238,6 +240,17 @@ def calibrate(
 
 
 OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall")
+
+
+def _check_target(target: Published) -> None:
+    for name in ("c_hat", "kappa_hat"):
+        if not math.isfinite(getattr(target, name)):
+            raise ValueError(f"{target.name}: {name} must be finite, got {getattr(target, name)}")
+    if not 0 <= target.naive_recall <= 1:
+        raise ValueError(f"{target.name}: naive_recall must lie in 0..1, got {target.naive_recall}")
+    if target.oracle not in ORACLES:
+        known = ", ".join(ORACLES)
+        raise ValueError(f"{target.name}: unknown oracle {target.oracle!r}: one of {known}")
 
 
 def _aim(target: Published) -> tuple[float, float, float]:

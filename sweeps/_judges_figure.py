@@ -53,7 +53,7 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
         y = np.arange(len(rows)) + 0.3 * (i - 0.5)
         ax.plot(rows.paper, y, "x", color="black", ms=5, label=None if i else "paper")
     ax.set_xlabel("recall of the top 5")
-    ax.set_title("Fifteen judges, N = 30")
+    ax.set_title("The paper's judges, N = 30")
     ax.legend(fontsize=7, loc="center left")
     return ax
 

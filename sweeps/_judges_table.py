@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,33 +10,44 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
-from jbt.judges import Published
+from jbt.judges import SECOND_DOMAIN, Published
 from jbt.tables import Table, rows_of
+from jbt.twins import Twin
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BIASED, COMPETENT = "biased", "competent"
 """In the column `judge`: the mean over the paper's five, and the fourteen of its correlations."""
-SECOND = "llama_python"
+SECOND = SECOND_DOMAIN.name
 N_BIASED, N_COMPETENT = 5, 14
 """Means and correlations over fewer judges than the paper's are not comparable with its."""
 LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
 """Of tests; of studies that find a gain; pools up to which such studies are looked for."""
 PLAIN = ("c_hat", "kappa_hat", "corr_naive_x", "corr_residualised")
 SHARES = ("flip_rate", "position_flips", "uncertain")
-PROBES = ("probe_preference", "probe_first")
+PROBES = tuple(
+    f"{what}{content}"
+    for what in ("probe_preference", "probe_first")
+    for content in ("", "_other_content")
+)
+FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
+"""The judge that the paper asked twice, and the share of its verdicts that changed."""
+WIDTHS, WIDTH_RESAMPLES = 400, 1000
+"""Studies whose bootstrap intervals are made, and resamples of each."""
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """[..., V, J] means of V quantities of J judges -> [...] one number."""
 
 
-def fill(ds: xr.Dataset, judges: Sequence[Published], n_probes: int, t: Table) -> None:
-    """Every row of the table, from the results, the judges of the group of 30 items and the pairs
-    of a probe."""
+def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table) -> None:
+    """Every row of the table, from the results, the judges of the group of 30 items and the twins
+    in their place."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
+    small = small.isel(pool=slice(t.settings.pools))  # there may be more large pools than these
     of_each(small, t)
-    probes(small, n_probes, t)
+    probes(small, t.settings.n_probes, t)
+    units(small, judges, t)
     large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), t)
     recall = small["recall"].transpose("condition", "model", "k", "pool").astype(float)
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
@@ -43,7 +55,7 @@ def fill(ds: xr.Dataset, judges: Sequence[Published], n_probes: int, t: Table) -
         of_biased(recall, small, judges, biased, t)
         tests(recall, judges, biased, t)
     over_judges(recall, small, judges, t)
-    honesty(small, judges, t)
+    honesty(small, judges, simulated, t)
 
 
 def of_each(ds: xr.Dataset, t: Table) -> None:
@@ -81,6 +93,30 @@ def study_of_shares(shares: np.ndarray, seed: int) -> Callable[[int, int | None]
     return studies
 
 
+def units(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
+    """Of how many pairs the judge that was asked twice is uncertain in the unit of its logits in
+    which as many of its verdicts change as the paper found: frozen verdicts do not tell the unit.
+    """
+    for i, p in enumerate(judges):
+        if p.name != FLIPPED or ds["oracle"].values[i] != "argmax":
+            continue
+        mine = ds.isel(condition=i)
+        both = [mine[n].transpose("unit", "pool").values for n in UNIT_METRICS]
+        values = np.stack(both).astype(float)  # [2, unit, P]
+
+        def uncertain(v: np.ndarray) -> np.ndarray:
+            flat = v.reshape(-1, 2, v.shape[-1])
+            found = [np.interp(-PRINTED_FLIPS, -flips, share) for flips, share in flat]
+            return np.reshape(found, v.shape[:-2])
+
+        at = {"judge": p.name, "oracle": "argmax", "k": 5}
+        counts = [p.pools] * values.shape[1]
+        reduced(t, "uncertain_at_printed_flips", values, counts, uncertain, **at)
+
+
+UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
+
+
 def large(ds: xr.Dataset, t: Table) -> None:
     if ds.sizes["condition"]:
         recall = ds["recall"].sel(k=10).dropna("pool")  # there are fewer of these pools
@@ -91,7 +127,8 @@ def large(ds: xr.Dataset, t: Table) -> None:
 
 def of_studies(values: np.ndarray, counts: Sequence[int], seed: int) -> np.ndarray:
     """Means [R, V, J] that studies like the paper's find: as many pools of each judge as it has,
-    the same pools for all judges as far as they go.
+    the same pools for all judges as far as they go. Twins share their draws on a pool too, which
+    judges of the paper need not; the means of several hardly scatter the more for it.
 
     Args:
       values: [V, J, P].
@@ -174,7 +211,6 @@ def tests(
         return
     gain = (recall.sel(model="bias_aware", k=5) - recall.sel(model="naive", k=5)).values
     counts = [judges[i].pools for i in biased]
-    p = stats.holm(stats.paired_permutation(gain[list(biased)], seed=t.seed))
     rng = np.random.default_rng([t.seed, max(counts)])
     drawn = rng.integers(0, gain.shape[-1], (stats.REPLICATES, max(counts)))
     found = np.stack(
@@ -194,7 +230,11 @@ def tests(
         }
         told |= {"oracle": recall["oracle"].values[i], "n_items": 30, "k": 5}
         n = gain.shape[-1]
-        t.add("p_holm", p[place], n_pools=n, studies=_constant(corrected[:, place]), **told)
+        # Of all our pools it is 0 but for the number of permutations: what studies find is meant.
+        median = float(np.median(corrected[:, place]))
+        t.add("p_holm", median, n_pools=n, studies=_constant(corrected[:, place]), **told)
+        widths = interval_widths(gain[i], counts[place], t.seed)
+        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=_constant(widths), **told)
         share = float((corrected[:, place] < LEVEL).mean())
         t.add("power_at_paper_size", share, n_pools=n, **told)
         least = stats.smallest_p(counts[place])
@@ -204,6 +244,17 @@ def tests(
 
 def _constant(found: np.ndarray) -> Callable[[int, int | None], np.ndarray]:
     return lambda size, seeds: found
+
+
+def interval_widths(gain: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Widths [R] of the 95 % percentile-bootstrap intervals that studies of `size` pools have for
+    the mean of gains [P]."""
+    rng = np.random.default_rng([seed, len(gain), size])
+    studies = gain[rng.integers(0, len(gain), (WIDTHS, size))]
+    again = rng.integers(0, size, (WIDTH_RESAMPLES, size))
+    means = np.stack([study[again].mean(-1) for study in studies])
+    low, high = np.quantile(means, [0.025, 0.975], axis=-1)
+    return high - low
 
 
 def pools_needed(gain: np.ndarray, seed: int) -> np.ndarray:
@@ -235,7 +286,7 @@ def over_judges(
     bias = ds["c_hat"].isel(condition=some).transpose("condition", "pool").values.astype(float)
 
     def correlation(v: np.ndarray) -> np.ndarray:
-        ranks = rankdata(np.round(v, 9), axis=-1)  # equal recalls are tied, whatever their rounding
+        ranks = rankdata(np.round(v, 6), axis=-1)  # float32 recalls that are equal are tied
         ranks -= ranks.mean(-1, keepdims=True)
         x, y = ranks[..., 0, :], ranks[..., 1, :]
         with np.errstate(invalid="ignore"):
@@ -247,31 +298,27 @@ def over_judges(
         reduced(t, "spearman", values, counts, correlation, **told)
 
 
-def honesty(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
+def honesty(
+    ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table
+) -> None:
     """How many targets each twin misses on these pools, and how many `no`s to expect by chance."""
-    from jbt.twins import TOLERANCE
-
     recall = ds["recall"].sel(model="naive", k=5)
-    for i, p in enumerate(judges):
+    for i, (published, twin) in enumerate(zip(judges, simulated, strict=True)):
         found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
         found["naive_recall"] = float(recall.isel(condition=i).mean())
-        missed = sum(abs(found[n] - getattr(p, n)) > width for n, width in TOLERANCE.items())
-        told: dict[str, Any] = {
-            "judge": p.name,
-            "oracle": ds["oracle"].values[i],
-            "n_items": 30,
-            "k": 5,
-        }
-        t.add("targets_missed", missed, n_pools=ds.sizes["pool"], pool="statement_bank", **told)
+        missed = dataclasses.replace(twin, **found).misses(published)
+        told = {"judge": published.name, "oracle": twin.oracle, "n_items": 30, "k": 5}
+        told |= {"n_pools": ds.sizes["pool"], "pool": "statement_bank"}
+        t.add("targets_missed", len(missed), **told)
     rows = t.frame()
     rows = rows[is_evidence(rows)]
     t.add("cells_tested", len(rows))
     t.add("cells_inconsistent", int((rows.consistent == "no").sum()))
-    t.add("false_alarms_expected", LEVEL * len(rows))
+    t.add("false_alarms_expected", t.false_alarms())
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
-    """Rows whose agreement says something of the model: not inputs, and not what is arithmetic."""
+    """Rows whose agreement says something of the model: not inputs, nor what is arithmetic."""
     return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 

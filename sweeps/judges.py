@@ -37,6 +37,8 @@ K = (1, 3, 5, 10)
 TOP, LARGE, LARGE_TOP = 5, 100, 10
 """Fully correct items of a pool; items and fully correct ones of a large pool."""
 LARGE_JUDGE = "llama"
+UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+"""Factors on all logits, under which the likelier verdict stays what it is."""
 LEVELS = (-6, -4, -2, 0, 2, 4, 6)
 """Qualities there are (true less false statements)."""
 COLUMNS = ("judge", "model", "pool", "oracle", "n_items", "k")
@@ -96,7 +98,7 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
             "draws": 2 * p * (1 - p),  # two draws from each other
         }
         flips = jnp.where(condition["argmax"] > 0, differs["argmax"], differs["draws"])
-        doubtful = (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
+        louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))
         above = theta["naive"] - metrics.kth_largest(theta["naive"], k)
         elaborated = x == jnp.array([0, 1])[:, None, None]
         kind = elaborated & (pool.quality == jnp.array(LEVELS)[:, None])
@@ -108,7 +110,10 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
             "corr_residualised": _correlation(theta["residualised"], theta["bias_aware"]),
             "flip_rate": jnp.where(other, flips, 0).sum() / other.sum(),
             "position_flips": (other & (verdicts == verdicts.T)).sum() / other.sum(),
-            "uncertain": (other & doubtful).sum() / other.sum(),
+            "uncertain": (other & _in_doubt(p)).sum() / other.sum(),
+            "unit_flip_rate": jnp.where(other, jnp.minimum(louder, 1 - louder), 0).sum((1, 2))
+            / other.sum(),
+            "unit_uncertain": (other & _in_doubt(louder)).sum((1, 2)) / other.sum(),
             "boundary": jnp.where(kind, above, 0).sum(-1) / kind.sum(-1),
             **_probes(key, condition, s.n_probes),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
@@ -122,17 +127,26 @@ def _correlation(a: Array, b: Array) -> Array:
     return (a * b).sum() / jnp.sqrt((a**2).sum() * (b**2).sum())
 
 
+def _in_doubt(p: Array) -> Array:
+    return (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
+
+
 def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Array]:
     """What the judge says of n pairs of equal quality, elaborated against terse, in both orders:
-    shares of verdicts for the elaborated answer, and for the first shown."""
+    shares of verdicts for the elaborated answer and for the first shown. The same statements are
+    shown twice, as in the paper, so that there is no preference of the pair; or others, of which
+    the judge has one."""
     own, drawn = jax.random.split(stream(key, "probes"))
     e = condition["pair_noise"] * jax.random.normal(own, (n,), condition["bias"].dtype)
-    pull = condition["bias"] + e  # towards the elaborated answer, whichever comes first
-    z = jnp.stack([pull + condition["position"], -pull + condition["position"]])
-    u = jax.random.uniform(drawn, z.shape, z.dtype)
-    first = jnp.where(condition["argmax"] > 0, z > 0, u < sigmoid(z))
-    elaborated = jnp.stack([first[0], ~first[1]])
-    return {"probe_preference": elaborated.mean(), "probe_first": first.mean()}
+    u = jax.random.uniform(drawn, (2, n), e.dtype)
+    out = {}
+    for name, preference in (("", jnp.zeros_like(e)), ("_other_content", e)):
+        pull = condition["bias"] + preference  # towards the elaborated, whichever is shown first
+        z = jnp.stack([pull + condition["position"], -pull + condition["position"]])
+        first = jnp.where(condition["argmax"] > 0, z > 0, u < sigmoid(z))
+        out[f"probe_preference{name}"] = jnp.stack([first[0], ~first[1]]).mean()
+        out[f"probe_first{name}"] = first.mean()
+    return out
 
 
 def targets(s: Settings) -> list[Published]:
@@ -159,6 +173,8 @@ def groups(s: Settings) -> list[sweep.Group]:
     axes = {
         "recall": {"model": list(MODELS), "k": list(K)},
         "boundary": {"elaborated": [0, 1], "quality": list(LEVELS)},
+        "unit_flip_rate": {"unit": list(UNITS)},
+        "unit_uncertain": {"unit": list(UNITS)},
     }
     parts = [("table", every, 30, TOP, s.pools), ("large", large, LARGE, LARGE_TOP, s.large_pools)]
     return [
@@ -200,7 +216,7 @@ def numbers() -> list[PaperNumber]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    _judges_table.fill(ds, targets(s), s.n_probes, t)
+    _judges_table.fill(ds, targets(s), twins_of(s), t)
 
 
 SWEEP = sweep.Sweep(
@@ -224,6 +240,11 @@ SWEEP = sweep.Sweep(
         "quality": "statements, true less false",
         "probe_preference": "share of verdicts",
         "probe_first": "share of verdicts",
+        "probe_preference_other_content": "share of verdicts",
+        "probe_first_other_content": "share of verdicts",
+        "unit_flip_rate": "share of ordered pairs, expected",
+        "unit_uncertain": "share of ordered pairs with 0.2 < p < 0.8",
+        "unit": "factor on logits",
         "k": "count",
         "n_items": "count",
     },

@@ -4,7 +4,7 @@ may have.
 On SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
 goes with quality there. It does not print their correlation. Over a grid of correlation, bias and
 discrimination each judge's three numbers are simulated: the region is where some judge makes all
-three at once, as well as a study of the paper's size could tell.
+three at once, as well as a study of the paper's size could tell. The judges draw their verdicts.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
 @dataclass(frozen=True)
 class Reported:
-    """What the paper prints of a task (appendix, "Limitations")."""
+    """What the paper prints of a task (appendix, "Limitations"), and sizes that it leaves out."""
 
     n_items: int
-    """Answers of a prompt (count)."""
+    """Answers of a prompt (count); SummEval's is not in the paper."""
     k: int
     """Size of the top set (count)."""
     c_hat: float
@@ -62,9 +62,9 @@ class Settings(sweep.Settings):
     """Pools simulated at every condition (count)."""
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
     """Correlations of quality and length, increasing."""
-    bias: tuple[float, ...] = tuple(round(0.25 * i - 0.5, 2) for i in range(11))
+    bias: tuple[float, ...] = tuple(round(0.125 * i - 0.5, 3) for i in range(21))
     """True biases c* (logits per standard deviation of length), increasing."""
-    discrimination: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5)
+    discrimination: tuple[float, ...] = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.6)
     """Logits per standard deviation of quality, increasing."""
     summeval_k: int = TASKS["summeval"].k
     """Size of SummEval's top set, which is not stated (count)."""
@@ -111,7 +111,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     sweep.check_increasing("rho", s.rho)
     pools.check_rho(s.rho, "continuous")
     sweep.check_increasing("bias", s.bias)
-    sweep.check_increasing("discrimination", s.discrimination, least=1e-3)
+    sweep.check_increasing("discrimination", s.discrimination, least=0.0)
     for name, least in (("nectar_pools", 2), ("pools", len(SHOWN) + 1)):
         if getattr(s, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {getattr(s, name)}")

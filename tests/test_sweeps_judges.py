@@ -1,12 +1,17 @@
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
+import xarray as xr
+from scipy.special import expit
+from scipy.stats import chi2, norm, ttest_1samp
 
 from jbt import judges, stats, study, twins
 from jbt.simulate import simulate
+from jbt.tables import Table
 from sweeps import _judges_page as page
 from sweeps import _judges_table as rows
 from sweeps import judges as sweep
@@ -30,10 +35,16 @@ def test_studies_take_as_many_pools_of_each_judge_as_the_paper_and_share_them():
 
 def test_pools_needed_are_those_of_the_smallest_study_that_finds_the_gain():
     rng = np.random.default_rng(0)
-    gain = np.stack([0.2 + 0 * rng.normal(size=400), rng.normal(size=400)])
-    # Always the same sign: p = 2 / 2^n, Holm's factor 2 for the smaller of two.
-    assert rows.pools_needed(gain, seed=0)[0] == 7
-    assert np.isnan(rows.pools_needed(gain, seed=0)[1])
+    gain = np.stack([np.full(400, 0.2), rng.normal(size=400), 1.6 + rng.normal(size=400)])
+    needed = rows.pools_needed(gain, seed=0)
+    # Always the same sign: p = 2 / 2^n, Holm's factor 3 for the smallest of three.
+    assert needed[0] == 7
+    assert np.isnan(needed[1])
+    power = [
+        stats.small_study_power(gain, size=n, seed=0)[2]
+        for n in (int(needed[2]) - 1, int(needed[2]))
+    ]
+    assert power[0] < 0.8 <= power[1]
 
 
 def test_numbers_are_the_published_judges():
@@ -49,6 +60,186 @@ def test_numbers_are_the_published_judges():
     assert models == {"naive"}
 
 
+def probe(twin, n=4000):
+    condition = {name: jnp.float32(v[0]) for name, v in twins.conditions([twin]).items()}
+    found = sweep._probes(jax.random.key(0), condition, n)
+    return {name: float(v) for name, v in found.items()}
+
+
+def test_probes_are_what_the_judge_says_of_equal_answers():
+    """In closed form: over both orders, c + kappa + e > 0 and c - kappa + e > 0 for the elaborated,
+    c + kappa + e > 0 and -c + kappa - e > 0 for the first."""
+    given = {"discrimination": 0.3, "bias": 0.8, "position": -1.1}
+    likelier = dataclasses.replace(twins.twin("gpt_4o_mini"), **given, pair_noise=1.5)
+    up, down = norm.cdf((0.8 - 1.1) / 1.5), norm.cdf((0.8 + 1.1) / 1.5)
+    found = probe(likelier)
+    error = 4 * 0.5 / np.sqrt(4000)
+    assert found["probe_preference_other_content"] == pytest.approx((up + down) / 2, abs=error)
+    assert found["probe_first_other_content"] == pytest.approx((up + 1 - down) / 2, abs=error)
+    # Of the same statements the judge has no preference but the two biases: always the second.
+    assert (found["probe_preference"], found["probe_first"]) == (0.5, 0.0)
+    stronger = dataclasses.replace(likelier, bias=1.2)
+    assert probe(stronger)["probe_preference"] == 1.0
+    drawing = dataclasses.replace(likelier, oracle="draws", pair_noise=0.0)
+    up, down = expit(0.8 - 1.1), expit(0.8 + 1.1)
+    found = probe(drawing)
+    for content in ("", "_other_content"):
+        preference = found[f"probe_preference{content}"]
+        assert preference == pytest.approx((up + down) / 2, abs=error)
+        assert found[f"probe_first{content}"] == pytest.approx((up + 1 - down) / 2, abs=error)
+
+
+P = 60
+
+
+@pytest.fixture(scope="module")
+def made():
+    """The table of made results: naive recall grows from judge to judge, and what each gains falls,
+    by known amounts; some numbers are the pool's own."""
+    s = dataclasses.replace(sweep.PRESETS["smoke"], pools=P, large_pools=P + 20)
+    targets, each = sweep.targets(s), sweep.twins_of(s)
+    rng = np.random.default_rng(0)
+    n, j = len(targets), np.arange(len(targets))
+    noise = rng.normal(size=P) * 0.05
+    naive = 0.3 + 0.04 * j[:, None] + noise
+    gain = 0.3 - 0.018 * j[:, None] + 0.1 * rng.normal(size=(n, P))
+    aware = naive + gain
+    of_model = np.stack([naive, aware, naive, naive - 0.01, aware], axis=1)
+    recall = of_model[:, :, None] + np.array([0.2, 0.1, 0, 0.3])[:, None]
+    each_pool = {
+        "c_hat": np.array([p.c_hat for p in targets])[:, None] + noise,
+        "kappa_hat": np.array([p.kappa_hat for p in targets])[:, None] + 0.06 + 0 * noise,
+        "corr_naive_x": 0.1 + 0.02 * j[:, None] + noise,
+        "corr_residualised": 0.99 + 0 * naive,
+        "flip_rate": 0.2 + 0 * naive,
+        "position_flips": 0.3 + 0 * naive,
+        "uncertain": 0.43 + 0 * naive,
+        **dict.fromkeys(rows.PROBES, 0.75 + 0 * naive),
+    }
+    unit = np.array(sweep.UNITS)[:, None] + np.zeros(P)
+    arrays = {
+        "recall": (("condition", "model", "k", "pool"), recall),
+        "unit_flip_rate": (("condition", "unit", "pool"), np.stack([0.2 / unit] * n)),
+        "unit_uncertain": (("condition", "unit", "pool"), np.stack([0.4 / unit] * n)),
+        **{name: (("condition", "pool"), v) for name, v in each_pool.items()},
+    }
+    coordinates = {"model": list(sweep.MODELS), "k": list(sweep.K), "pool": np.arange(P)}
+    small = xr.Dataset(arrays, {**coordinates, "unit": list(sweep.UNITS)})
+    small = small.assign_coords(
+        judge=("condition", [p.name for p in targets]),
+        oracle=("condition", [t.oracle for t in each]),
+        n_items=("condition", [30] * n),
+    )
+    large = small.isel(condition=[0]).assign_coords(n_items=("condition", [100]))
+    more = large.reindex(pool=np.arange(P + 20), fill_value=0.5)
+    ds = xr.concat([small.reindex(pool=np.arange(P + 20)), more], "condition", join="outer")
+    t = Table(sweep.COLUMNS, s, study.paper_of(sweep.SWEEP))
+    sweep.table(ds, s, t)
+    return t.frame(), naive, gain, t
+
+
+def row(table, quantity, **where):
+    mine = table[table.quantity == quantity]
+    for name, value in where.items():
+        mine = mine[mine[name] == value]
+    return mine.iloc[0]
+
+
+def test_means_over_judges_are_theirs(made):
+    table, naive, gain, _ = made
+    told = {"judge": "biased", "k": 5}
+    assert row(table, "recall", model="naive", **told).estimate == pytest.approx(naive[:5].mean())
+    aware = (naive + gain)[:5].mean()
+    assert row(table, "recall", model="bias_aware", **told).estimate == pytest.approx(aware)
+    assert row(table, "benefit", judge="biased").estimate == pytest.approx(gain[:5].mean())
+    p = ttest_1samp(gain[:5].mean(1), 0).pvalue
+    assert row(table, "p_clusters").estimate == pytest.approx(p, rel=1e-6)
+    for name, judge in (("least", 0), ("largest", 4)):
+        expected = row(table, "corr_naive_x", judge=judges_in_order()[judge]).estimate
+        assert row(table, f"corr_naive_x_{name}").estimate == pytest.approx(expected, abs=1e-6)
+
+
+def judges_in_order():
+    return [p.name for p in sweep.targets(sweep.PRESETS["smoke"])]
+
+
+def test_correlations_are_over_the_fourteen_competent(made):
+    """Coder, at the end of the paper's table, is left out, and so is the second domain."""
+    table, naive, gain, _ = made
+    some = [i for i, name in enumerate(judges_in_order()) if name not in ("coder", rows.SECOND)]
+    assert len(some) == 14
+    c = np.array([judges.PUBLISHED[judges_in_order()[i]].c_hat for i in some])
+    for model, against in (("naive_recall", naive[some].mean(1)), ("c_hat", c)):
+        expected = stats.spearman(against, gain[some].mean(1)).estimate
+        assert row(table, "spearman", model=model).estimate == pytest.approx(expected)
+
+
+def test_p_values_are_those_of_studies_of_each_judge_s_size(made):
+    table, _, gain, _ = made
+    rng = np.random.default_rng(5)
+    counts = [10, 10, 3, 5, 5]
+    found = []
+    for _ in range(300):
+        drawn = rng.integers(0, P, 10)
+        p = [stats.paired_permutation(gain[i, drawn[:n]], seed=0) for i, n in enumerate(counts)]
+        found.append(stats.holm(np.array(p)))
+    found = np.array(found)
+    for i, name in enumerate(judges_in_order()[:5]):
+        share = row(table, "power_at_paper_size", judge=name).estimate
+        expected = (found[:, i] < 0.05).mean()
+        assert share == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(300))
+        assert row(table, "p_min", judge=name).estimate == stats.smallest_p(counts[i])
+        median = row(table, "p_holm", judge=name).estimate
+        assert np.quantile(found[:, i], 0.3) <= median <= np.quantile(found[:, i], 0.7)
+    assert row(table, "p_holm", judge="llama").estimate < 0.25
+    assert (table[table.quantity == "p_holm"].replicate_low.dropna() >= 5 * 2 / 2**10 - 1e-9).all()
+
+
+def test_widths_of_small_studies_intervals():
+    gain = np.random.default_rng(1).normal(size=4000)
+    # Of a normal: 2 x 1.96 sd sqrt((n - 1) / n) / sqrt(n) on average, nearly.
+    found = rows.interval_widths(gain, 10, seed=0).mean()
+    assert found == pytest.approx(2 * 1.96 * 0.973 * np.sqrt(0.9 / 10), rel=0.05)
+
+
+def test_probes_have_wilsons_interval_over_their_pairs(made):
+    table, *_ = made
+    found = row(table, "probe_preference", judge="llama")
+    expected = stats.count_interval(P * 40 * 3 // 4, P * 40, method="wilson")
+    np.testing.assert_allclose([found.estimate, found.ci_low, found.ci_high], expected, rtol=1e-12)
+
+
+def test_the_unit_in_which_as_many_verdicts_change(made):
+    """Flips 0.2 / unit, uncertain 0.4 / unit: at 0.08 it is near 0.16."""
+    found = row(made[0], "uncertain_at_printed_flips")
+    assert found.judge == "gpt_4o_mini"
+    assert found.estimate == pytest.approx(0.16, abs=0.001)
+
+
+def test_targets_that_are_missed_are_counted(made):
+    """kappa_hat is 0.06 off everywhere, the naive recall nearly everywhere, c_hat nowhere."""
+    table, naive, _, _ = made
+    for i, p in enumerate(sweep.targets(sweep.PRESETS["smoke"])):
+        expected = 1 + (abs(naive[i].mean() - p.naive_recall) > 0.02)
+        assert row(table, "targets_missed", judge=p.name).estimate == expected
+
+
+def test_false_alarms_are_what_replicates_would_be(made):
+    table, *_, t = made
+    counts = table.set_index("quantity").estimate
+    verdicts = table[rows.is_evidence(table)].consistent
+    assert counts["cells_tested"] == len(verdicts) > 40
+    assert counts["cells_inconsistent"] == (verdicts == "no").sum() > 0
+    assert 0 < counts["false_alarms_expected"] == t.false_alarms() <= 0.051 * len(verdicts)
+
+
+def test_large_pools_may_be_more_or_fewer_than_the_others(made):
+    table, *_ = made
+    found = table[(table.n_items == 100) & (table.quantity == "recall")]
+    assert (found.n_pools == P + 20).all()
+    assert (table[table.n_items == 30].n_pools.dropna() == P).all()
+
+
 def table_of(**columns):
     n = len(next(iter(columns.values())))
     given = {"judge": ["llama"] * n, "model": ["bias_aware"] * n, "k": [5] * n} | columns
@@ -62,10 +253,12 @@ def test_a_claim_is_what_its_numbers_are():
         judge=["llama", "qwen", "phi", "llama", "llama"],
         consistent=["yes", "no", "no", "calibrated", "no"],
     )
-    assert page.verdict(page.rows_of(table, claim)) == "in part: 1 of 2 numbers"
-    assert page.verdict(page.rows_of(table.iloc[:1], claim)) == "follows from the model"
-    assert page.verdict(page.rows_of(table.iloc[1:2], claim)) == "needs something the model lacks"
-    assert page.verdict(page.rows_of(table.iloc[3:], claim)) == "not tested"
+    of = [page.rows_of(part, claim) for part in (table, table[:1], table[1:2], table[3:])]
+    assert page.verdict(of[0], 2) == "in part: 1 of 2 numbers"
+    assert page.verdict(of[1], 1) == "follows from the model"
+    assert page.verdict(of[2], 1) == "needs something the model lacks"
+    assert page.verdict(of[3], 1) == "not tested"
+    assert page.verdict(of[1], 2) == "not tested"  # of fewer judges than the claim is about
     arithmetic = table_of(quantity=["p_min"], consistent=["yes"])
     assert not rows.is_evidence(arithmetic).any()
 
@@ -152,7 +345,7 @@ def test_wrong_requests_for_regions(capsys, tmp_path):
         (["--summeval-k", "16"], "k must lie in 1..15, got 16"),
         (["--rho", "0.5", "0.2"], "rho must increase"),
         (["--nectar-pools", "1"], "nectar_pools must be at least 2, got 1"),
-        (["--discrimination", "0"], "discrimination must increase"),
+        (["--discrimination", "-1"], "discrimination must increase"),
     ):
         argv = ["--preset", "smoke", "--out", str(tmp_path), *given]
         assert study.main(legitimate.SWEEP, argv) == 2

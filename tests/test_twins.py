@@ -38,6 +38,13 @@ def test_misses_are_beyond_the_tolerance():
     each, published = twins.twin("llama"), PUBLISHED["llama"]
     off = dataclasses.replace(each, c_hat=published.c_hat + 0.051, naive_recall=0.5 - 0.019)
     assert off.misses(published) == ["c_hat"]
+    assert dataclasses.replace(each, kappa_hat=np.nan).misses(published) == ["kappa_hat"]
+
+
+def test_a_perfect_recall_is_aimed_at_from_below():
+    """At 1 itself every sure judge would do, and the search have no slope."""
+    assert twins._aim(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
+    assert twins._aim(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
 
 
 def test_a_twin_is_asked_for_by_name():
@@ -120,6 +127,18 @@ def test_wrong_requests_are_refused():
         twins.calibrate(llama, oracle="frozen")
     with pytest.raises(ValueError, match="n_pools and rounds must be at least 1, got 0 and 10"):
         twins.calibrate(llama, n_pools=0)
+    for odd, message in (
+        ({"c_hat": np.nan}, "llama: c_hat must be finite, got nan"),
+        ({"kappa_hat": np.inf}, "llama: kappa_hat must be finite, got inf"),
+        ({"naive_recall": 1.5}, r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
+        ({"naive_recall": np.nan}, r"naive_recall must lie in 0\.\.1, got nan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            twins.calibrate([dataclasses.replace(llama[0], **odd)])
+    untyped = dataclasses.replace(llama[0])
+    object.__setattr__(untyped, "oracle", "frozen")
+    with pytest.raises(ValueError, match="llama: unknown oracle 'frozen': one of argmax, draws"):
+        twins.calibrate([untyped])
 
 
 @pytest.mark.heavy

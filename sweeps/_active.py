@@ -108,12 +108,16 @@ def reported(s: Settings, settings: Loop) -> np.ndarray:
 
 
 def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
-    """Share of the showings by distance from the boundary, at each budget of the table."""
+    """Share of the showings by distance from the boundary, at each budget of the table; items of
+    one quality, whose places are arbitrary, in the order of their numbers."""
+    item = jnp.arange(s.n_items)
+    before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
+    place = before.sum(1).astype(quality.dtype)
     rows = []
     for budget in s.budget:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
-        counts = (shown == jnp.arange(s.n_items)[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, quality, s.k))
+        counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
+        rows.append(metrics.allocation(counts, -place, s.k))
     return {"allocation": jnp.stack(rows)}
 
 

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from jbt import judges, pools, provenance, study, twins
+from jbt.acquisition.loop import Queries
 from jbt.simulate import stream
 from sweeps import _active as active
 from sweeps import _judge, acquisition, stochastic_judge
@@ -242,9 +243,21 @@ def test_without_a_judge_there_is_our_own():
 
 
 def test_how_often_a_study_finds_the_rule_ahead_of_all():
-    s = dataclasses.replace(SMALL, rule=("top_k_aware", *active.families()["baselines"]))
+    rules = ("top_k_aware", *active.families()["baselines"])
+    s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
         table = study.table_of(acquisition.SWEEP, invented(s, effect), s)
         mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
         assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)
+
+
+def test_items_of_one_quality_have_places_too():
+    """Two items stand at the boundary of a bank's pool, as of any other; spent evenly, they get
+    2 of 30."""
+    s = dataclasses.replace(SMALL, budget=(30,))
+    quality = jnp.repeat(jnp.array([4.0, 6.0, 2.0]), jnp.array([9, 5, 16]), total_repeat_length=30)
+    item = jnp.arange(30)
+    queries = Queries(item, (item + 1) % 30, jnp.ones(30))
+    (share,) = active.allocations(s, queries, quality)["allocation"]
+    np.testing.assert_allclose(share[:6], [2 / 30] * 5 + [1 / 30])

@@ -4,7 +4,7 @@ comparison of rules with the pool as the unit."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, pairs, pools, stats, sweep, tables
+from jbt import judges, metrics, pairs, pools, stats, sweep, tables, twins
 from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import DEFAULT_RULES, families, resolve
@@ -21,7 +21,9 @@ from jbt.acquisition.run import check as check_run
 from jbt.membership import DRAWS
 from jbt.simulate import Condition, Experiment, stream
 from jbt.tables import SEEDS
-from jbt.types import Judge, Prior, Variant, check_positive
+from jbt.types import Prior, Variant, check_positive
+from sweeps import _judge
+from sweeps._judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +42,7 @@ COLUMNS = (
     "bias",
     "position",
     "discrimination",
+    "pair_noise",
     "model",
     "rule",
     "refit_every",
@@ -48,30 +51,15 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(_judge.Settings):
     pools: int = 1000
     """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
     rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table (verdicts); runs go on to the largest."""
     n_seeds: int = 4
     """Acquisition seeds a pool (count), averaged within the pool."""
-    bias: float = 1.5
-    """True bias c* (logits for x = 1 over x = 0)."""
-    position: float = 0.35
-    """True position bias kappa* (logits in favour of the first shown)."""
-    sd: float = 1.25
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool, half of them with x = 1 (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
     lam: float = 1.0
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
@@ -82,47 +70,22 @@ class Settings(sweep.Settings):
     """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
     given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
 
-    def decided(self) -> Settings:
-        if self.n_samples is not None:
-            return self
-        return replace(self, n_samples=DRAWS.get(self.membership))
-
-
-@dataclass(frozen=True)
-class Case:
-    """A judge and the model inside the loop."""
-
-    name: str
-    """Of the judge, in the table."""
-    judge: Judge
-    model: str = "bias_aware"
-    argmax: bool = False
-    """Frozen verdicts are the more probable ones instead of draws."""
+    def defaults(self) -> dict[str, Any]:
+        return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
 
 
 def experiment(s: Settings, settings: Loop) -> Experiment:
     """Run one rule on one pool; the condition holds the case and the acquisition seed."""
+    draw = _judge.pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=jnp.zeros(()),
-            covariate="binary",
-            max_correlation=s.max_correlation,
-        )
-        judge = judges.of_condition(condition)
-        probability = judges.verdict_probability(pool, judge)
+        pool = draw(stream(key, "pool"))
         out = {}
         if settings.protocol == "frozen":
-            drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-            likelier = judges.frozen_argmax(stream(key, "pair noise"), pool, judge)
-            answers = jnp.where(condition["argmax"] > 0, likelier, drawn)
+            answers = twins.answers(key, pool, condition)
         else:
-            answers = probability
-            uncertain = (probability > 0.2) & (probability < 0.8)
+            answers = twins.probability(key, pool, condition)
+            uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
@@ -145,12 +108,16 @@ def reported(s: Settings, settings: Loop) -> np.ndarray:
 
 
 def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
-    """Share of the showings by distance from the boundary, at each budget of the table."""
+    """Share of the showings by distance from the boundary, at each budget of the table; items of
+    one quality, whose places are arbitrary, in the order of their numbers."""
+    item = jnp.arange(s.n_items)
+    before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
+    place = before.sum(1).astype(quality.dtype)
     rows = []
     for budget in s.budget:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
-        counts = (shown == jnp.arange(s.n_items)[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, quality, s.k))
+        counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
+        rows.append(metrics.allocation(counts, -place, s.k))
     return {"allocation": jnp.stack(rows)}
 
 
@@ -161,11 +128,12 @@ def group(
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
     each = [(case, seed) for case in cases for seed in range(s.n_seeds)]
     conditions = judges.conditions([c.judge for c, _ in each])
+    conditions["pair_noise"] = np.array([c.pair_noise for c, _ in each])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
     labels: dict[str, Sequence[Any]] = {k: [v] * len(each) for k, v in constant.items()}
     labels |= {"judge": [c.name for c, _ in each], "model": [c.model for c, _ in each]}
     labels |= {name: list(values) for name, values in conditions.items()}
-    conditions["argmax"] = np.array([float(c.argmax) for c, _ in each])
+    conditions["argmax"] = np.full(len(each), float(s.oracle == "argmax"))
     conditions["aware"] = np.array([float(c.model == "bias_aware") for c, _ in each])
     conditions["seed"] = np.array([seed for _, seed in each])
     labels[SEEDS] = [seed for _, seed in each]
@@ -188,12 +156,12 @@ def group(
 
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
+    _judge.check(s, protocol)
     for name in ("sd", "lam", "lam_b", "discrimination"):
         value = getattr(s, name, None)
         if value is not None:
             check_positive(name, value)
-    sweep.check_finite(s, "bias", "position")
+    sweep.check_finite(s, "bias", "position", "pair_noise")
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     if s.n_seeds < 1:
@@ -213,10 +181,15 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
             settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
     told: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **told)
 
 
 # --- from the saved results
+
+
+def own_judge(values: xr.DataArray) -> str:
+    """Name of the judge of the settings, which is every rule's first."""
+    return str(values["judge"].values[0])
 
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
@@ -241,6 +214,8 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
     at_budgets = recall.sel(budget=list(s.budget))
     t.means("recall", at_budgets)
     compare(at_budgets, t)
+    for at in np.flatnonzero(recall["rule"].values == REFERENCE):
+        ahead(at_budgets, recall.isel(condition=at), s, t)
     share = by_seed(ds["allocation"].sel(distance=0), s.n_seeds).rename(table_budget="budget")
     t.means("share_at_boundary", share)
 
@@ -261,6 +236,29 @@ def compare(recall: xr.DataArray, t: Table) -> None:
                 t.means("delta", delta)
                 for budget in delta["budget"].values:
                     test(delta.sel(budget=budget), others, len(others) == len(delta), t)
+
+
+def ahead(recall: xr.DataArray, base: xr.DataArray, s: Settings, t: Table) -> None:
+    """In how many studies of the paper's size the reference has the highest mean of all of the
+    paper's rules, and in how many a test tells it from each: its two claims."""
+    same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
+    others = [name for name in families()["baselines"] if name != REFERENCE]
+    mine = select(recall, rule=others, **same)
+    if len(mine) < len(others) or s.pools < 5 * SMALL_STUDY:
+        return
+    row = {
+        name: base[name].item() for name in t.columns if name in base.coords and name != "budget"
+    }
+    size = twins.known()[s.judge].pools if s.judge else SMALL_STUDY
+    for budget in mine["budget"].values:
+        delta = (
+            (mine - base.reset_coords(drop=True)).sel(budget=budget).values.astype(float).mean(1)
+        )
+        means = stats.bootstrap_means(delta, seed=t.seed, size=size, resamples=stats.REPLICATES)
+        p = stats.small_study_p(delta, size=size, seed=t.seed)
+        told = {"n_pools": delta.shape[-1], "budget": int(budget), **row}
+        t.add("ahead_of_all", (means < 0).all(1).mean(), **told)
+        t.add("told_from_all", (p < 0.05).all(1).mean(), **told)
 
 
 def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table) -> None:
@@ -297,12 +295,17 @@ def budget_of_tests(s: Settings) -> int:
     return TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
 
 
+AT_ONE_BUDGET = (
+    *("recall", "delta", "p_holm", "power_at_10_pools"),
+    *("ahead_of_all", "told_from_all"),
+)
+"""Quantities printed at the budget of the tests alone."""
+
+
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     """What is printed: recall and differences at one budget, and what has none of its own."""
-    everywhere = ~table.quantity.isin(
-        ["recall", "delta", "p_holm", "power_at_10_pools", "share_at_boundary"]
-    )
-    shown = table.quantity.isin(["recall", "delta", "p_holm", "power_at_10_pools"])
+    everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
+    shown = table.quantity.isin(AT_ONE_BUDGET)
     return table[everywhere | (shown & (table.budget == budget_of_tests(s)))]
 
 
@@ -317,6 +320,7 @@ UNITS = {
     "bias": "logits per unit of the covariate",
     "position": "logits",
     "discrimination": "factor",
+    "pair_noise": "logits",
     "refit_every": "verdicts",
     "acquisition_seed": "id",
 }

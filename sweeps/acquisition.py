@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from jbt import judges, study, sweep
+from jbt import judges, stats, study, sweep
 from jbt.acquisition.rules import resolve
 from jbt.tables import SEEDS, Table
-from jbt.types import Judge
 from sweeps import _active as active
+from sweeps import _judge
 from sweeps._active import Case
 
 if TYPE_CHECKING:
@@ -27,22 +27,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROTOCOL = "frozen"
-SECOND_POSITION = -0.84
-"""The paper's position estimate for GPT-4o-mini, whose recall it found to fall with the budget."""
 ALLOCATION_BUDGET = 200
 ABLATED = ("top_k_aware", "round_robin")
 NAIVE = (*ABLATED, "random")
 WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
-CEILING = ("top_k_aware", "random")
-"""Rules that are also run with the naive model, with an unbiased judge, with other judges."""
+"""Rules that are also run with the naive model, with an unbiased judge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
     """Budgets of the table (verdicts); the curves go on to the largest, at most N (N - 1)."""
-    discrimination: float = 1.0
-    """Factor on quality in the judge's logits (pure number)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
@@ -61,17 +56,14 @@ PRESETS = {
 
 def cases(s: Settings, rule: str) -> list[Case]:
     """The judges and models a rule is run with."""
-    judge = Judge.of(s.bias, s.position, s.discrimination)
-    out = [Case("default", judge)]
+    discrimination = _judge.number(s, "discrimination")
+    own = _judge.named_case(s, discrimination)
+    out = [own]
     if rule in NAIVE:
-        out.append(Case("default", judge, model="naive"))
+        out.append(replace(own, model="naive"))
     if rule in WASTE:
-        out.append(Case("unbiased", replace(judges.UNBIASED, discrimination=s.discrimination)))
-    if rule in CEILING:
-        out += [
-            Case("second_position", replace(judge, position=SECOND_POSITION)),
-            Case("argmax", judge, argmax=True),
-        ]
+        unbiased = replace(judges.UNBIASED, discrimination=discrimination)
+        out.append(replace(own, name="unbiased", judge=unbiased))
     return out
 
 
@@ -87,7 +79,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = active.by_seed(ds["recall"], s.n_seeds)
     active.rows(recall, ds, s, t)
     synergy(recall.sel(budget=list(s.budget)), t)
-    above_full_data(recall.mean(SEEDS), s, t)
+    above_full_data(recall, s, t)
 
 
 def synergy(recall: xr.DataArray, t: Table) -> None:
@@ -95,7 +87,7 @@ def synergy(recall: xr.DataArray, t: Table) -> None:
     0, the two contributions are super-additive. In the rows of the rule with the bias-aware model.
     """
     runs = {
-        (model, rule): active.select(recall, judge="default", model=model, rule=rule)
+        (model, rule): active.select(recall, judge=active.own_judge(recall), model=model, rule=rule)
         for model in ("bias_aware", "naive")
         for rule in ABLATED
     }
@@ -108,19 +100,34 @@ def synergy(recall: xr.DataArray, t: Table) -> None:
     t.means("synergy", aware - naive, **where)
 
 
-def above_full_data(recall: xr.DataArray, s: Settings, t: Table) -> None:
-    """By how much recall [condition, budget, pool] at the best budget exceeds recall at all
-    N (N - 1) verdicts. The best budget for each half of the pools is that of the other half, as the
-    largest of a hundred means is too large; the interval is for those two budgets."""
-    if recall["budget"].values[-1] != s.n_items * (s.n_items - 1) or s.pools < 4:
+def above_full_data(by_seed: xr.DataArray, s: Settings, t: Table) -> None:
+    """By how much recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+    recall at all N (N - 1) verdicts. The best budget for each half of the pools is that of the
+    other half, as the largest of a hundred means is too large; the interval is for those two
+    budgets. `best_above_full_data` is that largest, which a study finds that chooses the budget on
+    its own pools."""
+    if by_seed["budget"].values[-1] != s.n_items * (s.n_items - 1):
         return
+    recall = by_seed.mean(SEEDS)
     full = recall.isel(budget=-1)
-    excess = full.copy(deep=True)
-    for half in (0, 1):
-        other = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-        best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
-        excess[:, half::2] = best.values - full.values[:, half::2]
-    t.means("recall_above_full_data", excess)
+    if s.pools >= 4:
+        excess = full.copy(deep=True)
+        for half in (0, 1):
+            other = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
+            best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
+            excess[:, half::2] = best.values - full.values[:, half::2]
+        t.means("recall_above_full_data", excess)
+    for at in by_seed - by_seed.isel(budget=-1):
+        beyond = at.transpose("budget", SEEDS, "pool").values
+
+        def studies(size: int, seeds: int | None, beyond: np.ndarray = beyond) -> np.ndarray:
+            pools = stats.with_seeds(beyond, seeds)
+            means = stats.bootstrap_means(pools, seed=t.seed, size=size, resamples=stats.REPLICATES)
+            return means.max(1)
+
+        where = {n: at[n].item() for n in active.COLUMNS if n in at.coords and n != "budget"}
+        best = beyond.mean((1, 2)).max()
+        t.add("best_above_full_data", best, n_pools=s.pools, studies=studies, **where)
 
 
 SHOWN = (
@@ -148,7 +155,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     from jbt import plots
 
     rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
-    rows = rows[rows.judge == "default"]
+    rows = rows[rows.judge == active.own_judge(ds["recall"])]
     for rule in [rule for rule in SHOWN if rule in s.rule]:
         active.draw_curve(ax, rows[(rows.rule == rule) & (rows.model == "bias_aware")], rule)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
@@ -167,7 +174,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
     budget = active.budget_of_tests(s)
     mine = table[(table.quantity == "delta") & (table.budget == budget)]
-    mine = mine[(mine.judge == "default") & (mine.model == "bias_aware")]
+    mine = mine[(mine.judge != "unbiased") & (mine.model == "bias_aware")]
     mine = mine.sort_values("estimate", ascending=False)
     rules = mine.rule.drop_duplicates().tolist()
     label = f"{s.pools:,} pools (95 %)"
@@ -194,7 +201,8 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
     share = active.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    share = active.select(share, judge="default", model="bias_aware", rule=SHOWN)
+    own = active.own_judge(share)
+    share = active.select(share, judge=own, model="bias_aware", rule=SHOWN)
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):

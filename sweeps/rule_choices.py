@@ -9,7 +9,7 @@ position bias the paper reports, which a score of ordered pairs can make use of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import xarray as xr
@@ -17,9 +17,10 @@ import xarray as xr
 from jbt import judges, study, sweep
 from jbt.acquisition.rules import families
 from jbt.tables import Table
-from jbt.types import Judge
 from sweeps import _active as active
-from sweeps._active import REFERENCE, Case
+from sweeps import _judge
+from sweeps._active import REFERENCE
+from sweeps._judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "frozen"
 BASELINES, CHOICES = (families()[name] for name in ("baselines", "choices"))
-JUDGES = "default", "strong_position"
+STRONG = "strong_position"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,6 @@ class Settings(active.Settings):
     strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
     """Position bias of the second judge, alike but for it (logits in favour of the first shown);
     default the paper's estimate for DeepSeek-chat, the strongest it reports."""
-    discrimination: float = 1.0
-    """Factor on quality in the judges' logits (pure number)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
@@ -62,25 +61,23 @@ PRESETS = {
 def groups(s: Settings) -> list[sweep.Group]:
     active.check(s, PROTOCOL, [s.refit_every])
     sweep.check_finite(s, "strong_position")
-    cases = [
-        Case(name, Judge.of(s.bias, kappa, s.discrimination))
-        for name, kappa in positions(s).items()
-    ]
     return [
-        active.group(s, rule, cases, protocol=PROTOCOL, refit_every=s.refit_every)
+        active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
         for rule in s.rule
     ]
 
 
-def positions(s: Settings) -> dict[str, float]:
-    """Of the two judges by name."""
-    return dict(zip(JUDGES, (s.position, s.strong_position), strict=True))
+def cases(s: Settings) -> list[Case]:
+    """The judge of the settings, and the same one with the strong position bias."""
+    one = _judge.named_case(s, _judge.number(s, "discrimination"))
+    other = replace(one.judge, position=s.strong_position)
+    return [one, replace(one, name=STRONG, judge=other)]
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = active.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
     t.means("recall", recall)
-    for judge in JUDGES:
+    for judge in dict.fromkeys(recall["judge"].values):
         compare(active.select(recall, judge=judge), t)
     share = active.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
     t.means("share_at_boundary", share.rename(table_budget="budget"))
@@ -139,8 +136,9 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
     series = []
-    for (judge, position), colour in zip(positions(s).items(), ("blue", "orange"), strict=True):
-        mine = rows[rows.judge == judge].drop_duplicates("rule").set_index("rule").loc[rules]
+    for case, colour in zip(cases(s), ("blue", "orange"), strict=True):
+        position = float(case.judge.position)
+        mine = rows[rows.judge == case.name].drop_duplicates("rule").set_index("rule").loc[rules]
         numbers = mine[["estimate", "ci_low", "ci_high"]].to_numpy().T
         series.append((f"position bias {position:g}", colour, *numbers))
     plots.forest(ax, rules, series)
@@ -158,7 +156,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference against the budget, for the first judge."""
     from jbt import plots
 
-    rows = table[(table.quantity == "delta") & (table.judge == JUDGES[0])]
+    rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():
         if rule in s.rule:
@@ -169,7 +167,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall minus that of {REFERENCE} (95 % bands)")
-    ax.set_title(f"Position bias {s.position}")
+    ax.set_title(f"Position bias {s.position:g}")
     ax.set_ylim(top=0.06)
     ax.legend(fontsize=8, ncol=2, loc="upper right")
     return ax

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import root_scalar
 from scipy.stats import norm
 
-from jbt import study, sweep
-from jbt.types import Judge
+from jbt import study, sweep, twins
 from sweeps import _active as active
-from sweeps._active import Case
+from sweeps import _judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,19 +28,25 @@ if TYPE_CHECKING:
     from jbt.tables import Table
 
 PROTOCOL = "stochastic"
-DOUBT = (0.2, 0.8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
-    uncertain: float = 0.43
-    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination
-    follows; default the paper's."""
+    uncertain: float | None = None
+    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination follows
+    where no judge is named; default the paper's 0.43. The unit of the twins that answer with the
+    likelier verdict was set by it too."""
     discrimination: float | None = None
     """Factor on quality in the judge's logits (pure number); default by `uncertain`, which is not
-    looked at if this is given."""
+    looked at if this is given, or the twin's."""
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
+
+    def defaults(self) -> dict[str, Any]:
+        found = super().defaults()
+        if self.judge is None:
+            found |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
+        return found
 
 
 PRESETS = {
@@ -62,11 +67,13 @@ def uncertain_share(s: Settings, discrimination: float) -> float:
     about kappa* + c* (x_i - x_j)."""
     n, ones = s.n_items, s.n_items // 2
     mixed = ones * (n - ones) / (n * (n - 1))
-    spread = np.sqrt(2) * s.sd * discrimination
-    low, high = (np.log(p / (1 - p)) for p in DOUBT)
+    numbers = ("sd", "bias", "position", "pair_noise")
+    sd, bias, position, noise = (_judge.number(s, name) for name in numbers)
+    spread = np.hypot(np.sqrt(2) * sd * discrimination, noise)
+    low, high = (np.log(p / (1 - p)) for p in twins.DOUBT)
     total = 0.0
-    for shift, weight in ((0.0, 1 - 2 * mixed), (s.bias, mixed), (-s.bias, mixed)):
-        mean = s.position + shift
+    for shift, weight in ((0.0, 1 - 2 * mixed), (bias, mixed), (-bias, mixed)):
+        mean = position + shift
         total += weight * (norm.cdf((high - mean) / spread) - norm.cdf((low - mean) / spread))
     return float(total)
 
@@ -80,23 +87,28 @@ def discrimination_of(s: Settings) -> float:
     """
     if s.discrimination is not None:
         return s.discrimination
+    uncertain = _judge.number(s, "uncertain")
     grid = np.geomspace(1e-3, 1e3, 601)
     share = np.array([uncertain_share(s, d) for d in grid])
-    falls = np.flatnonzero((share[:-1] >= s.uncertain) & (share[1:] < s.uncertain))
+    falls = np.flatnonzero((share[:-1] >= uncertain) & (share[1:] < uncertain))
     if not falls.size:
         raise ValueError(
             f"uncertain must lie between {share.min():.2g} and {share.max():.2g} for this bias, "
-            f"position and sd, got {s.uncertain}"
+            f"position and sd, got {uncertain}"
         )
     at = falls[-1]
     bracket = (grid[at], grid[at + 1])
-    found = root_scalar(lambda d: uncertain_share(s, d) - s.uncertain, bracket=bracket)
+    found = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
     return float(found.root)
 
 
 def groups(s: Settings) -> list[sweep.Group]:
+    if s.judge is not None and s.uncertain is not None:
+        raise ValueError(
+            f"uncertain is not for --judge {s.judge}, whose share of uncertain pairs is its twin's"
+        )
     active.check(s, PROTOCOL, s.refit_every)
-    judge = Case("default", Judge.of(s.bias, s.position, discrimination_of(s)))
+    judge = _judge.named_case(s, discrimination_of(s))
     return [
         active.group(s, rule, [judge], protocol=PROTOCOL, refit_every=r)
         for r in s.refit_every
@@ -104,10 +116,13 @@ def groups(s: Settings) -> list[sweep.Group]:
     ]
 
 
+JUDGE = ("protocol", "judge", "bias", "position", "discrimination", "pair_noise")
+
+
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    judge = {"judge": "default", "bias": s.bias, "position": s.position}
-    judge |= {"protocol": PROTOCOL, "discrimination": discrimination_of(s)}
-    uncertain = ds["uncertain"].isel(condition=0).reset_coords(drop=True)
+    uncertain = ds["uncertain"].isel(condition=0)
+    judge = {name: uncertain[name].item() for name in JUDGE}
+    uncertain = uncertain.reset_coords(drop=True)
     t.means("uncertain_pairs", uncertain, **judge)
     active.rows(active.by_seed(ds["recall"], s.n_seeds), ds, s, t)
 

@@ -110,7 +110,7 @@ SWEEPS = {
 @pytest.mark.parametrize("name", ["crossing", pytest.param("acquisition", marks=pytest.mark.heavy)])
 def test_a_kernel_is_plain_arithmetic_on_a_gpu(name):
     sweep, changes = SWEEPS[name]
-    settings = dataclasses.replace(sweep.presets["full"], n_items=30, **changes)
+    settings = dataclasses.replace(sweep.presets["full"], n_items=30, **changes).decided()
     assert Program(kernel_of(sweep.groups(settings)[-1])).offenders() == set()
 
 

@@ -234,13 +234,8 @@ def test_a_panel_of_one_asks_what_that_judge_is_asked():
 # --- prices and the purse
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "escalation",
-        *[pytest.param(n, marks=pytest.mark.heavy) for n in ("top_k_aware", "reference_random")],
-    ],
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["escalation", "top_k_aware", "reference_random"])
 def test_twice_the_prices_and_the_purse_change_nothing(name):
     keys, tasks = keys_of(4), on(tasks_of(keys_of(1)), purse=40.0)
     trace = runs_by(name, keys, tasks)

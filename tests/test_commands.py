@@ -267,6 +267,6 @@ def test_small_commands(capsys):
     assert cli.main(["--version"]) == 0
     assert cli.main(["--help"]) == 0
     assert cli.main(["sweep"]) == 0
-    assert "crossing, crossing_factors" in capsys.readouterr().out
+    assert "crossing, crossing_choices, crossing_factors" in capsys.readouterr().out
     assert cli.main(["sweep", "nothing"]) == 2
     assert "unknown sweep" in capsys.readouterr().err

@@ -81,6 +81,7 @@ def test_what_cannot_be_measured_is_the_map_s(x64):
     np.testing.assert_array_equal(found.parameters.c, aware.parameters.c)
 
 
+@pytest.mark.heavy
 def test_estimates_may_be_given_to_measured(x64):
     comparisons, design, prior = problem(2)
     estimates = each_estimate(comparisons, design)

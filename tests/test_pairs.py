@@ -61,6 +61,7 @@ def test_what_is_left_over_goes_to_every_pair_alike(pool):
     assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
 
 
+@pytest.mark.heavy
 def test_expected_showings_are_those_of_choose_on_average(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=2)
     keys = jax.random.split(jax.random.key(1), 4000)

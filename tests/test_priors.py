@@ -213,6 +213,7 @@ def test_no_verdicts(x64):
     np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
 
 
+@pytest.mark.heavy
 def test_evidence_says_when_it_is_not_there_yet(x64):
     made = pools.paired(jax.random.key(0), 6)
     oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))

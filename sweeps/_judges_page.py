@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from jbt import twins
+from jbt.judges import PUBLISHED
 from sweeps._judges_table import is_evidence
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Claim:
 
 
 def _of_group(group: str) -> list[str]:
-    return [name for name, p in twins.PUBLISHED.items() if p.group == group]
+    return [name for name, p in PUBLISHED.items() if p.group == group]
 
 
 CLAIMS = (

@@ -8,7 +8,8 @@ import pytest
 from jbt import judges, pools, twins
 from jbt.judges import PUBLISHED
 from jbt.simulate import Simulation
-from jbt.twins import Twin
+from jbt.twins import Twin, calibration
+from jbt.types import Prior
 
 
 def test_every_judge_has_its_twins():
@@ -43,8 +44,8 @@ def test_misses_are_beyond_the_tolerance():
 
 def test_a_perfect_recall_is_aimed_at_from_below():
     """At 1 itself every sure judge would do, and the search have no slope."""
-    assert twins._aim(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
-    assert twins._aim(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
+    assert calibration._aim(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
+    assert calibration._aim(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
 
 
 def test_a_twin_is_asked_for_by_name():
@@ -112,11 +113,11 @@ def test_steps_solve_a_linear_problem_and_shorten_with_damping():
     slopes, at = rng.normal(size=(5, 3, 3)), np.zeros((5, 3))
     solution = 0.1 * rng.normal(size=(5, 3))
     residuals = -(solution[:, None] @ slopes)[:, 0]
-    steps = twins._steps(slopes, residuals, at)
+    steps = calibration._steps(slopes, residuals, at)
     np.testing.assert_allclose(steps[:, 0], solution, atol=0.05)
     lengths = np.linalg.norm(steps, axis=-1)
     assert (lengths[:, -1] < 0.2 * lengths[:, 0]).all()
-    assert np.abs(twins._steps(slopes, 1e6 * residuals, at)).max() == 1.0
+    assert np.abs(calibration._steps(slopes, 1e6 * residuals, at)).max() == 1.0
 
 
 def test_wrong_requests_are_refused():
@@ -157,7 +158,7 @@ def test_calibration_finds_a_judge_again():
         naive_recall=np.nan,
         bias_aware_recall=np.nan,
     )
-    experiment = twins._observed(twins.paper_pool(), 5, twins.Prior())
+    experiment = calibration._observed(twins.paper_pool(), 5, Prior())
     one = Simulation(experiment, twins.conditions([true]), range(64))
     means = {k: float(v.mean()) for k, v in next(one.chunks())[1].items()}
     target = dataclasses.replace(PUBLISHED["llama"], oracle="draws", **means)

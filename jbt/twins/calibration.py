@@ -1,135 +1,29 @@
-"""Twins: simulated judges that show on average what the paper prints of its real ones.
-
-A twin is a judge of Eq. 1 (discrimination a, bias c*, position kappa*, and for one who answers with
-the likelier verdict a pair noise) such that on the paper's pools the means of c_hat, kappa_hat and
-the naive recall are the published ones. What is published beside these three, the bias-aware recall
-first of all, is not aimed at: it tests whether the model does as the real judge.
-
-**Three numbers for three targets.** A judge who draws has (a, c*, kappa*) and no more. One who
-answers with the likelier verdict has a fourth, the pair noise, but its verdicts depend on the
-ratios of the four alone: the search takes the pair noise as the unit. What the unit is in logits
-matters only where that judge's verdicts are drawn afresh, and is set apart, by the share of pairs
-that it is uncertain of (`UNCERTAIN`).
-
-The twins of the paper's judges are in `data/twins.csv`, which `python -m jbt.twins` writes; how far
-each is from its targets stands there too. Recall that is printed as 1.00 is aimed at with 0.995,
-the least that is printed so.
-"""
+"""Searching for twins: all judges at once, on the same pools."""
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import sigmoid
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pairs, pools, runtime
-from jbt.judges import PUBLISHED, SECOND_DOMAIN, Published
+from jbt import estimators, judges, metrics, pairs
+from jbt.judges import Published
 from jbt.simulate import Condition, Experiment, Simulation, simulate, stream
-from jbt.types import Judge, Pool, Prior
+from jbt.twins.twin import DOUBT, ORACLES, TOLERANCE, UNCERTAIN, Draw, Twin, answers, paper_pool
+from jbt.types import Prior
 
-DATA = Path(__file__).resolve().parent / "data" / "twins.csv"
-ORACLES = ("argmax", "draws")
-"""How verdicts are cached: the likelier one, or one draw."""
-MAX_CORRELATION = 0.12
-"""Of quality and elaboration in the paper's pools."""
-UNCERTAIN = 0.43
-"""Share of pairs of which an open judge of the paper has 0.2 < p < 0.8, by its own logits."""
-DOUBT = (0.2, 0.8)
 PERFECT = 0.995
 """Aim of a recall that is printed as 1.00."""
-TOLERANCE = {"c_hat": 0.05, "kappa_hat": 0.05, "naive_recall": 0.02}
-"""How near a twin is to be to each target; the unit of the search's residuals."""
 LEAST, MOST = 1e-3, 50.0
 """Discriminations that are tried, in units of the pair noise or in logits a statement."""
 STARTS = (0.05, 0.2, 0.6, 2.0)
 DAMPING = (0.01, 0.3, 3.0, 30.0)
 """Of the steps that are tried at once: near Gauss-Newton's to short ones down the slope."""
-
-Draw = Callable[[Key[Array, ""], Condition], Pool]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Twin:
-    """A simulated judge in a published one's place."""
-
-    name: str
-    """Of the judge whose twin it is."""
-    oracle: str
-    """One of `ORACLES`."""
-    others: str
-    """Qualities of the bank's items that are not fully correct, one of `pools.OTHERS`."""
-    discrimination: float
-    """Logits per statement."""
-    bias: float
-    """c*, logits."""
-    position: float
-    """kappa*, logits."""
-    pair_noise: float
-    """Standard deviation, logits; 0 for one who draws."""
-    c_hat: float
-    """Found, mean over the pools it was calibrated on; so are the next two."""
-    kappa_hat: float
-    naive_recall: float
-    bias_aware_recall: float
-    """Not aimed at."""
-
-    @property
-    def judge(self) -> Judge:
-        return Judge.of(self.bias, self.position, self.discrimination)
-
-    @property
-    def argmax(self) -> bool:
-        return self.oracle == "argmax"
-
-    def misses(self, published: Published) -> list[str]:
-        """The targets that it is further from than `TOLERANCE`."""
-        found = dataclasses.asdict(self)
-        return [n for n, t in TOLERANCE.items() if not abs(found[n] - getattr(published, n)) <= t]
-
-
-def conditions(twins: Sequence[Twin]) -> dict[str, np.ndarray]:
-    """The twins as conditions of an experiment, one each; `answers` takes them."""
-    found = judges.conditions([twin.judge for twin in twins])
-    found["pair_noise"] = np.array([twin.pair_noise for twin in twins])
-    found["argmax"] = np.array([float(twin.argmax) for twin in twins])
-    return found
-
-
-def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array, "N N"]:
-    """The frozen verdicts of a twin, True where the first shown wins.
-
-    Args:
-      key: of the pool; the streams "verdicts" and "pair noise" are taken from it.
-      condition: of one twin, see `conditions`.
-    """
-    judge = judges.of_condition(condition)
-    drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-    noise = condition["pair_noise"]
-    likelier = judges.frozen_argmax(stream(key, "pair noise"), pool, judge, pair_noise=noise)
-    return jnp.where(condition["argmax"] > 0, likelier, drawn)
-
-
-def probability(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
-    """P(first wins) of a twin [N, N], whose verdicts are drawn afresh; arguments as `answers`."""
-    own = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
-    return judges.verdict_probability(pool, judges.of_condition(condition), own)
-
-
-def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Draw:
-    """Pools of statements as the paper's, their elaboration balanced to `MAX_CORRELATION`."""
-
-    def draw(key: Key[Array, ""], condition: Condition) -> Pool:
-        return pools.statement_bank(key, n_items, k, others=others, max_correlation=MAX_CORRELATION)
-
-    return draw
 
 
 def calibrate(
@@ -317,68 +211,3 @@ def _units(
     share = simulate(experiment, given, range(64), seed=seed)["share"].mean(0)  # falls from 1 to 0
     # np.interp wants what increases. Between two powers the share is all but linear in the power.
     return np.exp([np.interp(-UNCERTAIN, -each, powers) for each in share])
-
-
-def read() -> dict[tuple[str, str, str], Twin]:
-    """The twins of the paper's judges, by (name, oracle, others)."""
-    text = ("name", "oracle", "others")
-    found = {}
-    with DATA.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            read: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
-            found[tuple(row[name] for name in text)] = Twin(**read)
-    return found
-
-
-def known() -> dict[str, Published]:
-    """The judges that have twins, by name: the fifteen, and the first of them in its second
-    domain."""
-    return {**PUBLISHED, SECOND_DOMAIN.name: SECOND_DOMAIN}
-
-
-def twin(name: str, *, oracle: str | None = None, others: str = "uniform") -> Twin:
-    """The twin of one of the paper's judges.
-
-    Args:
-      oracle: one of `ORACLES`, default the judge's own.
-
-    Raises:
-      ValueError: unknown name (the message lists them), oracle or others.
-    """
-    if name not in known():
-        raise ValueError(f"unknown judge {name!r}: one of {', '.join(known())}")
-    asked = oracle or known()[name].oracle
-    found = read()
-    if (name, asked, others) not in found:
-        oracles, kinds = (sorted({key[i] for key in found}) for i in (1, 2))
-        raise ValueError(
-            f"no twin of oracle {asked!r} and others {others!r}: oracle is one of "
-            f"{', '.join(oracles)}, others one of {', '.join(kinds)}"
-        )
-    return found[name, asked, others]
-
-
-def main() -> None:
-    """Calibrate every twin and write `DATA`: five minutes on two cores."""
-    runtime.start()
-    twins = [
-        twin
-        for others in pools.OTHERS
-        for oracle in ORACLES
-        for twin in calibrate(list(known().values()), oracle=oracle, others=others)
-    ]
-    with DATA.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in dataclasses.fields(Twin))
-        for each in twins:
-            row = dataclasses.astuple(each)
-            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
-    for each in twins:
-        missed = each.misses(known()[each.name])
-        print(
-            f"{each.name} {each.oracle} {each.others}: {', '.join(missed) or 'meets its targets'}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,146 @@
+"""A judge of the model in the place of a published one: its numbers, its answers, its pools."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Key
+
+from jbt import judges, pools
+from jbt.judges import PUBLISHED, SECOND_DOMAIN, Published
+from jbt.simulate import Condition, stream
+from jbt.types import Judge, Pool
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "twins.csv"
+ORACLES = ("argmax", "draws")
+"""How verdicts are cached: the likelier one, or one draw."""
+MAX_CORRELATION = 0.12
+"""Of quality and elaboration in the paper's pools."""
+UNCERTAIN = 0.43
+"""Share of pairs of which an open judge of the paper has 0.2 < p < 0.8, by its own logits."""
+DOUBT = (0.2, 0.8)
+TOLERANCE = {"c_hat": 0.05, "kappa_hat": 0.05, "naive_recall": 0.02}
+"""How near a twin is to be to each target; the unit of the search's residuals."""
+
+Draw = Callable[[Key[Array, ""], Condition], Pool]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Twin:
+    """A simulated judge in a published one's place."""
+
+    name: str
+    """Of the judge whose twin it is."""
+    oracle: str
+    """One of `ORACLES`."""
+    others: str
+    """Qualities of the bank's items that are not fully correct, one of `pools.OTHERS`."""
+    discrimination: float
+    """Logits per statement."""
+    bias: float
+    """c*, logits."""
+    position: float
+    """kappa*, logits."""
+    pair_noise: float
+    """Standard deviation, logits; 0 for one who draws."""
+    c_hat: float
+    """Found, mean over the pools it was calibrated on; so are the next two."""
+    kappa_hat: float
+    naive_recall: float
+    bias_aware_recall: float
+    """Not aimed at."""
+
+    @property
+    def judge(self) -> Judge:
+        return Judge.of(self.bias, self.position, self.discrimination)
+
+    @property
+    def argmax(self) -> bool:
+        return self.oracle == "argmax"
+
+    def misses(self, published: Published) -> list[str]:
+        """The targets that it is further from than `TOLERANCE`."""
+        found = dataclasses.asdict(self)
+        return [n for n, t in TOLERANCE.items() if not abs(found[n] - getattr(published, n)) <= t]
+
+
+def conditions(twins: Sequence[Twin]) -> dict[str, np.ndarray]:
+    """The twins as conditions of an experiment, one each; `answers` takes them."""
+    found = judges.conditions([twin.judge for twin in twins])
+    found["pair_noise"] = np.array([twin.pair_noise for twin in twins])
+    found["argmax"] = np.array([float(twin.argmax) for twin in twins])
+    return found
+
+
+def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array, "N N"]:
+    """The frozen verdicts of a twin, True where the first shown wins.
+
+    Args:
+      key: of the pool; the streams "verdicts" and "pair noise" are taken from it.
+      condition: of one twin, see `conditions`.
+    """
+    judge = judges.of_condition(condition)
+    drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+    noise = condition["pair_noise"]
+    likelier = judges.frozen_argmax(stream(key, "pair noise"), pool, judge, pair_noise=noise)
+    return jnp.where(condition["argmax"] > 0, likelier, drawn)
+
+
+def probability(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
+    """P(first wins) of a twin [N, N], whose verdicts are drawn afresh; arguments as `answers`."""
+    own = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
+    return judges.verdict_probability(pool, judges.of_condition(condition), own)
+
+
+def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Draw:
+    """Pools of statements as the paper's, their elaboration balanced to `MAX_CORRELATION`."""
+
+    def draw(key: Key[Array, ""], condition: Condition) -> Pool:
+        return pools.statement_bank(key, n_items, k, others=others, max_correlation=MAX_CORRELATION)
+
+    return draw
+
+
+def read() -> dict[tuple[str, str, str], Twin]:
+    """The twins of the paper's judges, by (name, oracle, others)."""
+    text = ("name", "oracle", "others")
+    found = {}
+    with DATA.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            read: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
+            found[tuple(row[name] for name in text)] = Twin(**read)
+    return found
+
+
+def known() -> dict[str, Published]:
+    """The judges that have twins, by name: the fifteen, and the first of them in its second
+    domain."""
+    return {**PUBLISHED, SECOND_DOMAIN.name: SECOND_DOMAIN}
+
+
+def twin(name: str, *, oracle: str | None = None, others: str = "uniform") -> Twin:
+    """The twin of one of the paper's judges.
+
+    Args:
+      oracle: one of `ORACLES`, default the judge's own.
+
+    Raises:
+      ValueError: unknown name (the message lists them), oracle or others.
+    """
+    if name not in known():
+        raise ValueError(f"unknown judge {name!r}: one of {', '.join(known())}")
+    asked = oracle or known()[name].oracle
+    found = read()
+    if (name, asked, others) not in found:
+        oracles, kinds = (sorted({key[i] for key in found}) for i in (1, 2))
+        raise ValueError(
+            f"no twin of oracle {asked!r} and others {others!r}: oracle is one of "
+            f"{', '.join(oracles)}, others one of {', '.join(kinds)}"
+        )
+    return found[name, asked, others]

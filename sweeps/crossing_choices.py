@@ -55,7 +55,7 @@ class Settings(sweep.Settings):
     completeness: tuple[float, ...] = (1.0, 0.8)
     """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
     every: tuple[int, ...] = (1, 2, 4)
-    """The crossing is read from every so manieth correlation (count)."""
+    """The crossing is read from every n-th correlation, for each of these n (count)."""
 
 
 PRESETS = {

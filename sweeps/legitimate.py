@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,8 +99,6 @@ def experiment(task: Reported, k: int) -> Experiment:
 
 def reported(s: Settings) -> dict[str, Reported]:
     """The tasks, with what is assumed of them."""
-    from dataclasses import replace
-
     return {
         "summeval": replace(TASKS["summeval"], k=s.summeval_k),
         "nectar": replace(TASKS["nectar"], pools=s.nectar_pools),

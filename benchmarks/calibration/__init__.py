@@ -1,0 +1,64 @@
+"""Does every interval and rate that jbt prints cover at its nominal level?
+
+    python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR]
+
+Each file here simulates studies of one kind of interval, on a grid that includes settings in which
+the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and of
+those the studies in which the interval holds the truth.
+
+Every NAME writes DIR/NAME.csv (default results/calibration/); the page, docs/calibration.md, is made
+anew from all the files there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jbt import stats
+
+TARGET = (0.93, 0.97)
+"""Coverage that a nominal 95 % interval must have where it is printed."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of one interval."""
+
+    interval: str
+    """Which interval, with the command that prints it."""
+    setting: str
+    """What the studies were drawn from."""
+    studies: int
+    """Simulated studies (count)."""
+    printed: int
+    """Studies in which the interval is printed, not withheld (count)."""
+    covered: int
+    """Of those printed, the ones that hold the truth (count)."""
+    nominal: float = 0.95
+    """Coverage promised; for a rate, its bound is 1 - nominal."""
+    one_sided: bool = False
+    """A guarantee: coverage may exceed the nominal level."""
+    median_width: float = float("nan")
+    """Of the intervals printed, in the interval's own unit."""
+    note: str = ""
+    """What the command says where the row misses its target."""
+
+    @property
+    def coverage(self) -> tuple[float, float, float]:
+        """Share of the printed intervals that hold the truth, with its own 95 % interval."""
+        return stats.count_interval(self.covered, self.printed)
+
+    @property
+    def on_target(self) -> bool:
+        """Whether the share covered can be one in the target range, given its own interval."""
+        if not self.printed:
+            return True
+        _, low, high = self.coverage
+        least = self.nominal - 0.02
+        most = 1.0 if self.one_sided else self.nominal + 0.02
+        return bool(high >= least and low <= most)
+
+
+Cells = Callable[[int, int], Iterator[Cell]]
+"""(studies in a cell, seed) -> the cells of one interval."""

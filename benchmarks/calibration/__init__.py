@@ -6,8 +6,8 @@ Each file here simulates studies of one kind of interval, on a grid that include
 the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and of
 those the studies in which the interval holds the truth.
 
-Every NAME writes DIR/NAME.csv (default results/calibration/); the page, docs/calibration.md, is made
-anew from all the files there.
+Every NAME writes DIR/NAME.csv (default results/calibration/); the page, docs/calibration.md, is
+made anew from all the files there.
 """
 
 from __future__ import annotations

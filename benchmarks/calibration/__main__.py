@@ -26,9 +26,9 @@ HEAD = """# Do the intervals cover?
 
 Every interval and rate that jbt prints, simulated where its assumptions hold and where they fail.
 **Coverage** is the share of the printed intervals that hold the truth, with its own 95 % interval;
-**printed** is the share of studies in which jbt prints the interval instead of withholding it with a
-reason. The target for 95 % intervals is .93 to .97; rows outside it are marked ✗, and the last column
-says what the command prints there. A guarantee (≥) may cover more than it promises.
+**printed** is the share of studies in which jbt prints the interval instead of withholding it with
+a reason. The target for 95 % intervals is .93 to .97; rows outside it are marked ✗, and the last
+column says what the command prints there. A guarantee (≥) may cover more than it promises.
 
 `python -m benchmarks.calibration` makes this page.
 """
@@ -70,7 +70,7 @@ def page(folder: Path) -> str:
             parts.append("|---|---|---|---|---|---|---|---|")
             for r in some.itertuples():
                 covered = (
-                    "–"
+                    "none"
                     if pd.isna(r.coverage)
                     else f"{r.coverage:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}]"
                 )
@@ -79,8 +79,8 @@ def page(folder: Path) -> str:
                 note = "" if pd.isna(r.note) else r.note
                 mark = "✓" if r.on_target else "✗"
                 parts.append(
-                    f"| {r.setting} | {r.studies} | {r.printed:.3f} | {sign}{r.nominal:g} | {covered} "
-                    f"| {mark} | {width} | {note} |"
+                    f"| {r.setting} | {r.studies} | {r.printed:.3f} | {sign}{r.nominal:g} "
+                    f"| {covered} | {mark} | {width} | {note} |"
                 )
     return "\n".join(parts) + "\n"
 

@@ -205,10 +205,10 @@ class Recorded:
             owner = np.repeat(np.arange(sets), len(self.pools))
             whole = shared.Part(panel, design, repeated(hears), owner)
             precision = np.full(hears.shape[2], s.lam_b)
-            bias, top = shared.maximum([whole], Prior(s.lam), precision, sets)
+            top = shared.maximum([whole], Prior(s.lam), precision, sets)
         if (top.status != Status.CONVERGED).any():
             raise ValueError(f"{self.name}: a fit of {condition} did not converge")
-        return bias.reshape(s.n_seeds, s.folds, -1)
+        return top.at[:, : len(precision)].reshape(s.n_seeds, s.folds, -1)
 
     def _given(self, n: int, folds: np.ndarray, order: np.ndarray, s: Settings) -> np.ndarray:
         """The labels of each training set, the first n of those whose pools are not tested."""

@@ -18,12 +18,16 @@ from jbt.own.analysis import check_k
 from jbt.own.panel_fit import fit_panel
 from jbt.own.reading import NUMBER
 from jbt.own.report import Report
+from jbt.types import Prior
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(JointOptions):
     """Fit every pool and judge of a verdict table, naive and bias-aware (MAP, float64)."""
 
+    lam: float | None = None
+    """Prior precision of quality (1/logit^2); by default each judge's sd of quality is estimated
+    from all of its pools."""
     k: int = 1
     """Size of the top set on which naive and bias-aware are compared (count)."""
     per_pool: bool = False
@@ -31,6 +35,9 @@ class FitOptions(JointOptions):
     discrimination: tuple[str, ...] = ()
     """Of a joint fit, how well judges hear quality, NAME=NUMBER (space-separated); 1 for the
     others."""
+
+    def prior(self) -> Prior:
+        return Prior(1.0 if self.lam is None else self.lam, self.lam_b)
 
     def graded(self) -> dict[str, float]:
         """`discrimination` by judge.
@@ -69,9 +76,13 @@ def main(argv: Sequence[str]) -> int:
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
-    fits = own.fit(batch, k=options.k, prior=prior)
+    fitting: Any = {"prior": prior, "spread": options.lam is None}
+    together_of_each = own.fit_judges(batch, **fitting)
+    fits = own.fit(batch, k=options.k, judges=together_of_each, **fitting)
     untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
-    judges = own.summarise(batch, fits, k=options.k, prior=prior, untied=untied)
+    judges = own.summarise(
+        batch, fits, k=options.k, judges=together_of_each, untied=untied, **fitting
+    )
     report = fit_report.report(
         f"Fit of {options.verdicts.name}",
         _lead(options, batch),
@@ -83,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     table, panel = fit_report.table(batch, judges), None
     if together is not None:
         joint = options.batch(together[0])
-        found = fit_panel(joint, together[1], k=options.k, prior=prior)
+        found = fit_panel(joint, together[1], k=options.k, **fitting)
         more = panel_report.sections(joint, found, judges, k=options.k, per_pool=options.per_pool)
         report = Report(report.title, report.lead, [*report.sections, *more])
         table = pd.concat([table, panel_report.table(joint, found)], ignore_index=True)
@@ -130,8 +141,9 @@ def _has_ties(batch: own.Batch) -> bool:
 def _lead(options: FitOptions, batch: own.Batch) -> list[str]:
     tables = batch.tables
     n = f"{len(batch.pools)} fits: {len(tables.pools)} pools x {len(tables.judges)} judges"
+    lam = "estimated" if options.lam is None else f"{options.lam:g}"
     return [
         *tables.summary,
         *doctor.headline(doctor.examine(tables, options.typed())),
-        f"{n}, MAP with lam = {options.lam:g}, lam_b = {options.lam_b:g}, float64",
+        f"{n}, MAP with lam {lam}, lam_b {options.lam_b:g}, float64",
     ]

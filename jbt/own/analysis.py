@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from statistics import NormalDist
 from typing import Any
 
 import jax
@@ -20,13 +19,11 @@ from jbt.laplace import laplace
 from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own.batch import Batch, Group, PoolTable
 from jbt.own.chains import chains
+from jbt.own.chunks import in_chunks
 from jbt.own.flips import flips
+from jbt.own.intervals import LEVEL, Z
+from jbt.own.joint import JudgeFit, fit_judges
 from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
-
-LEVEL = 0.95
-"""Coverage of every interval."""
-
-Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 AT_ONCE = 2**22
 """Draws of qualities made together (count), so that memory does not grow with the pools."""
@@ -63,7 +60,8 @@ class PoolFit:
     """[items] quality under the bias-aware model (MAP), logits; items of one content share it."""
     theta_low: np.ndarray
     """[items] interval of theta, and theta_high: of its distance from the mean over the pool's
-    contents, which no verdict tells; from the Laplace posterior."""
+    contents, which no verdict tells; from the Laplace posterior. NaN where a c is free: it would
+    rest on quality that has nothing to do with the covariate."""
     theta_high: np.ndarray
     theta_naive: np.ndarray
     """[items] quality under the naive model, c = kappa = 0, logits."""
@@ -123,7 +121,13 @@ class PoolFit:
 
 
 def fit(
-    batch: Batch, *, k: int = 1, prior: Prior | None = None, intervals: bool = True
+    batch: Batch,
+    *,
+    k: int = 1,
+    prior: Prior | None = None,
+    spread: bool | None = None,
+    judges: Sequence[JudgeFit] | None = None,
+    intervals: bool = True,
 ) -> list[PoolFit]:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
 
@@ -131,6 +135,9 @@ def fit(
       batch: from `load`.
       k: size of the top set on which the two models are compared (count of contents).
       prior: default `Prior()`.
+      spread: whether lam follows from the sd of quality that all of a judge's pools have together
+        (`fit_judges`), not from the prior; default: if no prior is given.
+      judges: from `fit_judges` of this batch, if made already.
       intervals: False leaves intervals, c_mle and membership undefined, and saves most of the time.
 
     Returns:
@@ -139,13 +146,19 @@ def fit(
     Raises:
       ValueError: a pool of several contents has no more than k, or all have only one.
     """
+    check_k(batch, k)
+    spread = prior is None if spread is None else spread
     prior = Prior() if prior is None else prior
+    lam = np.full(len(batch.tables.judges), float(np.asarray(prior.lam)))
+    if spread:
+        judges = judges or fit_judges(batch, prior=prior, spread=True)
+        lam = np.array([judge.sd**-2 for judge in judges])
     found: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):
-        check_k(batch, k)
         for group in batch.groups:
-            found.update(_fit_group(batch, group, facts, prior, k, intervals))
+            of_fits = Prior(jnp.asarray(lam[group.index % len(lam)]), prior.lam_b)
+            found.update(_fit_group(batch, group, facts, of_fits, k, intervals))
     return [found[i] for i in range(len(batch.pools))]
 
 
@@ -188,7 +201,8 @@ def _fit_group(
         kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
         status = _status(pool, int(naive.status[i]), int(aware.status[i]))
         silent = pool.prior_selected if usable(status) else ("theta", "kappa")
-        wide = Z * (np.full(m, np.nan) if "theta" in silent else sd_theta[i, :m])
+        undecided = "theta" in silent or not all(pool.constant_covariates)
+        wide = Z * (np.full(m, np.nan) if undecided else sd_theta[i, :m])
         kappa_wide = np.nan if "kappa" in silent else Z * float(sd_kappa[i])
         finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
         ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
@@ -250,28 +264,34 @@ def _fit_both(
     comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
 ) -> tuple[Fit, Fit, Array, Array]:
     def one(
-        comparisons: Verdicts, design: Design, items: Design, variant: Variant
+        comparisons: Verdicts, design: Design, items: Design, variant: Variant, lam: Array
     ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
+        own_prior = Prior(lam, prior.lam_b)
         both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
-        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, own_prior, v))(both)
         naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
         phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
         return naive, aware, phi, differ
 
-    return jax.vmap(one)(comparisons, design, items, variant)
+    return jax.vmap(one)(comparisons, design, items, variant, jnp.asarray(prior.lam))
 
 
 def _posterior(group: Group, mode: Parameters, prior: Prior, k: int) -> tuple[np.ndarray, ...]:
     """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
-    membership of the top k [fits, M]."""
+    membership of the top k [fits, M].
+
+    Args:
+      prior: with a lam for each fit.
+    """
     m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
     draws = DRAWS["conditional"]
     normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
-    each = (mode, group.comparisons, group.design, group.variant)
+    each = (mode, group.comparisons, group.design, group.variant, jnp.asarray(prior.lam))
+    lam_b = jnp.asarray(prior.lam_b, float)
     return in_chunks(
-        lambda some: _posterior_of(*some, prior, normals, k), each, AT_ONCE // (draws * m)
+        lambda some: _posterior_of(*some, lam_b, normals, k), each, AT_ONCE // (draws * m)
     )
 
 
@@ -281,24 +301,25 @@ def _posterior_of(
     comparisons: Verdicts,
     design: Design,
     variant: Variant,
-    prior: Prior,
+    lam: Array,
+    lam_b: Array,
     normals: Array,
     k: int,
 ) -> tuple[Array, Array, Array]:
     def one(
-        mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant
+        mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant, lam: Array
     ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
-        posterior = laplace(mode, comparisons, design, prior, variant)
+        posterior = laplace(mode, comparisons, design, Prior(lam, lam_b), variant)
         m, contents = design.n_contents, design.content_mask()
         among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
         variance = (posterior.root**2).sum(0)
         # No verdict sees the constant of theta, so that in the posterior it is independent of the
         # rest, with the prior's variance.
-        about_mean = variance[:m] - 1 / (prior.lam * contents.sum())
+        about_mean = variance[:m] - 1 / (lam * contents.sum())
         sd = jnp.sqrt(jnp.where(contents, about_mean, 0))
         return sd, jnp.sqrt(variance[-1]), among
 
-    return jax.vmap(one)(mode, comparisons, design, variant)
+    return jax.vmap(one)(mode, comparisons, design, variant, lam)
 
 
 def _bias(batch: Batch, group: Group) -> np.ndarray:
@@ -327,19 +348,6 @@ def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[A
         return estimate.c, estimate.low, estimate.high
 
     return jax.vmap(one)(comparisons, design, variant)
-
-
-def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
-    """A function of pools with a leading axis, given at most `size` of them at once; the last chunk
-    is filled up with the last pool, so that one program serves all."""
-    n = len(jax.tree.leaves(each)[0])
-    size = min(max(size, 1), n)
-    parts = []
-    for start in range(0, n, size):
-        some = np.minimum(np.arange(start, start + size), n - 1)
-        out = function(jax.tree.map(lambda leaf, some=some: leaf[some], each) if size < n else each)
-        parts.append([np.asarray(v)[: n - start] for v in out])
-    return tuple(np.concatenate(v) for v in zip(*parts, strict=True))
 
 
 def check_k(batch: Batch, k: int) -> None:

@@ -11,7 +11,8 @@ import pandas as pd
 
 from jbt.own.analysis import PoolFit
 from jbt.own.batch import Batch
-from jbt.own.identify import SILENT, nats
+from jbt.own.identify import nats
+from jbt.own.intervals import LARGEST_SHARE, Basis
 from jbt.own.report import Report, Section, signed, with_interval
 from jbt.own.summary import Coefficient, JudgeSummary
 
@@ -21,6 +22,15 @@ COLUMNS = (
     *("naive", "rank", "membership"),
     *("prior_selected", "status"),
 )
+
+BASIS = {
+    Basis.MEASURED: "",
+    Basis.FEW_POOLS: " (no interval: one or two pools decide)",
+    Basis.WEAK: " (partly the prior's)",
+    Basis.PRIOR: " (prior-selected)",
+    Basis.UNDEFINED: "",
+}
+"""What stands behind an estimate."""
 
 RANKED = 50
 """Most contents of one pool that a report lists."""
@@ -100,7 +110,7 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
                 {
                     "judge": judge.judge or "all verdicts",
                     "coefficient": of.name,
-                    "estimate [95 %]": estimate + (" (prior-selected)" * of.prior_selected),
+                    "estimate [95 %]": estimate + BASIS[of.basis],
                     "mean over pools": signed(of.mean),
                     "evidence": nats(of.profile_range) if len(of.grid) else "",
                     "change without ties": "" if np.isnan(change) else signed(change),
@@ -110,22 +120,29 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
 
 
 def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
-    """What the verdicts say about one covariate's coefficient; the judges whose verdicts say
-    nothing together."""
-    silent = []
+    """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
+    together."""
+    chosen = []
     for judge, c in found:
-        around = f"between {signed(c.estimate - 1)} and {signed(c.estimate + 1)}"
-        carry = f"the verdicts carry {nats(c.profile_range)} about it {around}"
-        if not c.prior_selected:
-            yield f"{_of(judge)}{c.name} is measured: {carry}"
-        elif c.profile_range > SILENT:
-            yield f"{_of(judge)}{c.name} is bounded on one side only, and the prior chose: {carry}"
-        else:
-            silent.append(_of(judge) + signed(c.estimate))
-    if silent:
+        within = f"renderings of one content carry {nats(c.profile_range)} about it"
+        if c.basis == Basis.MEASURED:
+            yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+        elif c.basis == Basis.FEW_POOLS:
+            yield (
+                f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
+                f"nearly all that identifies it ({within})"
+            )
+        elif c.basis == Basis.WEAK:
+            yield (
+                f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
+                f"{LARGEST_SHARE:.0%} of its precision: {within}"
+            )
+        elif c.basis == Basis.PRIOR:
+            chosen.append(_of(judge) + signed(c.estimate))
+    if chosen:
         yield (
-            f"{found[0][1].name} is chosen by the prior ({', '.join(silent)}): the verdicts carry "
-            "0.0 nats about it, as with other qualities any value fits them equally well"
+            f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
+            "nothing to do with it: what contents differ by cannot separate the two"
         )
 
 

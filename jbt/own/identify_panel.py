@@ -24,7 +24,7 @@ from jbt.identifiability import (
     null_space,
     profile,
 )
-from jbt.own import identify, shared
+from jbt.own import identify, shared_silence
 from jbt.own.batch import Batch
 from jbt.own.identify import Identified, content_names
 from jbt.own.panels import Judges, PanelGroup, known_in_words, only, panels_of
@@ -164,7 +164,7 @@ class _Told:
             hears = jnp.asarray(free[:, :, None] * np.eye((d + 1) * j))
             owner = np.arange(n_pools)
             part = Part(only(group.panel, some), group.design, hears, owner)
-            told = shared.silence([part], n_pools).told & free
+            told = shared_silence.silence([part], n_pools).told & free
             self._found[key] = told.reshape(n_pools, d + 1, j)
         return self._found[key][i]
 

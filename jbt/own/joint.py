@@ -1,16 +1,16 @@
 """One c and one kappa for each judge, from all pools together, each pool with qualities of its own.
 
-A judge's pools share (c, kappa) and nothing else: theta ~ N(0, 1/lam) in each of them, (c, kappa) ~
-N(0, 1/lam_b) once. The qualities of every pool are integrated out, see `jbt.own.shared`.
+A judge's pools share (c, kappa), how quality goes with the covariates between contents, b, and the
+sd of quality about that (`jbt.own.between`). The qualities of every pool are integrated out, see
+`jbt.own.shared`. It is the model of a panel (`jbt.own.panel_fit`) whose only judge this is.
 
-The prior of quality takes part in this: it holds that quality has nothing to do with the
-covariates. Where a pool's verdicts are silent about c, all it says of c would be that assumption.
-So if some of a judge's pools tell c, the others leave it out (c is 0 there, and apparent quality
-takes the place of quality).
+Where none of a judge's pools identifies c, c + b is all that the verdicts see, b stays at 0, and
+the prior chooses c.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -19,9 +19,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jbt import identifiability, runtime
-from jbt.own import shared
-from jbt.own.analysis import Z, in_chunks
+from jbt.own import shared, shared_silence
 from jbt.own.batch import Batch
+from jbt.own.between import content_means, with_means
+from jbt.own.chunks import in_chunks
+from jbt.own.intervals import Basis, known
 from jbt.own.shared import Part
 from jbt.types import Design, Prior, Status, Variant, Verdicts
 
@@ -29,8 +31,7 @@ from jbt.types import Design, Prior, Status, Variant, Verdicts
 @dataclass(frozen=True, eq=False)
 class JudgeFit:
     """What a judge's verdicts on all pools say about c and kappa. NaN where undefined; intervals
-    are of 95 %, from the information left when the qualities are unknown, and undefined where the
-    prior chose."""
+    are of 95 %, with the pool as unit (`intervals.known`), and undefined unless measured."""
 
     judge: str | None
     """None where the table names no judge."""
@@ -38,19 +39,27 @@ class JudgeFit:
     """[D] bias coefficient of each covariate, logits per unit (`Batch.units`)."""
     c_low: np.ndarray
     c_high: np.ndarray
-    c_told: np.ndarray
-    """[D] whether the verdicts identify it; else the prior chose."""
+    c_basis: tuple[Basis, ...]
+    """[D] what each rests on."""
     kappa: float
     """Position term in the pools where it is estimated, logits in favour of the first shown; NaN
     where it is in none."""
     kappa_low: float
     kappa_high: float
-    kappa_told: bool
+    kappa_basis: Basis
+    slope: np.ndarray
+    """[D] b, how quality goes with each covariate between contents, logits per unit; NaN where the
+    verdicts do not identify c and it is fixed at 0."""
+    sd: float
+    """Standard deviation of quality about its mean and slope, logits; that of the prior where lam
+    is known."""
     status: Status
     """CONVERGED, NO_VERDICTS, or how the worst pool ended."""
 
 
-def fit_judges(batch: Batch, *, prior: Prior | None = None) -> list[JudgeFit]:
+def fit_judges(
+    batch: Batch, *, prior: Prior | None = None, spread: bool | None = None
+) -> list[JudgeFit]:
     """The coefficients of each judge, in the order of the tables' judges.
 
     kappa is shared by the pools where it is estimated (`PoolTable.position`); in the others it
@@ -59,68 +68,76 @@ def fit_judges(batch: Batch, *, prior: Prior | None = None) -> list[JudgeFit]:
     Args:
       batch: from `load`.
       prior: default `Prior()`.
+      spread: whether the sd of quality is estimated, about that of the prior (`shared.maximum`);
+        default: if no prior is given.
     """
+    spread = prior is None if spread is None else spread
     prior = Prior() if prior is None else prior
+    n_judges, d = len(batch.tables.judges), len(batch.covariates)
+    lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
     with runtime.precision("float64"):
-        n_judges = len(batch.tables.judges)
-        lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), len(batch.covariates) + 1)
-        bias, top = shared.maximum(_parts(batch, _tells(batch)), prior, lam_b, n_judges)
-        told = shared.silence(_parts(batch), n_judges).told
-    status = top.status
-    verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges)
-    position = np.array([p.position for p in batch.pools]).reshape(-1, n_judges)
-    estimated = np.ones(bias.shape, bool)
-    estimated[:, -1] = (position & (verdicts > 0)).any(0)
-    told &= estimated & (status == Status.CONVERGED)[:, None]
-    variances = np.linalg.inv(top.information).diagonal(axis1=1, axis2=2)
-    half = np.where(told, Z * np.sqrt(variances), np.nan)
-    bias = np.where(estimated, bias, np.nan)
-    low, high = bias - half, bias + half
-    status = np.where(verdicts.sum(0), status, Status.NO_VERDICTS)
-    return [
-        JudgeFit(
-            judge=judge,
-            c=bias[j, :-1],
-            c_low=low[j, :-1],
-            c_high=high[j, :-1],
-            c_told=told[j, :-1],
-            kappa=float(bias[j, -1]),
-            kappa_low=float(low[j, -1]),
-            kappa_high=float(high[j, -1]),
-            kappa_told=bool(told[j, -1]),
-            status=Status(int(status[j])),
+        made = _parts(batch)
+        without = [_without_slope(part, d) for part in made]
+        told = shared_silence.silence(without, n_judges).told[:, : d + 1]
+        parts = [_without_slope(part, d, told[:, :d]) for part in made]
+        top = shared.maximum(parts, prior, np.r_[lam_b, lam_b[:d]], n_judges, spread=spread)
+    verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)
+    position = np.array([p.position and p.n_verdicts > 0 for p in batch.pools])
+    position = np.any(position.reshape(-1, n_judges), axis=0)
+    along = np.eye(top.at.shape[1])[: d + 1]
+    found = []
+    for j, judge in enumerate(batch.tables.judges):
+        value, each = top.at[j, : d + 1].copy(), list(known(top, parts, j, along, told[j]))
+        basis, half = [k.basis for k in each], np.array([k.half_width for k in each])
+        if not position[j]:
+            value[-1], half[-1], basis[-1] = np.nan, np.nan, Basis.UNDEFINED
+        if not verdicts[j]:
+            basis = [Basis.UNDEFINED] * (d + 1)
+        low, high = value - half, value + half
+        found.append(
+            JudgeFit(
+                judge=judge,
+                c=value[:-1],
+                c_low=low[:-1],
+                c_high=high[:-1],
+                c_basis=tuple(basis[:-1]),
+                kappa=float(value[-1]),
+                kappa_low=float(low[-1]),
+                kappa_high=float(high[-1]),
+                kappa_basis=basis[-1],
+                slope=np.where(told[j, :d], top.at[j, d + 1 : -1], np.nan),
+                sd=float(np.exp(top.at[j, -1])),
+                status=Status(int(top.status[j])) if verdicts[j] else Status.NO_VERDICTS,
+            )
         )
-        for j, judge in enumerate(batch.tables.judges)
-    ]
+    return found
 
 
-def _tells(batch: Batch) -> np.ndarray:
-    """[fits] whether a pool has a part in its judge's c: not where it is silent about c, unless all
-    of the judge's pools are."""
-    n_judges = len(batch.tables.judges)
-    tells = np.array(["c" not in pool.prior_selected for pool in batch.pools])
-    some = tells.reshape(-1, n_judges).any(0)
-    return tells | ~np.tile(some, len(tells) // n_judges)
-
-
-def _parts(batch: Batch, tells: np.ndarray | None = None) -> list[Part]:
-    """The pools of every judge, each with those of (c, kappa) that are free in it.
-
-    Args:
-      tells: [fits] which pools have a part in c; default all.
-    """
-    parts = []
+def _parts(batch: Batch) -> list[Part]:
+    """The pools of every judge, each with those of (c, kappa) that are free in it; shared are
+    (c [D], kappa, b [D])."""
+    parts, n_judges = [], len(batch.tables.judges)
     for group in batch.groups:
         c, kappa = (np.asarray(v) for v in (group.variant.c, group.variant.kappa))
-        c = c if tells is None else c & tells[group.index][:, None]
-        free = np.column_stack([c, kappa]).astype(float)
-        hears = jnp.asarray(free[:, :, None] * np.eye(free.shape[1]))
-        owner = group.index % len(batch.tables.judges)
-        parts.append(Part(group.comparisons, group.design, hears, owner))
+        f, d = c.shape
+        hears = np.zeros((f, 2 * d + 1, 2 * d + 1))
+        for i in range(d):
+            hears[:, i, i] = c[:, i]
+            hears[:, d + i, d + 1 + i] = 1
+        hears[:, -1, d] = kappa
+        design, verdicts = with_means(group.design, group.comparisons, content_means(group.items))
+        parts.append(Part(verdicts, design, jnp.asarray(hears), group.index % n_judges))
     return parts
 
 
-def profiles(batch: Batch, judges: list[JudgeFit]) -> tuple[np.ndarray, np.ndarray]:
+def _without_slope(part: Part, d: int, keep: np.ndarray | None = None) -> Part:
+    """The pools with b at 0, but for the owners and covariates [owners, D] to keep."""
+    hears = np.asarray(part.hears).copy()
+    hears[:, :, d + 1 :] *= 0 if keep is None else keep[part.owner][:, None]
+    return part._replace(hears=jnp.asarray(hears))
+
+
+def profiles(batch: Batch, judges: Sequence[JudgeFit]) -> tuple[np.ndarray, np.ndarray]:
     """The evidence of all of a judge's verdicts about each c: the sum of the pools' profile
     log-likelihoods, each pool with its own qualities, position and other coefficients.
 

@@ -14,7 +14,7 @@ from jbt.fit import fit_map
 from jbt.own.batch import Position, kappa_free
 from jbt.own.listing import Difference, Listing, listed, stacked
 from jbt.own.panels import Judges
-from jbt.own.shared import MOVED
+from jbt.own.shared_silence import MOVED
 from jbt.own.spread import Spread, spread
 from jbt.own.tables import Tables
 from jbt.own.verdicts import ALL

@@ -2,19 +2,16 @@
 
     P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
 
-Every judge has one (c, kappa) for all pools, of which those of the reference and of the anchors are
-known to be 0; every pool has qualities of its own, integrated out (`jbt.own.shared`).
+Every judge has one (s, c, kappa) for all pools; (c, kappa) of the reference and of the anchors are
+known to be 0. Every pool has qualities of its own, integrated out (`jbt.own.shared`), which may go
+with the covariates by b (`jbt.own.between`, as `reference.correlated` has it of one pool). A pool
+without trusted verdicts then identifies how apparent quality goes with a covariate, s b + c, and
+those with some identify b. Where no judge's c is identified, b stays at 0, and the prior chooses as
+it does for one judge.
 
-The prior of quality must not decide between c and quality. With theta ~ N(0, 1/lam) in every pool
-it would: it says that quality has nothing to do with the covariates, and says so louder than a few
-trusted verdicts. So quality may go with them, by as much as all pools have in common,
-
-    theta ~ N(mean over its items of x . b, 1/lam),     b ~ N(0, 1/lam_b),
-
-the within-between form of a mixed model (Mundlak, 1978), as `reference.correlated` has it of one
-pool. Then a pool without trusted verdicts tells how apparent quality goes with a covariate, c + b,
-and those with some tell b. Where no judge's c is told, b stays at 0, and the prior chooses as it
-does for one judge.
+The discriminations s are estimated with the rest. With s held at 1, a judge whose verdicts have
+nothing to do with quality gets a c that is the opposite of b: it looks biased against whatever the
+trusted verdicts favour.
 """
 
 from __future__ import annotations
@@ -29,16 +26,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import metrics, model, runtime
+from jbt import metrics, runtime
 from jbt.laplace import gaussian
 from jbt.membership import DRAWS, membership, sobol_normals
 from jbt.own import shared
-from jbt.own.analysis import AT_ONCE, Ranked, Z, check_k, in_chunks, ranking
+from jbt.own.agreement import Agreement, agreement
+from jbt.own.analysis import AT_ONCE, Ranked, check_k, ranking
 from jbt.own.batch import Batch, PoolTable
 from jbt.own.chains import chains
+from jbt.own.chunks import in_chunks
+from jbt.own.intervals import Basis, Known, Z, known
 from jbt.own.panel_parts import Panels
 from jbt.own.panels import Judges
-from jbt.own.shared import MOVED, Part, Silence
+from jbt.own.shared import Part, Top
+from jbt.own.shared_silence import Silence
 from jbt.types import Design, Parameters, Prior, Status, Verdicts
 
 SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
@@ -47,14 +48,21 @@ SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A coefficient with its interval of 95 %, logits. NaN where undefined; there is no interval
-    where the verdicts do not tell it."""
+    """A coefficient with its interval of 95 %, logits. NaN where undefined; there is an interval
+    where it is measured (`intervals.known`)."""
 
     value: float
     low: float
     high: float
+    basis: Basis
+    """What it rests on."""
     told_by: tuple[str, ...] = ()
     """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
+
+    @property
+    def prior_selected(self) -> bool:
+        """Whether a prior decides, in whole or in part."""
+        return self.basis in (Basis.PRIOR, Basis.WEAK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +72,10 @@ class PanelJudge:
     judge: str
     known: bool
     """Whether c and kappa are known to be 0, and not estimated."""
-    discrimination: float
+    discrimination: Estimate
+    """Factor on quality in its logits; an interval where it is estimated and measured."""
+    agreement: Agreement | None
+    """With the judges whose biases are known; None for one of them, or without any."""
     n_verdicts: int
     c: tuple[Estimate, ...]
     """Of each covariate, per unit (`Batch.units`); none where known."""
@@ -114,6 +125,8 @@ class PanelFit:
     slope: Mapping[str, Estimate]
     """b of each covariate, how quality goes with it: logits of quality per unit; none where it is
     fixed at 0."""
+    sd: float
+    """Standard deviation of quality about that, logits of the judge with discrimination 1."""
     pools: tuple[PanelPool, ...]
     status: Status
     """Of the coefficients: CONVERGED, or how the worst pool ended."""
@@ -124,17 +137,27 @@ class PanelFit:
         return tuple(j.judge for j in self.judges if j.known)
 
 
-def fit_panel(batch: Batch, judges: Judges, *, k: int = 1, prior: Prior | None = None) -> PanelFit:
+def fit_panel(
+    batch: Batch,
+    judges: Judges,
+    *,
+    k: int = 1,
+    prior: Prior | None = None,
+    spread: bool | None = None,
+) -> PanelFit:
     """Fit all judges of a batch together (float64).
 
     Args:
       batch: of the tables that `judges` is of.
       k: size of the top set (count of contents).
       prior: default `Prior()`.
+      spread: whether the sd of quality is estimated, about that of the prior (`shared.maximum`);
+        default: if no prior is given.
 
     Raises:
       ValueError: see `analysis.fit`.
     """
+    spread = prior is None if spread is None else spread
     prior = Prior() if prior is None else prior
     check_k(batch, k)
     with runtime.precision("float64"):
@@ -144,37 +167,38 @@ def fit_panel(batch: Batch, judges: Judges, *, k: int = 1, prior: Prior | None =
         sloped = np.asarray(told[:-1].any(1))
         parts = panels.parts(sloped)
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
-        bias, top = shared.maximum(parts, prior, lam_b, 1)
-        estimates = _Estimates(bias[0], top.information[0], silence, Status(int(top.status[0])))
+        graded = judges.graded & (panels.n_verdicts.sum(0) > 0)
+        top = shared.maximum(parts, prior, lam_b, 1, spread=spread, graded=graded)
+        estimates = _Estimates(top, parts, np.r_[told.ravel(), sloped, graded, spread])
         return PanelFit(
             judges=_judges(panels, estimates, told),
             differences=tuple(_differences(panels, estimates, told)),
             slope={
-                name: estimates.of(estimates.unit[(d + 1) * j + i], True)
+                name: estimates.each[(d + 1) * j + i]
                 for i, name in enumerate(batch.covariates)
                 if sloped[i]
             },
-            pools=_pools(panels, parts, estimates, top.theta, prior, k),
+            sd=float(np.exp(top.at[0, -1])),
+            pools=_pools(panels, parts, estimates, silence, k),
             status=estimates.status,
         )
 
 
 def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
-    place = np.arange((d + 1) * j).reshape(d + 1, j)
+    coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
     tellers = judges.tellers(lambda some: panels.told(panels.silence(some)))
+    agreements = agreement(panels.batch.tables, judges.known)
     found = []
     for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
-        each = [
-            estimates.of(estimates.unit[place[i, g]], bool(told[i, g]), told_by[i])
-            for i in range(d + 1)
-        ]
+        each = [dataclasses.replace(coefficients[i, g], told_by=told_by[i]) for i in range(d + 1)]
         known = bool(judges.known[g])
         found.append(
             PanelJudge(
                 judge=name,
                 known=known,
-                discrimination=float(judges.discrimination[g]),
+                discrimination=estimates.each[(d + 1) * j + d + g],
+                agreement=agreements[g],
                 n_verdicts=int(panels.n_verdicts[:, g].sum()),
                 c=() if known else tuple(each[:-1]),
                 kappa=each[-1] if panels.estimated[-1, g] else None,
@@ -184,24 +208,33 @@ def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[Pa
 
 
 def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Iterator[Difference]:
-    (d, j), names, s = panels.shape, panels.judges.names, panels.judges.discrimination
-    place = np.arange((d + 1) * j).reshape(d + 1, j)
+    """c_g - (s_g / s_f) c_f, f being the first judge: what a null direction that trades quality
+    against a covariate leaves as it is."""
+    (d, j), names = panels.shape, panels.judges.names
+    n = (d + 1) * j + d
+    place, at = np.arange((d + 1) * j).reshape(d + 1, j), estimates.top.at[0]
+    s = at[n : n + j]
+    null = None
     for i, covariate in enumerate(panels.batch.covariates):
         open_ = np.flatnonzero(panels.estimated[i] & ~told[i])
         for g in open_[1:]:
             first = open_[0]
-            of_first = s[g] / s[first] * estimates.unit[place[i, first]]
-            along = estimates.unit[place[i, g]] - of_first
-            if estimates.is_told(along):
-                yield Difference(covariate, names[g], names[first], estimates.of(along, True))
+            null = panels.silence(discrimination=s) if null is None else null
+            along = np.zeros(len(at))
+            c_first = at[place[i, first]]
+            along[place[i, g]], along[place[i, first]] = 1, -s[g] / s[first]
+            value = float(along @ at)
+            # And how it changes with the discriminations.
+            along[n + g], along[n + first] = -c_first / s[first], s[g] * c_first / s[first] ** 2
+            if not null.moves(along[:n]):
+                yield Difference(covariate, names[g], names[first], estimates.of(value, along))
 
 
 def _pools(
     panels: Panels,
     parts: Sequence[Part],
     estimates: _Estimates,
-    theta: Sequence[np.ndarray],
-    prior: Prior,
+    silence: Silence,
     k: int,
 ) -> tuple[PanelPool, ...]:
     tables, judges, n_verdicts = panels.batch.tables, panels.judges, panels.n_verdicts
@@ -210,10 +243,10 @@ def _pools(
     islands = chains(together, np.zeros((len(tables.items), 0))).islands
     found: dict[int, PanelPool] = {}
     for group, part, between, start, follows in zip(
-        panels.groups, parts, panels.between, theta, estimates.silence.follows, strict=True
+        panels.groups, parts, panels.between, estimates.top.theta, silence.follows, strict=True
     ):
-        moved = estimates.moves(follows, part.design)
-        fits = _pools_of(part, between, start, estimates, prior, k)
+        moved = silence.moves_quality(follows, part.design)
+        fits = _pools_of(part, between, start, estimates.top, k)
         mode, naive, sd, among, differ, worst = fits
         for i, at in enumerate(group.index.tolist()):
             facts = panels.batch.pools[at * len(judges.names)]
@@ -249,73 +282,41 @@ def _border(facts: PoolTable, n_verdicts: np.ndarray, n_known: int, judges: Judg
     return Status.COVARIATE_CONSTANT if any(facts.constant_covariates) else Status.CONVERGED
 
 
-@dataclass(frozen=True, eq=False)
 class _Estimates:
-    """The shared coefficients, and what is known of combinations of them."""
+    """The shared parameters as `Estimate`s."""
 
-    value: np.ndarray
-    """[shared]"""
-    information: np.ndarray
-    """[shared, shared] the precision of their posterior."""
-    silence: Silence
-    status: Status
+    def __init__(self, top: Top, parts: Sequence[Part], identified: np.ndarray) -> None:
+        self.top, self._parts = top, parts
+        self.status = Status(int(top.status[0]))
+        every = known(top, parts, 0, np.eye(len(identified)), identified)
+        self.each = [
+            _estimate(float(value), of) for value, of in zip(top.at[0], every, strict=True)
+        ]
+        """[K] coefficients, discriminations, log sd."""
 
-    def of(self, along: np.ndarray, told: bool, told_by: tuple[str, ...] = ()) -> Estimate:
-        value, half = float(along @ self.value), np.nan
-        if told and self.status == Status.CONVERGED:
-            half = Z * float(np.sqrt(along @ np.linalg.solve(self.information, along)))
-        return Estimate(value, value - half, value + half, told_by)
+    def of(self, value: float, along: np.ndarray) -> Estimate:
+        """An identified combination of them, its value and its gradient [K]."""
+        (of,) = known(self.top, self._parts, 0, along[None], np.array([True]))
+        return _estimate(value, of)
 
-    @property
-    def unit(self) -> np.ndarray:
-        """[shared, shared] each coefficient as a combination."""
-        return np.eye(len(self.value))
 
-    @property
-    def null(self) -> np.ndarray:
-        """[shared, shared] columns: null directions, or zeros."""
-        return self.silence.directions[0] / self.silence.scale[0][:, None]
-
-    def is_told(self, along: np.ndarray) -> bool:
-        """Whether no null direction moves the combination."""
-        moved = np.abs(along @ self.null)
-        return bool((moved < MOVED * np.abs(self.null).max(0).clip(1e-300)).all())
-
-    def moves(self, follows: np.ndarray, design: Design) -> np.ndarray:
-        """[F] whether some null direction moves a difference of qualities of each pool.
-
-        Args:
-          follows: [F, M, shared], see `Silence`.
-        """
-        real = np.asarray(jax.vmap(Design.content_mask)(design))[:, :, None]
-        theta = follows @ self.null
-        mean = np.where(real, theta, 0).sum(1, keepdims=True) / real.sum(1, keepdims=True)
-        moved = np.abs(np.where(real, theta - mean, 0))
-        return np.asarray((moved > MOVED * np.abs(self.null).max(0).clip(1e-300)).any((1, 2)))
+def _estimate(value: float, of: Known) -> Estimate:
+    return Estimate(value, value - of.half_width, value + of.half_width, of.basis)
 
 
 def _pools_of(
-    part: Part,
-    between: np.ndarray,
-    theta: np.ndarray,
-    estimates: _Estimates,
-    prior: Prior,
-    k: int,
+    part: Part, between: np.ndarray, theta: np.ndarray, top: Top, k: int
 ) -> tuple[np.ndarray, ...]:
     """Of every pool quality, its naive self, standard deviation about the mean, and membership of
     the top k [F, M]; whether the top k differ and the worse status [F]."""
-    m, n = part.design.n_contents, len(estimates.value)
+    m, n_biases = part.design.n_contents, part.hears.shape[2]
+    free, at = np.diagonal(top.information[0]) * (top.weight > 0), top.at[0]
     draws = DRAWS["conditional"]
-    normals = sobol_normals(draws, m + n, np.float64)
-    slope = np.zeros((len(between), m, n))
-    slope[:, :, n - between.shape[2] :] = between
+    normals = sobol_normals(draws, m + len(at), np.float64)
+    slope = np.zeros((len(between), m, len(at)))
+    slope[:, :, n_biases - between.shape[2] : n_biases] = between
     each = (*part[:3], jnp.asarray(slope), jnp.asarray(theta))
-    every = (
-        jnp.asarray(estimates.value),
-        jnp.asarray(estimates.information),
-        Prior(prior.lam),
-        normals,
-    )
+    every = jnp.asarray(at), jnp.asarray(top.information[0]), jnp.asarray(free > 0), normals
     return in_chunks(lambda some: _pool(*some, *every, k), each, AT_ONCE // (draws * m))
 
 
@@ -326,17 +327,19 @@ def _pool(
     hears: Array,
     slope: Array,
     theta: Array,
-    bias: Float[Array, " shared"],
-    information: Float[Array, "shared shared"],
-    prior: Prior,
+    at: Float[Array, " K"],
+    information: Float[Array, "K K"],
+    free: Bool[Array, " K"],
     normals: Array,
     k: int,
 ) -> tuple[Array, ...]:
+    unbiased = at.at[: hears.shape[2]].set(0)
+
     def one(
         comparisons: Verdicts,
         design: Design,
         hears: Float[Array, "own shared"],
-        slope: Float[Array, "M shared"],
+        slope: Float[Array, "M K"],
         theta: Float[Array, " M"],
     ) -> tuple[
         Float[Array, " M"],
@@ -347,27 +350,26 @@ def _pool(
         Int[Array, ""],
     ]:
         m, contents = design.n_contents, design.content_mask()
-        fit = shared.fit_quality(comparisons, design, prior, hears @ bias, theta)
-        naive = shared.fit_quality(comparisons, design, prior, 0 * (hears @ bias), theta)
-        at = model.score_and_information(fit.parameters, design.centred(), comparisons)[1]
-        own = at[:m, :m] + prior.lam * jnp.eye(m, dtype=theta.dtype)
-        border = at[:m, m:] @ hears
-        # Of the coefficients given this pool's qualities: what all pools tell of them, with what
-        # this one would tell if its qualities were known.
-        corner = information + border.T @ jnp.linalg.solve(own, border)
+        pool = shared.conditional(comparisons, design, hears, at, theta)
+        naive = shared.fit_given(comparisons, design, hears, unbiased, theta)
+        # Of (qualities, shared parameters): these as all pools know them, those given these.
+        border = -pool.precision @ pool.follows
+        corner = information - border.T @ pool.follows
         precision = jnp.concatenate(
-            [jnp.concatenate([own, border], 1), jnp.concatenate([border.T, corner], 1)]
+            [
+                jnp.concatenate([pool.precision, border], 1),
+                jnp.concatenate([border.T, corner], 1),
+            ]
         )
         # From quality about its line in the covariates to quality itself.
         turn = jnp.eye(len(precision), dtype=theta.dtype).at[:m, m:].set(-slope)
-        quality = _about_mean(fit.parameters.theta + slope @ bias, contents)
-        mean = Parameters.unflat(jnp.concatenate([quality, bias]), m)
-        free = jnp.concatenate([contents, jnp.ones(len(bias), bool)])
-        posterior = gaussian(mean, turn.T @ precision @ turn, free)
+        quality = _about_mean(pool.fit.parameters.theta + slope @ at, contents)
+        mean = Parameters.unflat(jnp.concatenate([quality, at]), m)
+        posterior = gaussian(mean, turn.T @ precision @ turn, jnp.concatenate([contents, free]))
         among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
         spread = jax.vmap(_about_mean, (0, None))(posterior.root[:, :m], contents)
         differ = metrics.top_k_differ(naive.parameters.theta, quality, k, contents)
-        worst = jnp.maximum(fit.status, naive.status)
+        worst = jnp.maximum(pool.fit.status, naive.status)
         return (
             quality,
             naive.parameters.theta,

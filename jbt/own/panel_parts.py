@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt.own import shared
+from jbt.own import shared_silence
 from jbt.own.batch import Batch
+from jbt.own.between import content_means, with_means
 from jbt.own.panels import Judges, PanelGroup, only, panels_of
-from jbt.own.shared import Part, Silence
-from jbt.types import Design, Panel, Rows
+from jbt.own.shared import Part
+from jbt.own.shared_silence import Silence
+from jbt.types import Panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Panels:
 
     The shared coefficients are c [D, J] and kappa [J], flat, then b [D], see `panel_fit`. Those of
     a pool's own model are c [2 D, J] and kappa [J]: of the covariates, then of their means over the
-    items of a content, whose coefficients are s b.
+    items of a content, whose coefficients are s b (`shared.pool_model`).
     """
 
     batch: Batch
@@ -45,7 +46,7 @@ class Panels:
             batch,
             judges,
             [_with_means(*each) for each in zip(groups, between, strict=True)],
-            [_hears(group, judges) for group in groups],
+            [_hears(group) for group in groups],
             between,
         )
 
@@ -54,25 +55,37 @@ class Panels:
         """D and J."""
         return len(self.batch.covariates), len(self.judges.names)
 
-    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[Part]:
+    def parts(
+        self,
+        slope: np.ndarray,
+        some: np.ndarray | None = None,
+        discrimination: np.ndarray | None = None,
+    ) -> list[Part]:
         """The pools, for `shared.maximum`.
 
         Args:
           slope: [D] for which covariates b is free; else it is 0.
           some: [J] whose verdicts; default all.
+          discrimination: [J] in place of the judges' own.
         """
         d, j = self.shape
         keep, found = np.r_[np.ones((d + 1) * j), slope], []
         for group, hears in zip(self.groups, self.hears, strict=True):
             panel = group.panel if some is None else only(group.panel, some)
+            if discrimination is not None:
+                s = jnp.asarray(np.tile(discrimination, (len(hears), 1)))
+                panel = dataclasses.replace(panel, discrimination=s)
             owner = np.zeros(len(hears), int)
             found.append(Part(panel, group.design, jnp.asarray(hears * keep), owner))
         return found
 
-    def silence(self, some: np.ndarray | None = None) -> Silence:
-        """What the verdicts of some judges [J], default all, are silent about. b is left out, as
-        quality takes up what it would tell."""
-        return shared.silence(self.parts(np.zeros(self.shape[0], bool), some), 1)
+    def silence(
+        self, some: np.ndarray | None = None, discrimination: np.ndarray | None = None
+    ) -> Silence:
+        """What the verdicts of some judges [J], default all, are silent about, with discriminations
+        [J], default the judges' own. b is left out, as quality takes up what it would tell."""
+        slope = np.zeros(self.shape[0], bool)
+        return shared_silence.silence(self.parts(slope, some, discrimination), 1)
 
     def told(self, silence: Silence) -> np.ndarray:
         """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""
@@ -97,44 +110,14 @@ class Panels:
         return counts.reshape(-1, len(self.judges.names))
 
 
-def content_means(items: Design) -> np.ndarray:
-    """[pools, M, D], see `Panels.between`."""
-    x, mask = np.asarray(items.covariates), np.asarray(items.item_mask)
-    n_pools, n, d = x.shape
-    owner = np.tile(np.arange(n), (n_pools, 1))
-    owner = owner if items.content is None else np.asarray(items.content)
-    total, count = (np.zeros((n_pools, items.n_contents, e)) for e in (d, 1))
-    pool, item = np.nonzero(mask)
-    np.add.at(total, (pool, owner[pool, item]), x[pool, item])
-    np.add.at(count, (pool, owner[pool, item]), 1)
-    mean, real = total / count.clip(1), count > 0
-    centre = np.where(real, mean, 0).sum(1, keepdims=True) / real.sum(1, keepdims=True)
-    return np.where(real, mean - centre, 0)
-
-
 def _with_means(group: PanelGroup, means: np.ndarray) -> PanelGroup:
     """The group with the covariates of `means` behind its own."""
-    design, made = group.design, group.panel.verdicts
-    pool, x = np.arange(len(means))[:, None], np.asarray(design.covariates)
-    if isinstance(made, Rows):
-        first, second = (means[pool[:, :, None], np.asarray(v)] for v in (made.first, made.second))
-        apart = jnp.asarray((first - second).swapaxes(2, 3))
-        apart = jnp.concatenate([made.difference, apart], 2)
-        sides = made.first, made.second
-        made = jax.vmap(Rows)(*sides, apart, made.ordered, made.shown, made.wins)
-        x = np.concatenate([x, np.zeros_like(x)], 2)
-    else:
-        owner = np.arange(x.shape[1])[None] if design.content is None else design.content
-        x = np.concatenate([x, means[pool, np.asarray(owner)]], 2)
-    # vmap, as a container's own shapes are those of one pool.
-    design = jax.vmap(partial(Design, n_contents=design.n_contents))(
-        jnp.asarray(x), design.content, design.item_mask
-    )
-    panel = jax.vmap(Panel)(made, group.panel.discrimination, group.panel.sharing)
+    design, verdicts = with_means(group.design, group.panel.verdicts, means)
+    panel = jax.vmap(Panel)(verdicts, group.panel.discrimination, group.panel.sharing)
     return dataclasses.replace(group, design=design, panel=panel)
 
 
-def _hears(group: PanelGroup, judges: Judges) -> np.ndarray:
+def _hears(group: PanelGroup) -> np.ndarray:
     free = np.asarray(group.variant.c), np.asarray(group.variant.kappa)
     n_pools, d, j = free[0].shape
     hears = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
@@ -143,5 +126,5 @@ def _hears(group: PanelGroup, judges: Judges) -> np.ndarray:
             hears[:, i, g, i * j + g] = free[0][:, i, g]
         hears[:, -1, g, d * j + g] = free[1][:, g]
     for i in range(d):
-        hears[:, d + i, :, (d + 1) * j + i] = judges.discrimination
+        hears[:, d + i, :, (d + 1) * j + i] = 1
     return hears.reshape(n_pools, (2 * d + 1) * j, -1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from jbt import files
 from jbt.own.batch import Batch
-from jbt.own.fit_report import COLUMNS, RANKED
+from jbt.own.fit_report import BASIS, COLUMNS, RANKED
 from jbt.own.panel_fit import Difference, Estimate, PanelFit, PanelJudge, PanelPool
 from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Section, signed, with_interval
@@ -40,9 +41,6 @@ def sections(
 
 def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
     yield known_in_words(found.trusted)
-    graded = [f"{j.judge} {j.discrimination:g}" for j in found.judges if j.discrimination != 1]
-    if graded:
-        yield f"discriminations: {', '.join(graded)}; the others 1"
     for name, b in found.slope.items():
         yield (
             f"quality goes with {name} by {with_interval(b.value, b.low, b.high)} logits per "
@@ -91,19 +89,29 @@ def _coefficients(
         own = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
         for name, of in _named(batch, judge):
             before = own.get(name)
-            note = " (prior-selected)"
             rows.append(
                 {
                     "judge": judge.judge,
                     "coefficient": "kappa" if name is None else f"c[{name}]",
-                    "joint [95 %]": _interval(of) + note * (not of.told_by),
+                    "joint [95 %]": _interval(of) + BASIS[of.basis],
                     "told by": ", ".join(of.told_by),
                     "alone [95 %]": ""
                     if before is None
                     else with_interval(before.estimate, before.low, before.high)
-                    + note * before.prior_selected,
+                    + BASIS[before.basis],
                 }
             )
+        s, agreed = judge.discrimination, judge.agreement
+        rows.append(
+            {
+                "judge": judge.judge,
+                "coefficient": "discrimination",
+                "joint [95 %]": _interval(s) + BASIS[s.basis],
+                "agrees with the trusted": ""
+                if agreed is None
+                else f"{agreed.share:.0%} of {agreed.n_pairs} pairs",
+            }
+        )
     return pd.DataFrame(rows).fillna("") if rows else None
 
 
@@ -147,7 +155,7 @@ def table(batch: Batch, found: PanelFit) -> pd.DataFrame:
     for judge in found.judges:
         for name, of in _named(batch, judge):
             quantity = "kappa_joint" if name is None else "c_joint"
-            chosen = {"prior_selected": not of.told_by, "status": status}
+            chosen = {"prior_selected": of.prior_selected, "status": status}
             rows.append(
                 {"judge": judge.judge, "quantity": quantity, "name": name, **_cells(of), **chosen}
             )
@@ -188,14 +196,21 @@ def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
 
     def coefficient(name: str | None, of: Estimate) -> dict[str, Any]:
         unit = {} if name is None else {"covariate": name, "unit": f"{batch.units} {name}"}
-        more = {"prior_selected": not of.told_by, "told_by": list(of.told_by)}
+        more = {
+            "prior_selected": of.prior_selected,
+            "basis": str(of.basis),
+            "told_by": list(of.told_by),
+        }
         return {**unit, **_estimate(of), **more}
 
     judges = [
         {
             "judge": judge.judge,
             "known": judge.known,
-            "discrimination": judge.discrimination,
+            "discrimination": judge.discrimination.value,
+            "discrimination_low": files.defined(judge.discrimination.low),
+            "discrimination_high": files.defined(judge.discrimination.high),
+            "agreement": None if judge.agreement is None else asdict(judge.agreement),
             "n_verdicts": judge.n_verdicts,
             "c": [coefficient(*of) for of in zip(batch.covariates, judge.c, strict=False)],
             "kappa": None if judge.kappa is None else coefficient(None, judge.kappa),
@@ -215,6 +230,7 @@ def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
         "judges": judges,
         "differences": differences,
         "slope": slope,
+        "sd": files.defined(found.sd),
         "n_no_reference": sum(p.status == Status.NO_REFERENCE for p in found.pools),
         "pools": [_pool_record(pool) for pool in found.pools],
     }

@@ -40,7 +40,10 @@ class Judges:
     known: np.ndarray
     """[J] whose c and kappa are known to be 0."""
     discrimination: np.ndarray
-    """[J] how well each hears quality."""
+    """[J] factor on quality in each judge's logits; where `graded`, the one to begin with."""
+    graded: np.ndarray
+    """[J] whose discrimination is estimated. It is known for those named, and for the first judge
+    whose biases are known (else the first), whose logits are the unit of quality."""
 
     @classmethod
     def of(
@@ -55,7 +58,7 @@ class Judges:
         Args:
           tables: with the anchors as verdicts, if they are to be (`Tables.with_anchors`).
           reference: a judge whose c and kappa are 0.
-          discrimination: of some judges, by name; 1 for the others.
+          discrimination: of some judges, by name; estimated for the others.
 
         Raises:
           TableError: fewer than two judges, names that differ in case alone, an unknown reference
@@ -85,7 +88,9 @@ class Judges:
             if not (np.isfinite(value) and value > 0):
                 raise TableError(f"the discrimination of {name!r} must be above 0, got {value:g}")
             s[_index(names, name, "discrimination")] = value
-        return cls(names, known, s)
+        graded = ~np.isin(names, list(discrimination or {}))
+        graded[int(np.argmax(known))] = False
+        return cls(names, known, s, graded)
 
     @property
     def trusted(self) -> tuple[str, ...]:

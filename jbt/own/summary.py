@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from jbt import files
 from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch
+from jbt.own.intervals import Basis
 from jbt.own.joint import JudgeFit, fit_judges, profiles
 from jbt.types import Prior
 
@@ -24,12 +26,11 @@ class Coefficient:
     unit: str | None
     """What c is a number of logits per."""
     estimate: float
-    """One for all pools, each with qualities of its own: see `JudgeFit`. Of a single pool its own
-    MAP, with its interval."""
+    """One for all pools, each with qualities of its own: see `JudgeFit`."""
     low: float
     high: float
-    prior_selected: bool
-    """The verdicts of all pools together do not settle it, and the prior chose."""
+    basis: Basis
+    """What it rests on; there is an interval where it is measured."""
     values: np.ndarray
     """The pools' own estimates, where it is estimated and the covariate varies."""
     n_prior_selected: int
@@ -40,6 +41,11 @@ class Coefficient:
     """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
     without_ties: float
     """The estimate if ties are dropped; NaN where there is none."""
+
+    @property
+    def prior_selected(self) -> bool:
+        """Whether the verdicts of all pools together do not settle it, and the prior chose."""
+        return self.basis in (Basis.PRIOR, Basis.WEAK)
 
     @property
     def n_pools(self) -> int:
@@ -71,6 +77,7 @@ class Coefficient:
             "low": files.defined(self.low),
             "high": files.defined(self.high),
             "prior_selected": self.prior_selected,
+            "basis": str(self.basis),
             "mean_over_pools": files.defined(self.mean),
             "sd_over_pools": files.defined(self.sd),
             "n_pools": self.n_pools,
@@ -129,6 +136,8 @@ class JudgeSummary:
         return {
             "judge": self.judge,
             "status": self.joint.status.name.lower(),
+            "sd": files.defined(self.joint.sd),
+            "slope": [files.defined(b) for b in self.joint.slope],
             "c": [c.record() for c in self.c],
             "kappa": None if self.kappa is None else self.kappa.record(),
             **{name: getattr(self, name) for name in counts},
@@ -143,22 +152,26 @@ def summarise(
     *,
     k: int = 1,
     prior: Prior | None = None,
+    spread: bool | None = None,
+    judges: Sequence[JudgeFit] | None = None,
     untied: Batch | None = None,
 ) -> list[JudgeSummary]:
     """Each judge's verdicts over all pools.
 
     Args:
-      fits: of this batch, with this k and prior.
+      fits: of this batch, with this k, prior and spread.
+      spread: see `fit_judges`.
+      judges: from `fit_judges` of this batch, if made already.
       untied: the same verdicts but for the ties (`Tables.without_ties`), if there are any.
     """
-    judges = _together(batch, fits, prior)
+    judges = judges or fit_judges(batch, prior=prior, spread=spread)
     grids, evidence = profiles(batch, judges)
     n = len(judges)
     ties = batch.tables.counts["n_ties"].to_numpy().reshape(-1, n).sum(0)
     others, other_fits = [None] * n, []
     if untied is not None:
-        other_fits = fit(untied, k=k, prior=prior, intervals=False)
-        others = _together(untied, other_fits, prior)
+        others = fit_judges(untied, prior=prior, spread=spread)
+        other_fits = fit(untied, k=k, prior=prior, spread=spread, judges=others, intervals=False)
     return [
         _summary(
             batch,
@@ -170,27 +183,6 @@ def summarise(
             _top_k(fits[j::n], other_fits[j::n] if ties[j] else [], k),
         )
         for j, joint in enumerate(judges)
-    ]
-
-
-def _together(batch: Batch, fits: list[PoolFit], prior: Prior | None) -> list[JudgeFit]:
-    """Of each judge all pools; of a single one, what was found already."""
-    if len(batch.tables.pools) > 1:
-        return fit_judges(batch, prior=prior)
-    return [
-        JudgeFit(
-            judge=fit.judge,
-            c=fit.c,
-            c_low=fit.c_low,
-            c_high=fit.c_high,
-            c_told=np.isfinite(fit.c_low),
-            kappa=fit.kappa,
-            kappa_low=fit.kappa_low,
-            kappa_high=fit.kappa_high,
-            kappa_told=bool(np.isfinite(fit.kappa_low)),
-            status=fit.status,
-        )
-        for fit in fits
     ]
 
 
@@ -215,7 +207,7 @@ def _summary(
                 estimate=float(joint.c[d]),
                 low=float(joint.c_low[d]),
                 high=float(joint.c_high[d]),
-                prior_selected=not joint.c_told[d],
+                basis=joint.c_basis[d],
                 values=np.array([f.c[d] for f in varying]),
                 n_prior_selected=sum("c" in f.prior_selected for f in varying),
                 grid=curves[d][0],
@@ -231,7 +223,7 @@ def _summary(
         estimate=joint.kappa,
         low=joint.kappa_low,
         high=joint.kappa_high,
-        prior_selected=not joint.kappa_told,
+        basis=joint.kappa_basis,
         values=np.array([f.kappa for f in free]),
         n_prior_selected=sum("kappa" in f.prior_selected for f in free),
         grid=np.zeros(0),

@@ -1,0 +1,53 @@
+"""How often each judge agrees with the judges whose biases are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from jbt.own.tables import Tables
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Pairs on which a judge prefers the item that the trusted verdicts prefer."""
+
+    share: float
+    """A tie of the judge is half an agreement."""
+    n_pairs: int
+    """Pairs that both have judged and on which the trusted verdicts are no tie (count)."""
+
+
+def agreement(tables: Tables, trusted: np.ndarray) -> list[Agreement | None]:
+    """Of each judge; None of a trusted one, and of one that shares no pair with them.
+
+    A pair's verdicts count together, in both orders.
+
+    Args:
+      trusted: [J] whose verdicts are trusted.
+    """
+    verdicts = tables.verdicts
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    turned, judge = first > second, verdicts["judge"].to_numpy()
+    won = (verdicts["p_first"].to_numpy() - 0.5) * verdicts["count"].to_numpy()
+    rows = pd.DataFrame(
+        {
+            "judge": np.where(trusted[judge], -1, judge),
+            "low": np.minimum(first, second),
+            "high": np.maximum(first, second),
+            "won": np.where(turned, -won, won),
+        }
+    )
+    pairs = rows.groupby(["judge", "low", "high"])["won"].sum().unstack("judge")
+    signs = np.sign(pairs.where(pairs.abs() > 1e-12, pairs * 0))
+    return [
+        None if known or g not in signs or -1 not in signs else _of(signs[-1], signs[g])
+        for g, known in enumerate(trusted)
+    ]
+
+
+def _of(trusted: pd.Series, judge: pd.Series) -> Agreement | None:
+    both = (trusted * judge)[(trusted != 0) & trusted.notna() & judge.notna()]
+    return Agreement(float((1 + both).mean() / 2), len(both)) if len(both) else None

@@ -1,0 +1,106 @@
+"""Intervals of parameters that pools share, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist
+
+import numpy as np
+
+from jbt.own.shared import Part, Top
+from jbt.stats.jackknife import jackknife
+from jbt.types import Status
+
+LEVEL = 0.95
+"""Coverage of every interval."""
+
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+
+LARGEST_SHARE = 0.1
+"""Share of a coefficient's precision that the priors may hold where it is called measured. With
+more they draw the estimate by as much, and no interval is printed."""
+
+TRACE = 1e-6
+"""Share of the priors left in what stands for no prior."""
+
+FEWEST = 2.0
+"""Least degrees of freedom with which an interval is printed. Below, one or two pools hold most of
+the information, and Student's t covers .98 with intervals seven times as wide."""
+
+
+class Basis(StrEnum):
+    """What an estimate rests on."""
+
+    MEASURED = "measured"
+    """The verdicts decide, and there is an interval."""
+    FEW_POOLS = "few_pools"
+    """The verdicts decide, but nearly all that identifies it lies in one or two of several pools:
+    whether it is the same in others cannot be seen, and there is no interval."""
+    WEAK = "weak"
+    """The verdicts identify it, but the priors hold more than `LARGEST_SHARE` of the precision."""
+    PRIOR = "prior"
+    """The verdicts do not identify it: the prior chose."""
+    UNDEFINED = "undefined"
+    """There is no verdict or no converged fit, or it is fixed."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """How well one combination of the parameters is known."""
+
+    half_width: float
+    """Of its interval; NaN where there is none."""
+    basis: Basis
+    dof: float
+    """Degrees of freedom of the interval: pools that count, less one. Infinite with one pool."""
+
+
+def known(
+    top: Top,
+    parts: Sequence[Part],
+    owner: int,
+    along: np.ndarray,
+    identified: np.ndarray,
+) -> Iterator[Known]:
+    """How well combinations of one owner's parameters are known.
+
+    Pools are the unit: the interval allows for coefficients that differ from pool to pool, and for
+    verdicts of a pool that depend on each other (`jackknife`). It is about their mean over pools
+    like these. Of a single pool it is about that pool's own, from the information in its verdicts.
+
+    Args:
+      along: [C, K] the combinations.
+      identified: [C] whether the verdicts identify each.
+    """
+    information = top.information[owner]
+    scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
+    if top.status[owner] != Status.CONVERGED:
+        yield from (Known(np.nan, Basis.UNDEFINED, np.nan) for _ in along)
+        return
+    # A trace of the prior keeps what is not identified finite.
+    from_verdicts = information - (1 - TRACE) * np.diag(top.weight)
+    variance, without = (
+        np.einsum("ck,kc->c", along, np.linalg.solve(of, along.T))
+        for of in (information, from_verdicts)
+    )
+    share = np.where(without > 0, 1 - variance / without, 1)
+    if len(scores) > 1:
+        informations = np.concatenate(
+            [i[p.owner == owner] for p, i in zip(parts, top.informations, strict=True)]
+        )
+        found = jackknife(information, scores, informations, along)
+        halves, dofs = found.half_width(LEVEL), found.dof
+    else:
+        halves, dofs = Z * np.sqrt(variance), np.full(len(along), np.inf)
+    for half, dof, told, by_prior in zip(halves, dofs, identified, share, strict=True):
+        if not told:
+            basis = Basis.PRIOR
+        elif by_prior > LARGEST_SHARE:
+            basis = Basis.WEAK
+        elif dof < FEWEST:
+            basis = Basis.FEW_POOLS
+        else:
+            basis = Basis.MEASURED
+        yield Known(float(half) if basis == Basis.MEASURED else np.nan, basis, float(dof))

@@ -157,8 +157,7 @@ def fit(
     facts = _Facts.of(batch)
     with runtime.precision("float64"):
         for group in batch.groups:
-            of_fits = Prior(jnp.asarray(lam[group.index % len(lam)]), prior.lam_b)
-            found.update(_fit_group(batch, group, facts, of_fits, k, intervals))
+            found.update(_fit_group(batch, group, facts, prior, lam, k, intervals))
     return [found[i] for i in range(len(batch.pools))]
 
 
@@ -181,11 +180,20 @@ class _Facts:
 
 
 def _fit_group(
-    batch: Batch, group: Group, facts: _Facts, prior: Prior, k: int, intervals: bool
+    batch: Batch,
+    group: Group,
+    facts: _Facts,
+    prior: Prior,
+    lam: np.ndarray,
+    k: int,
+    intervals: bool,
 ) -> Iterator[tuple[int, PoolFit]]:
-    naive, aware, phi, differ = _both(group, prior, k)
+    """`lam`: [judges], in place of the prior's."""
+    priors = jnp.asarray(lam[group.index % len(lam)]), jnp.asarray(prior.lam_b, float)
+    each = group.comparisons, group.design, group.items, group.variant
+    naive, aware, phi, differ = jax.device_get(_fit_both(*each, *priors, k))
     if intervals:
-        sd_theta, sd_kappa, among = _posterior(group, aware.parameters, prior, k)
+        sd_theta, sd_kappa, among = _posterior(group, aware.parameters, *priors, k)
         bias = _bias(batch, group)
     else:
         sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
@@ -252,44 +260,42 @@ def ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> 
     )
 
 
-def _both(group: Group, prior: Prior, k: int) -> tuple[Fit, Fit, np.ndarray, np.ndarray]:
-    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
-    return jax.device_get(
-        _fit_both(group.comparisons, group.design, group.items, group.variant, prior, k)
-    )
-
-
 @partial(jax.jit, static_argnames="k")
 def _fit_both(
-    comparisons: Verdicts, design: Design, items: Design, variant: Variant, prior: Prior, k: int
+    comparisons: Verdicts,
+    design: Design,
+    items: Design,
+    variant: Variant,
+    lam: Array,
+    lam_b: Array,
+    k: int,
 ) -> tuple[Fit, Fit, Array, Array]:
+    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
+
     def one(
         comparisons: Verdicts, design: Design, items: Design, variant: Variant, lam: Array
     ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
-        own_prior = Prior(lam, prior.lam_b)
+        prior = Prior(lam, lam_b)
         both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
-        fits = jax.vmap(lambda v: fit_map(comparisons, design, own_prior, v))(both)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
         naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
         phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
         return naive, aware, phi, differ
 
-    return jax.vmap(one)(comparisons, design, items, variant, jnp.asarray(prior.lam))
+    return jax.vmap(one)(comparisons, design, items, variant, lam)
 
 
-def _posterior(group: Group, mode: Parameters, prior: Prior, k: int) -> tuple[np.ndarray, ...]:
+def _posterior(
+    group: Group, mode: Parameters, lam: Array, lam_b: Array, k: int
+) -> tuple[np.ndarray, ...]:
     """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
-    membership of the top k [fits, M].
-
-    Args:
-      prior: with a lam for each fit.
-    """
+    membership of the top k [fits, M]; lam [fits]."""
     m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
     draws = DRAWS["conditional"]
     normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
-    each = (mode, group.comparisons, group.design, group.variant, jnp.asarray(prior.lam))
-    lam_b = jnp.asarray(prior.lam_b, float)
+    each = (mode, group.comparisons, group.design, group.variant, lam)
     return in_chunks(
         lambda some: _posterior_of(*some, lam_b, normals, k), each, AT_ONCE // (draws * m)
     )

@@ -1,0 +1,182 @@
+"""Studies of many small pools, as what `jbt.own.shared` fits: every study an owner."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.calibration import Cell
+from jbt import runtime
+from jbt.own import shared
+from jbt.own.between import content_means, with_means
+from jbt.own.intervals import known
+from jbt.own.shared import Part, Top
+from jbt.types import Comparisons, Design, Panel, Prior
+
+LAM_B = 0.1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What studies are drawn from: pools of a few contents, every ordered pair shown once."""
+
+    pools: int = 12
+    contents: int = 4
+    twice: int = 2
+    """Contents rendered twice in each pool (count)."""
+    sd: float = 1.0
+    """Of quality, logits."""
+    corr: float = 0.0
+    """Of quality and the covariate of a content's first rendering."""
+    apart: float = 1.0
+    """Standard deviation of the difference of two renderings."""
+    c: float = 1.0
+    c_sd: float = 0.0
+    """Of c between pools."""
+    kappa: float = 0.3
+    paired_pools: float = 1.0
+    """Share of pools in which any content is rendered twice."""
+    unequal: bool = False
+    """Pools shown a lognormal number of times, sd 1 of its log, in place of once."""
+
+    @property
+    def words(self) -> str:
+        """What differs from the default."""
+        names = {"apart": "renderings apart", "c_sd": "sd of c", "paired_pools": "share paired"}
+        changed = [f"{self.pools} pools", f"sd {self.sd:g}", f"corr {self.corr:g}"]
+        default = Setting()
+        for name in ("contents", "twice", "apart", "c_sd", "paired_pools"):
+            if getattr(self, name) != getattr(default, name):
+                changed.append(f"{names.get(name, name)} {getattr(self, name):g}")
+        return ", ".join(changed + ["unequal pools"] * self.unequal)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """F pools of N items, M contents."""
+
+    design: Design
+    quality: np.ndarray
+    """[F, M]"""
+    x: np.ndarray
+    """[F, N]"""
+    content: np.ndarray
+    """[N]"""
+    shown: np.ndarray
+    """[F, N, N]"""
+    owner: np.ndarray = field(repr=False)
+    """[F] the study."""
+
+
+def draw(rng: np.random.Generator, of: Setting, studies: int) -> Pools:
+    """The pools of many studies."""
+    f, m, n = studies * of.pools, of.contents, of.contents + of.twice
+    base = rng.normal(size=(f, m))
+    quality = of.sd * (of.corr * base + np.sqrt(1 - of.corr**2) * rng.normal(size=(f, m)))
+    content = np.r_[np.arange(m), np.arange(of.twice)]
+    x = base[:, content]
+    x[:, m:] += of.apart * rng.normal(size=(f, of.twice))
+    mask = np.ones((f, n), bool)
+    unpaired = np.arange(f) % of.pools >= round(of.paired_pools * of.pools)
+    mask[unpaired, m:] = False
+    times = np.ones(f)
+    if of.unequal:
+        times = np.ceil(rng.lognormal(0, 1, f))
+    pairs = mask[:, :, None] & mask[:, None] & ~np.eye(n, dtype=bool)
+    with runtime.precision("float64"):
+        design = jax.vmap(partial(Design, n_contents=m))(
+            jnp.asarray(x[:, :, None]),
+            jnp.asarray(np.tile(content, (f, 1)).astype(np.int32)),
+            jnp.asarray(mask),
+        )
+    owner = np.repeat(np.arange(studies), of.pools)
+    return Pools(design, quality, x, content, pairs * times[:, None, None], owner)
+
+
+def judged(
+    rng: np.random.Generator,
+    pools: Pools,
+    c: np.ndarray | float,
+    kappa: float,
+    s: float = 1.0,
+    shown: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often each pair was shown, and was won by the first [F, N, N].
+
+    Args:
+      c: [F] or one; s: the judge's discrimination.
+    """
+    shown = pools.shown if shown is None else shown
+    phi = s * pools.quality[:, pools.content] + np.reshape(c, (-1, 1)) * pools.x
+    p = 1 / (1 + np.exp(-(phi[:, :, None] - phi[:, None, :] + kappa)))
+    return shown, rng.binomial(shown.astype(int), p).astype(float)
+
+
+def fitted(
+    pools: Pools, verdicts: list[tuple[np.ndarray, np.ndarray]], n_known: int = 0
+) -> tuple[Top, list[Part]]:
+    """Every study's shared parameters. One judge: c, kappa, b, log sd. Several, of which the last
+    `n_known` are unbiased: c and kappa of each, b, their discriminations, log sd."""
+    studies, j = int(pools.owner[-1]) + 1, len(verdicts)
+    with runtime.precision("float64"):
+        counts = [jnp.asarray(np.stack(v, -1)) for v in zip(*verdicts, strict=True)]
+        if j == 1:
+            made = jax.vmap(Comparisons)(*(v[..., 0] for v in counts))
+        else:
+            made = jax.vmap(Comparisons)(*counts)
+        design, made = with_means(pools.design, made, content_means(pools.design))
+        f = len(pools.owner)
+        hears = np.zeros((f, 3, j, 2 * j + 1))
+        for g in range(j - n_known):
+            hears[:, 0, g, g] = hears[:, 2, g, j + g] = 1
+        hears[:, 1, :, 2 * j] = 1
+        if j > 1:
+            own = jnp.asarray(np.tile(np.eye(j), (f, 1, 1)))
+            made = jax.vmap(Panel)(made, jnp.ones((f, j)), own)
+        part = Part(made, design, jnp.asarray(hears.reshape(f, 3 * j, -1)), pools.owner)
+        graded = None if j == 1 else np.r_[np.ones(j - 1, bool), False]
+        top = shared.maximum(
+            [part], Prior(), np.full(2 * j + 1, LAM_B), studies, spread=True, graded=graded
+        )
+    return top, [part]
+
+
+def cell(
+    interval: str, setting: str, top: Top, parts: list[Part], place: int, truth: float
+) -> Cell:
+    """The coverage of one parameter's interval."""
+    along = np.zeros((1, top.at.shape[1]))
+    along[0, place] = 1
+    every = [
+        one for s in range(len(top.at)) for one in known(top, parts, s, along, np.array([True]))
+    ]
+    half = np.array([one.half_width for one in every])
+    printed = np.isfinite(half)
+    covered = np.abs(top.at[:, place] - truth)[printed] <= half[printed]
+    width = float(np.median(2 * half[printed])) if printed.any() else np.nan
+    return Cell(
+        interval, setting, len(half), int(printed.sum()), int(covered.sum()), median_width=width
+    )
+
+
+def chunks(studies: int, pools: int, largest: int = 24_000) -> Iterator[int]:
+    """Studies to be fitted at once, so that no more than `largest` pools are."""
+    size = max(largest // pools, 1)
+    for start in range(0, studies, size):
+        yield min(size, studies - start)
+
+
+def pooled(some: list[Cell]) -> Cell:
+    """Cells of one setting, drawn in chunks, as one."""
+    totals = {
+        name: sum(getattr(c, name) for c in some) for name in ("studies", "printed", "covered")
+    }
+    widths = [c.median_width for c in some if c.printed]
+    width = float(np.median(widths)) if widths else np.nan
+    return dataclasses.replace(some[0], **totals, median_width=width)

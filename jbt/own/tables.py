@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from jbt.own.anchors import Anchors, read_anchors
 from jbt.own.items import Items, read_items
 from jbt.own.reading import Problems, TableError
 from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
+from jbt.types import check_word
 
 Ties = Literal["half", "drop"]
 
@@ -148,7 +149,11 @@ def read(
 
     Raises:
       TableError: see the module; also for an unknown judge or item.
+      ValueError: an argument that is none of those allowed.
     """
+    check_word("ties", ties, get_args(Ties))
+    check_word("merge_pools", merge_pools, (True, False))
+    check_names(covariates)
     if covariates and items is None:
         raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
     twice = [c for i, c in enumerate(covariates) if c in covariates[:i]]
@@ -246,7 +251,11 @@ def covariate_values(
 
     Raises:
       TableError: a covariate that is constant over the table, the log of a number without one.
+      ValueError: an argument that is none of those allowed.
     """
+    check_word("transform", transform, get_args(Transform))
+    check_word("standardise", standardise, (True, False))
+    check_names(names)
     path, problems = tables.items_path, Problems()
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
@@ -271,6 +280,12 @@ def covariate_values(
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"
     return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
+
+
+def check_names(covariates: Sequence[str]) -> None:
+    """Raise `ValueError` for one name in place of a list, whose letters would be taken for names."""
+    if isinstance(covariates, str):
+        raise ValueError(f"covariates must be a list of columns, got {covariates!r}")
 
 
 def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:

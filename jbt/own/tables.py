@@ -283,7 +283,7 @@ def covariate_values(
 
 
 def check_names(covariates: Sequence[str]) -> None:
-    """Raise `ValueError` for one name in place of a list, whose letters would be taken for names."""
+    """Raise `ValueError` for a name in place of a list, as its letters would be taken for names."""
     if isinstance(covariates, str):
         raise ValueError(f"covariates must be a list of columns, got {covariates!r}")
 

@@ -24,6 +24,7 @@ import pandas as pd
 
 from jbt.own.anchors import Anchors, read_anchors
 from jbt.own.items import Items, read_items
+from jbt.own.names import alike_note
 from jbt.own.reading import Problems, TableError
 from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 from jbt.types import check_word
@@ -229,9 +230,11 @@ def read(
         item_lines=known.lines,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    return dataclasses.replace(
-        tables, summary=[*_summary(told, rows, tables, ties), *trusted.notes]
-    )
+    kinds = {"pools": known.pool.values, "items": known.item.values}
+    kinds |= {"contents": known.content.values} if known.content not in (None, known.item) else {}
+    kinds |= {"judges": told.judge.values} if told.judge else {}
+    summary = [*_summary(told, rows, tables, ties), *alike_note(kinds), *trusted.notes]
+    return dataclasses.replace(tables, summary=summary)
 
 
 def covariate_values(

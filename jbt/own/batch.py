@@ -15,7 +15,7 @@ import pandas as pd
 from jbt import runtime
 from jbt.identifiability import prior_selected, silent_parts
 from jbt.own import tables as own_tables
-from jbt.own.layout import Layout, count_within
+from jbt.own.layout import Layout, check_memory, count_within
 from jbt.own.tables import Tables, Ties, Transform
 from jbt.own.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
@@ -101,6 +101,7 @@ class Batch:
         position: Position = "auto",
     ) -> Batch:
         """Tables that were read, see `load`."""
+        check_memory(tables)
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
@@ -146,7 +147,7 @@ def load(
         prior of quality, and takes in that better items were listed first, say.
 
     Raises:
-      TableError: see `tables`.
+      TableError: see `tables`; a pool that this machine has not the memory to fit.
       ValueError: an argument that is none of those allowed.
     """
     check_word("transform", transform, get_args(Transform))

@@ -16,6 +16,22 @@ FORMULA = re.compile(r"'*[=+\-@]")
 UNUSUAL = re.compile("[^ -~]")
 
 
+PLACES = re.compile(
+    r"(?P<what>|answer|assistant|candidate|choice|completion|generation|item|model|option|output|"
+    r"reply|response|side|solution|summary|system|text)[ _-]*"
+    r"(?P<which>0|1|2|a|b|one|two|first|second|left|right|chosen|rejected)",
+    re.IGNORECASE,
+)
+"""Names of what was shown where, whoever wrote it."""
+
+
+def places(names: Collection[str]) -> bool:
+    """Whether these are the two places of a comparison, and no names of models: `output_1` and
+    `output_2`, say."""
+    found = [PLACES.fullmatch(name) for name in names]
+    return len(found) == 2 and all(found) and len({m and m["what"].lower() for m in found}) == 1
+
+
 def look(name: str) -> str:
     """What a reader sees of a name: composed (NFC), without characters that have no width, any
     white space as one space."""

@@ -253,7 +253,8 @@ class _Examination:
         found = f"{where} {name} does not vary within a content that comparisons link: there the "
         found += f"prior chooses c[{name}], whatever the verdicts{some}"
         if self.merged is not None and not self.of_places and self.merged.tells[:, d].any():
-            found += "; over all pools merged it varies"
+            found += "; over all pools merged it varies, which tells another c, "
+            found += "of all pools: that of a leaderboard"
             return Check(check, False, found, self._merging("identify"), share)
         return Check(check, False, found, "jbt plan pairing", share)
 
@@ -298,9 +299,10 @@ class _Examination:
             found = "no judge was asked the same ordered pair twice"
             found += "" if known.all() else ", nor a pair of unknown order"
             return Check("repeats", True, found, None)
-        of_order = again.groupby("shown").sum()
-        noun = {True: "ordered pairs", False: "pairs of unknown order"}
-        found = " and ".join(f"{k} {noun[shown]}" for shown, k in of_order[::-1].items() if k)
+        shown = again.index.get_level_values("shown").to_numpy(bool)
+        each = (shown, "ordered pairs"), (~shown, "pairs of unknown order")
+        counts = [(int(again.to_numpy()[some].sum()), noun) for some, noun in each]
+        found = " and ".join(f"{k} {noun}" for k, noun in counts if k)
         found += " were judged more than once, and the repeats "
         found += f"always agree in {int((again & same).sum())} of them: all count as independent, "
         found += "so that a judge that repeats itself is taken to be sure"

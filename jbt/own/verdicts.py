@@ -165,11 +165,11 @@ def named_shares(
     silent = ~winner.each(bool) if unanswered else np.zeros(len(sheet), bool)
     unknown = ~is_word & ~is_first & ~is_second & ~silent
 
-    def what(r: int) -> str:
+    def no_winner(r: int) -> str:
         found = hint(winner.at(r), (first.at(r), second.at(r)))
         return f"{column} is {winner.at(r)!r}, {allowed}{found}"
 
-    problems.add_rows(sheet, unknown, what)
+    problems.add_rows(sheet, unknown, no_winner)
     both = ~is_word & is_first & is_second
     problems.add_rows(
         sheet, both, lambda r: f"{column} is {winner.at(r)!r}, which may be either of the two items"

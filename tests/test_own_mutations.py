@@ -380,7 +380,7 @@ def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(triples(), st.booleans())
 def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):

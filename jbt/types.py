@@ -111,17 +111,27 @@ LARGEST_COUNT = 10**6
 def check_count(
     name: str, value: int, *, least: float | int = 1, most: int = LARGEST_COUNT
 ) -> None:
-    """Raise `ValueError` unless `value` lies in least..most."""
+    """Raise `ValueError` unless `value` is an integer in least..most."""
+    if not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least:g}, got {value}")
     if value > most:
         raise ValueError(f"{name} must be at most {most}, got {value}")
 
 
+def check_word(name: str, value: Any, allowed: Sequence[str | bool]) -> None:
+    """Raise `ValueError` unless `value` is one of the words, or truth values, that are allowed."""
+    if not (isinstance(value, str | bool | np.bool_) and value in allowed):
+        raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
+
+
 def check_positive(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is finite and above 0; traced values pass."""
     if not isinstance(value, Tracer):
         v = np.asarray(value)
+        if v.dtype.kind not in "fiu" and not isinstance(value, jax.Array):  # bfloat16 is of kind V
+            raise ValueError(f"{name} must be a number above 0, got {value!r}")
         if not (np.isfinite(v).all() and (v > 0).all()):
             raise ValueError(f"{name} must be finite and above 0, got {value}")
 

@@ -6,8 +6,8 @@ import shlex
 import numpy as np
 import pytest
 
-from jbt import cli, own
-from jbt.own import doctor
+from jbt import cli, memory, own
+from jbt.own import doctor, layout
 from jbt.own.chains import chains
 from jbt.own.example import example
 
@@ -45,6 +45,9 @@ def test_tables_that_support_everything(examined):
     assert checks["covariate[words]"].command.endswith("--covariates words")
 
 
+MIXED = [("w", "x"), ("y", "w"), ("y", "x"), ("z", "x"), ("z", "w"), ("y", "z")]
+"""In no order that a table may have been written in."""
+
 LACKING = {
     "verdicts": (verdicts(pools="p"), {}, "in 1 of 2 pools there is none", None),
     "errors": (verdicts(winners=("first", "second", "error")), {}, "8 errors (33.3%)", None),
@@ -58,7 +61,7 @@ LACKING = {
         None,
     ),
     "both_orders": (
-        verdicts([(a, b) for a, b in BOTH if a < b]),
+        verdicts(MIXED),
         {},
         "in all 2 pools none was: there kappa is fixed at 0 (--position auto)",
         "--position yes",
@@ -135,6 +138,94 @@ def test_a_baseline_named_first_in_every_verdict(examined):
         f"{p},{a},{b},first\n{p},{b},{a},second\n" for p in "pq" for a, b in ("wx", "yz", "wz")
     )
     assert "first is 'A' in every verdict" in examined(contents, items)["order"].found
+
+
+ONE_WAY = [(a, b) for a, b in BOTH if a < b]
+UNKNOWN = verdicts(ONE_WAY).replace("\n", ",unknown\n").replace("winner,unknown", "winner,order")
+
+
+@pytest.mark.parametrize("position", ["auto", "yes", "no"])
+def test_order_and_both_orders_advise_alike(position, examined):
+    """Where `first` is in doubt, kappa is to be fixed, and nothing says that it is to be freed."""
+    for table in (verdicts(ONE_WAY), UNKNOWN):
+        checks = examined(table, position=position)
+        assert not checks["order"].ok
+        assert not checks["both_orders"].ok
+        advised = {checks[name].command for name in ("order", "both_orders")} - {None}
+        assert all(line.endswith("--position no") for line in advised)
+        assert bool(advised) == (position != "no" and table is not UNKNOWN)
+    # In no doubt, the other model may be tried.
+    line = examined(verdicts(MIXED), position=position)["both_orders"].command
+    other = {"auto": "yes", "yes": "auto", "no": None}[position]
+    assert line is None if other is None else line.endswith(f"--position {other}")
+
+
+def test_repeats_of_unknown_order(examined, tables):
+    """Said wherever `Batch` says so, whichever item is called the first."""
+    more = {"p,x,w,second,unknown\n": 1, "p,x,w,tie,unknown\n": 0}
+    assert examined(UNKNOWN)["repeats"].ok
+    for row, agree in more.items():
+        check = examined(UNKNOWN + row)["repeats"]
+        assert not check.ok
+        assert check.found.startswith("1 pairs of unknown order were judged more than once")
+        assert f"always agree in {agree} of them" in check.found
+        batch = own.Batch.of(own.read(*tables(UNKNOWN + row, ITEMS)))
+        assert [pool.repeated for pool in batch.pools] == [True, False]
+    both = "p,w,x,first,shown\np,w,x,first,shown\n"
+    found = examined(UNKNOWN + "p,x,w,tie,unknown\n" + both)["repeats"].found
+    assert found.startswith("1 ordered pairs and 1 pairs of unknown order were judged")
+
+
+PLACES = [
+    ("output_1", "output_2"),
+    ("Model A", "model B"),
+    ("left", "right"),
+    ("chosen", "rejected"),
+    ("a", "b"),
+]
+
+
+@pytest.mark.parametrize("names", [*PLACES, ("llama-1", "llama-2"), ("gpt4", "claude")])
+def test_places_make_no_leaderboard(names, examined):
+    one, two = names
+    pools = [f"q{i}" for i in range(9)]
+    table = "pool,first,second,winner\n" + "".join(
+        f"{p},{one},{two},first\n{p},{two},{one},tie\n" for p in pools
+    )
+    items = "pool,item,words\n" + "".join(
+        f"{p},{name},{i * (2 + (name == one))}\n" for i, p in enumerate(pools) for name in names
+    )
+    checks = examined(table, items, covariates=("words",))
+    lines = [c.command or "" for c in checks.values()]
+    merging = [line for line in lines if "leaderboard" in line or "merge-pools" in line]
+    assert bool(merging) == (names not in PLACES)
+    merged = checks["connected_merged"]
+    assert merged.ok == (names not in PLACES)
+    assert ("places and no models" in merged.found) == (names in PLACES)
+    assert checks["covariate[words]"].command == merging[-1] if merging else "jbt plan pairing"
+
+
+def test_a_pool_that_is_too_large(examined, tables, monkeypatch, capsys):
+    """Told by the doctor, refused by whatever would fit it, before memory is taken."""
+    monkeypatch.setattr(layout, "SMALL", 0)
+    monkeypatch.setattr(memory, "there_is", lambda device: 2**9)
+    alone = verdicts(pools="p").replace("p,", "").replace("pool,", "")
+    check = examined(alone, items=None)["pool_size"]
+    assert not check.ok
+    assert check.found == (
+        "4 items a pool: pool 'all' has 4 contents, whose fit needs some 9.54e-07 GiB of memory, "
+        "and there are 4.77e-07: name a column of pools (--pool), or one of contents (--content) "
+        "that several items share"
+    )
+    path, _ = tables(alone)
+    for command in ("fit", "leaderboard"):
+        assert cli.main([command, "--verdicts", str(path)]) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert error.startswith("error: pool 'all' has 4 contents, whose fit needs")
+    with pytest.raises(own.TableError, match="name a column of pools"):
+        own.load(path)
+    monkeypatch.setattr(memory, "there_is", lambda device: None)  # where nothing tells
+    assert examined(alone, items=None)["pool_size"].ok
 
 
 def test_several_judges_pools_of_two_anchors_and_quality(examined, tmp_path):

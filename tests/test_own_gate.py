@@ -14,8 +14,9 @@ from jbt import cli, own
 from jbt.gate import betting, critical_values, p_value
 from jbt.own import gate_report
 from jbt.own import outcomes as out
-from jbt.own.gate import ENABLE, KEEP_OFF, _of_judges, _of_pools, pairs_alone
+from jbt.own.gate import ENABLE, KEEP_OFF, Gate, _of_judges, _of_pools, pairs_alone
 from jbt.own.labelling import labelling
+from jbt.own.merged import merge_pools
 from jbt.own.rankings import Rankings
 from jbt.own.tables import Tables
 from jbt.types import Status
@@ -308,6 +309,19 @@ def three(tmp_path):
     naive = aware.copy()
     naive[:4] *= -1
     return tables, ranked(tables, naive, aware)
+
+
+def test_which_c_is_tested_is_said(tmp_path):
+    """A leaderboard has another c under the same name."""
+    tables = write(tmp_path, {"p": 3, "q": 3}, "pool,better,worse\np,i0,i1\n")
+    batch = own.Batch.of(tables)
+    rankings = ranked(tables, np.zeros(6), np.zeros(6))
+    decisions = decided(tables, rankings)
+    found = Gate(*decisions, "pairs", own.Rule(), 1, False, 0)
+    said = "tested: a c for each pool and judge, as in jbt fit; a leaderboard's: --merge-pools"
+    assert said in list(gate_report._fitted(found, batch))
+    merged = own.Batch.of(merge_pools(tables))
+    assert "one c a judge, over merged pools" in list(gate_report._fitted(found, merged))
 
 
 def test_each_rule_decides(three):

@@ -246,3 +246,36 @@ def test_the_annotator_is_told_what_the_question_is(judged, capsys):
     said = run(capsys, *members)[1]
     assert "yes if the item's content is the best of the 3 contents of its pool, else no" in said
     assert "of the two contents: items of one content count as one" in run(capsys)[1]
+
+
+FORMULAS = ["=1+1", "@sum", "-5", "+a"]
+
+
+def test_names_reach_a_spreadsheet_as_text_and_come_back(judged, tmp_path, capsys):
+    """No cell of the table begins a formula; answered, in whatever form, it names the same items
+    as a table that nothing was written to."""
+    judged(*[TURNED] * SIZE)
+    for file in ("items.csv", "v.csv"):
+        text = (tmp_path / file).read_text()
+        for i, name in enumerate(FORMULAS):
+            text = text.replace(f"i{i},", f"{name},")
+        (tmp_path / file).write_text(text.replace("p0,", "+p0,"))
+    assert run(capsys, "--out", "ask.csv", "--labels", "members", "--k", "2")[0] == 0
+    asked = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
+    assert set(asked["item"]) == {f"'{name}" for name in FORMULAS}
+    assert "'+p0" in set(asked["pool"])
+    assert not any(asked[column].str.match(r"[=+\-@]").any() for column in asked)
+    asked.assign(member="yes").to_csv("done.csv", index=False)
+    read = own.read("v.csv", "items.csv", "done.csv")
+    assert len(read.members) == 4 * SIZE
+    assert set(read.items["item"][read.members["item"]]) == set(FORMULAS)
+
+    assert run(capsys, "--out", "ask.csv", "--overwrite")[0] == 0
+    asked = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
+    for better in ("first", "second"):
+        for answer in (better, asked[better], asked[better].str[1:]):
+            asked.assign(better=answer).to_csv("done.csv", index=False)
+            read = own.read("v.csv", "items.csv", "done.csv")
+            items = read.items["item"].to_numpy()
+            names = items[read.anchors["better"].to_numpy()]
+            np.testing.assert_array_equal(names, asked[better].str[1:])

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jbt import own
+from jbt.own import doctor
+from jbt.own.merged import merge_pools as merge_pools_of
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
@@ -329,6 +331,67 @@ def test_mutations_of_the_items(tmp_path_factory, data):
 @given(data=mutated((ITEMS,)))
 def test_many_mutations_of_the_items(tmp_path_factory, data):
     check_items(tmp_path_factory.getbasetemp(), data)
+
+
+ALL_ITEMS = [*ITEMS, ["p", "Zoë", "C", "5", ""]]
+LABELLED = (
+    [["pool", "better", "worse"], ["p", "x", "y"], ["q", "u", "v"]],
+    [["pool", "first", "second", "better"], ["p", "x", "y", "tie"], ["q", "v", "u", "u"]],
+    [["pool", "item", "member"], ["p", "x", "1"], ["p", "y", "no"], ["q", "u", ""]],
+)
+
+
+def check_whole(folder: Path, files: list[bytes], merge_pools: bool) -> bool:
+    """Whether tables are read, after all that is said of them without a fit was asked for."""
+    paths = [folder / name for name in ("verdicts.csv", "items.csv", "anchors.csv")]
+    for path, data in zip(paths, files, strict=True):
+        path.write_bytes(data)
+    options = {"covariates": ("words",), "merge_pools": merge_pools}
+    try:
+        tables = own.read(*paths, **options)
+        x, *_ = own.covariate_values(tables, ["words"], "log1p", True)
+    except own.TableError as refusal:
+        check_message(str(refusal), *paths)
+        return False
+    assert np.isfinite(x).all()
+    assert len(set(zip(tables.items["pool"], tables.items["item"], strict=True))) == len(x)
+    for told in (tables, tables.without_ties(), merge_pools_of(tables)):
+        names = dict(zip(("verdicts", "items", "anchors"), paths, strict=True))
+        checks = doctor.examine(told, {**names, **options})
+        text = doctor.report("Tables", told.summary, checks).text()
+        assert all(f"{check.check}: " in text for check in checks)
+        assert not re.search("nan|None|Traceback", text)
+    return True
+
+
+@st.composite
+def triples(draw) -> list[bytes]:
+    """Three tables, one of them mutated."""
+    labels = draw(st.sampled_from(LABELLED))
+    files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+    at = draw(st.integers(0, 2))
+    files[at] = draw(mutated([(WINNERS, SHARED), (ALL_ITEMS,), (labels,)][at]))
+    return files
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(triples(), st.booleans())
+def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
+    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(triples(), st.booleans())
+def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
+    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
+
+
+@pytest.mark.parametrize("merge_pools", [False, True])
+def test_three_tables_as_they_stand_are_read(merge_pools, tmp_path):
+    for labels in LABELLED:
+        files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+        assert check_whole(tmp_path, files, merge_pools)
 
 
 def test_items_as_they_stand_are_read(tmp_path):

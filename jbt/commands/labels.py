@@ -17,6 +17,7 @@ from jbt.commands.options import TableOptions
 from jbt.gate import critical_values
 from jbt.own import Rule, Tables, doctor
 from jbt.own.labelling import Labelling, labelling
+from jbt.own.names import for_spreadsheet
 from jbt.own.reading import column_names
 from jbt.own.report import Report, Section
 
@@ -107,7 +108,8 @@ def main(argv: Sequence[str]) -> int:
         }
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
     if options.out is not None:
-        files.write_text(options.out, table.to_csv(index=False, lineterminator="\n"))
+        plain = table.map(for_spreadsheet)
+        files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))
     print(_report(options, tables, found).text())
     return 0
 

@@ -6,6 +6,9 @@
     pool, item, member            whether the item is one of the best k of its pool: 1, 0, true,
                                   false, yes, no, empty where nobody has answered
 
+A name that begins with an apostrophe and =, +, - or @ is that without the apostrophe, if there is
+one: so `jbt plan labels` keeps spreadsheets from computing it.
+
 An anchor given several times counts once: agreeing labels of one thing are one fact. Of what is
 labelled both ways nothing is known, so such labels are left out, and counted. Which of several
 annotators to believe is for the user to say.
@@ -13,6 +16,8 @@ annotators to believe is for the user to say.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +25,14 @@ import numpy as np
 import pandas as pd
 
 from jbt.own.items import Items, read_with_pools
+from jbt.own.names import from_spreadsheet
 from jbt.own.reading import NUMBER, Problems, Sheet, Text
 from jbt.own.verdicts import Columns, VerdictTable, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
+
+ITEMS = ("first", "second", "better", "worse", "item")
+"""Columns that may hold names of items."""
 
 PAIR, MEMBER = ("pool", "better", "worse"), ("pool", "item", "member")
 
@@ -66,6 +75,10 @@ def read_anchors(
     """The anchors; what is wrong with them goes to `problems`."""
     names = list(dict.fromkeys(name for form in FORMS for name in form))
     sheet, pool = read_with_pools(path, told, columns, (), names, problems)
+    items = set(known.item.values)
+    pool = _unescaped(pool, set(known.pool.values))
+    named = {n: _unescaped(v, items) for n, v in sheet.columns.items() if n in ITEMS}
+    sheet = dataclasses.replace(sheet, columns={**sheet.columns, **named})
     forms = [form for form in FORMS if all(name in sheet for name in form)]
     if len(forms) != 1:
         found = "more than one kind" if forms else "no kind"
@@ -74,6 +87,11 @@ def read_anchors(
     if forms[0] == FORMS[2]:
         return _members(sheet, pool, known, problems)
     return _pairs(sheet, pool, known, problems, forms[0])
+
+
+def _unescaped(names: Text, known: Set[str]) -> Text:
+    """Names as they were before `jbt plan labels` wrote them for a spreadsheet."""
+    return Text.of(names.codes, [from_spreadsheet(name, known) for name in names.values])
 
 
 def _pairs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,10 @@ import pandas as pd
 from jbt import runtime
 from jbt.identifiability import prior_selected, silent_parts
 from jbt.own import tables as own_tables
-from jbt.own.layout import Layout, count_within
+from jbt.own.layout import Layout, check_memory, count_within
 from jbt.own.tables import Tables, Ties, Transform
 from jbt.own.verdicts import USUAL, Columns
-from jbt.types import Comparisons, Design, Rows, Variant, Verdicts
+from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
 
 Position = Literal["yes", "no", "auto"]
 
@@ -101,6 +101,7 @@ class Batch:
         position: Position = "auto",
     ) -> Batch:
         """Tables that were read, see `load`."""
+        check_memory(tables)
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
@@ -146,8 +147,12 @@ def load(
         prior of quality, and takes in that better items were listed first, say.
 
     Raises:
-      TableError: see `tables`.
+      TableError: see `tables`; a pool that this machine has not the memory to fit.
+      ValueError: an argument that is none of those allowed.
     """
+    check_word("transform", transform, get_args(Transform))
+    check_word("standardise", standardise, (True, False))
+    check_word("position", position, get_args(Position))
     read = own_tables.read(
         verdicts,
         items,
@@ -165,7 +170,12 @@ def load(
 
 def kappa_free(tables: Tables, position: Position) -> np.ndarray:
     """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
-    or two contents; never where no verdict's order is known."""
+    or two contents; never where no verdict's order is known.
+
+    Raises:
+      ValueError: position is none of `Position`.
+    """
+    check_word("position", position, get_args(Position))
     fit = _fit(tables, tables.verdicts)
     shown = tables.verdicts["shown"].to_numpy()
     free = np.zeros(len(tables.pools) * len(tables.judges), bool)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.own.chains import Chains, chains
+from jbt.own.checks import MATTERS, Check, command_line, figure, headline, report, table
+from jbt.own.layout import too_large
+from jbt.own.names import places
 from jbt.own.reading import Problems, column_names, read_sheet
-from jbt.own.report import Report, Section
 from jbt.own.tables import Tables
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["MATTERS", "Check", "command_line", "examine", "figure", "headline", "report", "table"]
 
 SURE = 8
 """Pairs that all name the same side first before that is taken for a sign: of an order drawn at
@@ -24,28 +25,6 @@ random, one table in 128 does."""
 
 MANY = 0.05
 """Share of verdicts that are ties, or errors, from which on how they are treated matters."""
-
-MATTERS = ("verdicts", "order", "both_orders", "covariate", "connected", "repeats")
-"""Checks whose failure every other report begins with."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that these tables support, or do not."""
-
-    check: str
-    """Its name; of a covariate, `covariate[NAME]`."""
-    ok: bool
-    found: str
-    """In one sentence, with what follows from it."""
-    command: str | None
-    """What to type next, if any command says more or mends it."""
-    share: float | None = None
-    """Of the pools, each with each judge, for which it holds; None where it is not of pools."""
-
-    def record(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: getattr(self, name) for name in ("check", "ok", "found", "command")}
 
 
 def examine(tables: Tables, options: Mapping[str, Any]) -> list[Check]:
@@ -57,60 +36,6 @@ def examine(tables: Tables, options: Mapping[str, Any]) -> list[Check]:
         options: verdicts, items, covariates, ...
     """
     return list(_Examination.of(tables, options).checks())
-
-
-def report(title: str, lead: Sequence[str], checks: list[Check]) -> Report:
-    """What was found, a line a check, with what to type next below it."""
-    sections = []
-    for ok, heading in ((False, "Not supported, or to be watched"), (True, "Supported")):
-        lines = []
-        for check in (c for c in checks if c.ok == ok):
-            lines.append(f"{check.check}: {check.found}")
-            lines += [f"  > {check.command}"] if check.command else []
-        if lines:
-            sections.append(Section(heading, lines))
-    return Report(title, lead, sections)
-
-
-def table(checks: list[Check]) -> pd.DataFrame:
-    """A row a check."""
-    return pd.DataFrame([c.record() for c in checks])
-
-
-def figure(checks: list[Check]) -> Figure:
-    """For what share of the pools each thing holds that holds for some."""
-    from jbt import plots
-
-    drawn, ax = plots.new_figure(height=2.4)
-    of = [(c.check, c.share, c.ok) for c in reversed(checks) if c.share is not None]
-    for at, (_, share, ok) in enumerate(of):
-        colour = plots.COLOURS["blue" if ok else "orange"]
-        ax.barh(at, 100 * share, color=colour)
-        ax.text(100 * share + 1, at, f"{100 * share:.3g} %", va="center")
-    ax.set_yticks(range(len(of)), [name for name, _, _ in of])
-    ax.set_xlim(0, 115)
-    ax.set_xlabel("share of the fits, a pool with a judge each, where it holds (%)")
-    return drawn
-
-
-def headline(checks: list[Check]) -> list[str]:
-    """The first lines of every other report: what these tables do not support and what is assumed
-    instead; nothing where nothing is missing."""
-    missing = [c for c in checks if not c.ok and c.check.partition("[")[0] in MATTERS]
-    return [f"{c.check}: {c.found}" for c in missing]
-
-
-def command_line(command: str, options: Mapping[str, Any]) -> str:
-    """A line to type: `jbt COMMAND` with options by their Python names."""
-    words = ["jbt", command]
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            several = isinstance(value, tuple | list)
-            words += [f"--{flag}", *map(str, value if several else [value])]
-    return shlex.join(words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +139,8 @@ class _Examination:
         low, middle, high = sizes.min(), np.median(sizes), sizes.max()
         found = f"{low} items a pool" if low == high else f"{low} to {high} items a pool"
         found += f" (median {middle:g})" if low != high else ""
+        if why := too_large(self.tables):
+            return Check("pool_size", False, f"{found}: {why}", None)
         if high == 2:
             found += ": each pool holds one comparison, and no ranking"
         return Check(
@@ -223,7 +150,9 @@ class _Examination:
     def _order(self) -> Check:
         """Whether `first` may be what it says: the item shown first."""
         of = self.tables.verdicts
-        no_position = self._line("fit", position="no")
+        no_position = None
+        if self.options.get("position") != "no":
+            no_position = self._line("fit", position="no")
         if not of["shown"].all():
             unknown = int(of.loc[~of["shown"], "count"].sum())
             found = f"{unknown} verdicts of unknown order, which say nothing about kappa"
@@ -273,9 +202,11 @@ class _Examination:
             "yes": "there kappa rests on additivity and on the prior of quality",
             "no": "kappa is fixed at 0 everywhere (--position no)",
         }[position]
-        other = self._line("fit", position="yes" if position == "auto" else "auto")
         found += f"; {where} none was: {rest}"
-        return Check("both_orders", False, found, None if position == "no" else other, share)
+        other = None
+        if position != "no" and self._order().ok:  # else `order` says what to do about kappa
+            other = self._line("fit", position="yes" if position == "auto" else "auto")
+        return Check("both_orders", False, found, other, share)
 
     def _connected(self) -> Check:
         apart = self.judged & (self.within.islands > 1)
@@ -294,6 +225,10 @@ class _Examination:
         shared = t.items.drop_duplicates(["pool", "content"])["content"].duplicated().any()
         if not shared:
             found = "no content is in two pools: merging them would link nothing"
+            return Check("connected_merged", False, found, None)
+        if self.of_places:
+            found = f"every pool holds {' and '.join(map(repr, t.contents))}, which seem to be "
+            found += "places and no models: merged by name, the pools would rank places"
             return Check("connected_merged", False, found, None)
         alike = "items of one name" if self._contents_are_items() else "the contents they share"
         if (self.merged.islands == 1).all():
@@ -317,8 +252,9 @@ class _Examination:
         where = self._fits(self.judged & ~told, self.judged)
         found = f"{where} {name} does not vary within a content that comparisons link: there the "
         found += f"prior chooses c[{name}], whatever the verdicts{some}"
-        if self.merged is not None and self.merged.tells[:, d].any():
-            found += "; over all pools merged it varies"
+        if self.merged is not None and not self.of_places and self.merged.tells[:, d].any():
+            found += "; over all pools merged it varies, which tells another c, "
+            found += "of all pools: that of a leaderboard"
             return Check(check, False, found, self._merging("identify"), share)
         return Check(check, False, found, "jbt plan pairing", share)
 
@@ -346,13 +282,28 @@ class _Examination:
 
     def _repeats(self) -> Check:
         of = self.tables.verdicts
-        keys = [of["pool"], of["judge"], of["first"], of["second"]]
-        asked = of[of["shown"]].groupby(keys)
-        n, same = asked["count"].sum(), asked["p_first"].nunique() == 1
+        low, high = of[["first", "second"]].min(axis=1), of[["first", "second"]].max(axis=1)
+        turned, known = ~of["shown"] & (of["first"] != low), of["shown"]
+        asked = pd.DataFrame(
+            {
+                **{name: of[name] for name in ("pool", "judge", "shown", "count")},
+                # Of an unknown order both are one pair.
+                "first": of["first"].where(known, low),
+                "second": of["second"].where(known, high),
+                "share": of["p_first"].where(~turned, 1 - of["p_first"]).round(12),
+            }
+        ).groupby(["shown", "pool", "judge", "first", "second"])
+        n, same = asked["count"].sum(), asked["share"].nunique() == 1
         again = n > 1
         if not again.any():
-            return Check("repeats", True, "no judge was asked the same ordered pair twice", None)
-        found = f"{int(again.sum())} ordered pairs were judged more than once, and the repeats "
+            found = "no judge was asked the same ordered pair twice"
+            found += "" if known.all() else ", nor a pair of unknown order"
+            return Check("repeats", True, found, None)
+        shown = again.index.get_level_values("shown").to_numpy(bool)
+        each = (shown, "ordered pairs"), (~shown, "pairs of unknown order")
+        counts = [(int(again.to_numpy()[some].sum()), noun) for some, noun in each]
+        found = " and ".join(f"{k} {noun}" for k, noun in counts if k)
+        found += " were judged more than once, and the repeats "
         found += f"always agree in {int((again & same).sum())} of them: all count as independent, "
         found += "so that a judge that repeats itself is taken to be sure"
         return Check("repeats", False, found, None)
@@ -375,6 +326,12 @@ class _Examination:
         found = f"quality is given for {int(given.sum())} of {len(given)} items"
         return Check("quality", True, found, self._line("replay"))
 
+    @cached_property
+    def of_places(self) -> bool:
+        """Whether every pool has the same two contents, which are mere places."""
+        n = self.tables.items.drop_duplicates(["pool", "content"])["pool"].value_counts()
+        return places(self.tables.contents) and bool((n == 2).all())
+
     def _contents_are_items(self) -> bool:
         """Whether each item is its own content, known by its own name, and the table does not say
         so itself."""
@@ -386,7 +343,7 @@ class _Examination:
 
     def _merging(self, command: str) -> str | None:
         """The command on all pools as one, where there are several."""
-        if self.merged is None:
+        if self.merged is None or self.of_places:
             return None
         by_name = {"content": "item"} if self._contents_are_items() else {}
         return self._line(command, **by_name, merge_pools=True)

@@ -51,7 +51,7 @@ from jbt.own.reading import TableError
 from jbt.own.rule import Rule
 from jbt.own.tables import Tables
 from jbt.simulate import check_seed
-from jbt.types import Prior, Status
+from jbt.types import Prior, Status, check_word
 
 ENABLE, KEEP_OFF = "enable", "keep off"
 
@@ -155,6 +155,7 @@ def gate(
         some pool that has several.
     """
     rule = Rule() if rule is None else rule
+    check_word("tie_breaks", tie_breaks, (True, False))
     labels = _kind(tables, labels, rule.name)
     check_seed(seed)
     if not 0 <= hold_out < 1:
@@ -193,8 +194,7 @@ def _kind(tables: Tables, labels: str | None, rule: str) -> str:
         raise TableError(f"a gate needs trusted labels (--anchors), and there are none{why}")
     there = "pairs" if tables.members.empty else "members"
     labels = there if labels is None else labels
-    if labels not in LABELS:
-        raise ValueError(f"labels must be one of {', '.join(LABELS)}, got {labels!r}")
+    check_word("labels", labels, LABELS)
     if (labels == "members") != (there == "members"):
         raise TableError(f"labels are to be {labels}, but the anchors are labels of {there}")
     if rule == "census" and labels != "members":

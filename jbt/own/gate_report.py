@@ -118,6 +118,8 @@ def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
         names = " and ".join(batch.covariates)
         why = f"the prior chose it, which takes quality to be uncorrelated with {names} over pools"
         yield "one c a judge, over merged pools" + f"; {why}" * ("c" in chosen)
+    elif len(batch.tables.pools) > 1:
+        yield "tested: a c for each pool and judge, as in jbt fit; a leaderboard's: --merge-pools"
 
 
 def _judges(found: Gate) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from jbt.own.names import hint, joined
 from jbt.own.reading import Problems, Sheet, TableError, Text, read_sheet
 from jbt.own.verdicts import ALL, Columns, VerdictTable
 
@@ -63,9 +64,12 @@ class Items:
         a problem for those that are not here."""
         known = pd.Index(self.pool.codes * len(self.item.values) + self.item.codes)
         p = pool.within(self.pool.values)
-        problems.add_rows(
-            sheet, (p < 0) & pool.each(bool), lambda r: f"pool {pool.at(r)!r} is not in {self.path}"
-        )
+
+        def no_pool(r: int) -> str:
+            found = hint(pool.at(r), self.pool.values)
+            return f"pool {pool.at(r)!r} is not in {self.path}{found}"
+
+        problems.add_rows(sheet, (p < 0) & pool.each(bool), no_pool)
         found = []
         for side in sides:
             item = sheet[side]
@@ -74,7 +78,8 @@ class Items:
             row = np.asarray(known.get_indexer(pd.Index(key)))
 
             def what(r: int, item: Text = item) -> str:
-                return f"item {item.at(r)!r} of pool {pool.at(r)!r} is not in {self.path}"
+                found = hint(item.at(r), self.item.values)
+                return f"item {item.at(r)!r} of pool {pool.at(r)!r} is not in {self.path}{found}"
 
             problems.add_rows(sheet, (row < 0) & (p >= 0) & item.each(bool), what)
             found.append(row)
@@ -87,7 +92,7 @@ class Items:
         content = self.content or self.item
         owner, contents = content.codes, content.values
         if merge_pools:
-            names = np.asarray(pools, object)[pool] + "/" + names
+            names = joined(np.asarray(pools, object)[pool], names)
             pool, pools = np.zeros_like(pool), [ALL]
             if self.content is None:
                 owner, contents = np.arange(len(names)), names.tolist()

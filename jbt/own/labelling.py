@@ -21,7 +21,7 @@ from jbt.own.rankings import Rankings, seeded
 from jbt.own.reading import TableError
 from jbt.own.tables import Tables
 from jbt.simulate import check_seed
-from jbt.types import Prior, check_count
+from jbt.types import Prior, check_count, check_word
 
 KINDS = ("disputed", "swaps", "members")
 
@@ -78,8 +78,8 @@ def labelling(
       TableError: the anchors are labels of another kind.
       ValueError: an argument out of range, no labels, or none that the anchors do not list.
     """
-    if labels not in KINDS:
-        raise ValueError(f"labels must be one of {', '.join(KINDS)}, got {labels!r}")
+    check_word("labels", labels, KINDS)
+    check_word("tie_breaks", tie_breaks, (True, False))
     check_seed(seed)
     if n is not None:
         check_count("n", n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from jbt import runtime
 from jbt.own.panels import Judges
 from jbt.own.tables import Tables
-from jbt.types import Design, Rows
+from jbt.types import Design, Rows, check_word
 
 Difference = Literal["plain", "relative"]
 
@@ -42,8 +42,9 @@ def listed(
         where both are 0, as in the Arena's style control; for covariates that are not negative.
 
     Raises:
-      ValueError: a relative difference of negative covariates.
+      ValueError: a relative difference of negative covariates; a difference that is neither.
     """
+    check_word("difference", difference, get_args(Difference))
     of = tables.verdicts
     of = of[(of["pool"] == pool) & (of["judge"] == judge)]
     mine = tables.items["pool"].to_numpy() == pool

@@ -12,6 +12,7 @@ import numpy as np
 from jbt import identifiability, model, runtime
 from jbt.fit import fit_map
 from jbt.own.batch import Position, kappa_free
+from jbt.own.layout import check_memory
 from jbt.own.listing import Difference, Listing, listed, stacked
 from jbt.own.panels import Judges
 from jbt.own.shared_silence import MOVED
@@ -24,8 +25,12 @@ _fit = jax.jit(fit_map)
 
 
 def merge_pools(tables: Tables) -> Tables:
-    """The same tables with one pool, in which contents of one name are one content."""
-    return dataclasses.replace(
+    """The same tables with one pool, in which contents of one name are one content.
+
+    Raises:
+      TableError: more contents than this machine has the memory to fit.
+    """
+    merged = dataclasses.replace(
         tables,
         verdicts=tables.verdicts.assign(pool=0),
         items=tables.items.assign(pool=0),
@@ -34,6 +39,8 @@ def merge_pools(tables: Tables) -> Tables:
         pools=[ALL],
         counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),
     )
+    check_memory(merged)
+    return merged
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jbt.own.analysis import check_k
 from jbt.own.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.tables import Tables
 from jbt.own.trusted import top_by_anchors, top_by_members, top_by_quality
-from jbt.types import Comparisons, Design, Parameters, Prior, Variant
+from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
 
 Model = Literal["naive", "bias_aware"]
 
@@ -55,6 +55,8 @@ def oracles(
     Raises:
       ValueError: k out of range, a pool with too many items, nothing to ask.
     """
+    check_word("model", model, get_args(Model))
+    check_count("k", k)
     n_judges = len(tables.judges)
     _check_size(batch)
     check_k(batch, k)

@@ -17,7 +17,7 @@ from jbt.gate import exact_top
 from jbt.own.analysis import check_sizes, fit
 from jbt.own.batch import Batch
 from jbt.own.tables import Tables
-from jbt.types import Prior
+from jbt.types import Prior, check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,9 @@ class Rankings:
         yield from np.split(order, np.cumsum(sizes)[:-1])
 
     def check_k(self, k: int) -> None:
-        """Raise `ValueError` unless every pool of several contents has more than k."""
+        """Raise `ValueError` unless k is an integer below the contents of every pool that has
+        several."""
+        check_count("k", k)
         sizes = np.bincount(self.pool, minlength=len(self.tables.pools)).tolist()
         check_sizes(dict(zip(self.tables.pools, sizes, strict=True)), k)
 

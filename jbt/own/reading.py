@@ -19,6 +19,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from jbt.inputs import read_bytes
 from jbt.own.decoding import NOT_TEXT, Damaged, decode
 
 SHOWN = 20
@@ -192,7 +193,7 @@ def column_names(path: Path, needed: Sequence[str]) -> list[str]:
       TableError: nothing can be made of the file.
     """
     if path.suffix == ".parquet":
-        return list(map(str, pd.read_parquet(path).columns))
+        return list(map(str, pd.read_parquet(io.BytesIO(read_bytes(path))).columns))
     problems = Problems()
     return _header(path, _decode(path, problems), set(needed), problems)[0]
 
@@ -233,7 +234,7 @@ def _read_csv(
 
 def _decode(path: Path, problems: Problems) -> str:
     try:
-        return decode(path.read_bytes())
+        return decode(read_bytes(path))
     except Damaged as damaged:
         problems.end(path, str(damaged), damaged.line)
 
@@ -363,7 +364,7 @@ def _read_parquet(
     path: Path, needed: Sequence[str], optional: Sequence[str], problems: Problems
 ) -> Sheet:
     try:
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(io.BytesIO(read_bytes(path)))
     except ImportError:
         problems.end(path, "reading Parquet needs the extra: jbt[parquet]")
     except (ValueError, KeyError, TypeError) as error:  # the last two where it is damaged

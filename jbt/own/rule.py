@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from jbt import runtime
 from jbt.gate import RULES, betting, check_alpha, critical_values, decide, p_value
 from jbt.own.anchors import TIE
-from jbt.types import check_count
+from jbt.types import check_count, check_word
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class Rule:
     """For `margin`, by how many labels right has to be ahead (count)."""
 
     def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.name!r}")
+        check_word("rule", self.name, tuple(RULES))
         check_alpha(self.alpha)
         check_count("margin", self.margin)
 

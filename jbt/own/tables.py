@@ -17,15 +17,17 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from jbt.own.anchors import Anchors, read_anchors
 from jbt.own.items import Items, read_items
+from jbt.own.names import alike_note
 from jbt.own.reading import Problems, TableError
 from jbt.own.verdicts import USUAL, Columns, VerdictTable, read_verdicts
+from jbt.types import check_word
 
 Ties = Literal["half", "drop"]
 
@@ -148,7 +150,11 @@ def read(
 
     Raises:
       TableError: see the module; also for an unknown judge or item.
+      ValueError: an argument that is none of those allowed.
     """
+    check_word("ties", ties, get_args(Ties))
+    check_word("merge_pools", merge_pools, (True, False))
+    check_names(covariates)
     if covariates and items is None:
         raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
     twice = [c for i, c in enumerate(covariates) if c in covariates[:i]]
@@ -224,9 +230,11 @@ def read(
         item_lines=known.lines,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    return dataclasses.replace(
-        tables, summary=[*_summary(told, rows, tables, ties), *trusted.notes]
-    )
+    kinds = {"pools": known.pool.values, "items": known.item.values}
+    kinds |= {"contents": known.content.values} if known.content not in (None, known.item) else {}
+    kinds |= {"judges": told.judge.values} if told.judge else {}
+    summary = [*_summary(told, rows, tables, ties), *alike_note(kinds), *trusted.notes]
+    return dataclasses.replace(tables, summary=summary)
 
 
 def covariate_values(
@@ -246,7 +254,11 @@ def covariate_values(
 
     Raises:
       TableError: a covariate that is constant over the table, the log of a number without one.
+      ValueError: an argument that is none of those allowed.
     """
+    check_word("transform", transform, get_args(Transform))
+    check_word("standardise", standardise, (True, False))
+    check_names(names)
     path, problems = tables.items_path, Problems()
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
@@ -271,6 +283,12 @@ def covariate_values(
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"
     return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
+
+
+def check_names(covariates: Sequence[str]) -> None:
+    """Raise `ValueError` for a name in place of a list, as its letters would be taken for names."""
+    if isinstance(covariates, str):
+        raise ValueError(f"covariates must be a list of columns, got {covariates!r}")
 
 
 def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jbt.own.names import hint
 from jbt.own.reading import Problems, Sheet, Text, read_sheet
 
 ALL = "all"
@@ -163,7 +164,12 @@ def named_shares(
     allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
     silent = ~winner.each(bool) if unanswered else np.zeros(len(sheet), bool)
     unknown = ~is_word & ~is_first & ~is_second & ~silent
-    problems.add_rows(sheet, unknown, lambda r: f"{column} is {winner.at(r)!r}, {allowed}")
+
+    def no_winner(r: int) -> str:
+        found = hint(winner.at(r), (first.at(r), second.at(r)))
+        return f"{column} is {winner.at(r)!r}, {allowed}{found}"
+
+    problems.add_rows(sheet, unknown, no_winner)
     both = ~is_word & is_first & is_second
     problems.add_rows(
         sheet, both, lambda r: f"{column} is {winner.at(r)!r}, which may be either of the two items"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jbt.inputs import read_bytes
 from jbt.own.decoding import Damaged, decode, unpack
 from jbt.own.reading import find_header
 
@@ -33,7 +34,7 @@ def read(path: Path) -> Iterator[Found]:
         if name.endswith(".parquet"):
             yield from _parquet(path)
             return
-        text = decode(path.read_bytes())
+        text = decode(read_bytes(path))
         if not text.strip():
             raise Damaged("the file is empty")
         begins = text.lstrip()[:1]
@@ -151,8 +152,8 @@ def _parquet(path: Path) -> Iterator[Found]:
     except ImportError:
         raise Damaged("reading Parquet needs the extra: jbt[parquet]") from None
     data: Any = path
-    if path.name.lower().endswith(".gz"):
-        data = pa.BufferReader(unpack(path.read_bytes()))
+    if path.name.lower().endswith(".gz") or not path.is_file():
+        data = pa.BufferReader(unpack(read_bytes(path)))
     number = 0
     try:
         with pq.ParquetFile(data) as file:

@@ -91,6 +91,7 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     )
 
 
+@runtime.defaults()
 def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep, print its table and return it.
 

@@ -37,7 +37,7 @@ from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.parts import Part
 from jbt.simulate import Simulation, check_chunking, check_seed
-from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_counts
+from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_fields
 from jbt.tables import Table
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """
     settings = settings.decided()
     part = _asked_part(settings)
-    check_counts(settings)
+    check_fields(settings)
     check_seed(settings.seed)
     folder = settings.out / sweep.name
     store.check_not_own(settings.json, folder)
@@ -334,10 +334,12 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 f"has not what its table needs now ({error}); --overwrite simulates again"
             ) from error
         if writable:
+            from jbt import plots
+
             figure = sweep.figure(dataset, table, settings)
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
-            files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+            files.write_whole(figure_file, lambda p: plots.save(figure, p))
             if sweep.page is not None:
                 page = sweep.page(table, settings)
                 files.write_whole(

@@ -137,7 +137,6 @@ def check(s: Settings) -> None:
             check_positive(name, value)
     sweep.check_increasing("reference_discrimination", s.reference_discrimination, needed=2.0)
     sweep.check_increasing("assumed_discrimination", s.assumed_discrimination, length=0)
-    sweep.check_finite(s, "bias", "position")
     for name in ("sd", "lam", "lam_b", "price"):
         check_positive(name, getattr(s, name))
     if s.n_items < 4:

@@ -11,6 +11,8 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -235,6 +237,22 @@ def check_metrics(
             if there != expected:
                 differ = ", ".join(sorted(there ^ expected))
                 raise _unusable(path, f"differs from the others in metrics: {differ}")
+
+
+def check_room(simulations: Mapping[str, Simulation], folder: Path) -> None:
+    """Raise `ValueError` where what is to be simulated takes more than the disk has free: four
+    bytes a number at least, before it is compressed."""
+    count = sum(
+        len(of.pool_ids) * of.n_conditions * math.prod(shape)
+        for of in simulations.values()
+        for shape in of.shapes().values()
+    )
+    there_is = shutil.disk_usage(folder).free
+    if 4 * count > there_is:
+        raise ValueError(
+            f"{count:.3g} numbers would take {4 * count / 1e9:,.1f} GB, and {folder} has "
+            f"{there_is / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
+        )
 
 
 def write(

@@ -107,6 +107,7 @@ class Simulation:
         if len(set(lengths.values())) != 1 or not (n_conditions := max(lengths.values())):
             raise ValueError(f"conditions must have one length, at least 1, got {lengths}")
         check_chunking(chunk, devices)
+        self.n_conditions = n_conditions
         local = jax.local_devices()
         n_devices = devices or len(local)
         on_cpu = local[0].platform == "cpu"
@@ -196,10 +197,9 @@ class Simulation:
             if there_is is None or needed <= SHARE * there_is:
                 return compiled, size
             if size == self._unit:
-                n_conditions = len(next(iter(self._conditions.values())))
                 raise ValueError(
-                    f"{size} pools x {n_conditions} conditions at once, the least that can be, "
-                    f"take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
+                    f"{size} pools x {self.n_conditions} conditions at once, the least that can "
+                    f"be, take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
                     f"{there_is / 1e9:,.1f} GB there are may be taken; fewer items, conditions or "
                     "devices take less"
                 )
@@ -233,11 +233,25 @@ def simulate(
     experiment: Experiment,
     conditions: Mapping[str, Any],
     pool_ids: Sequence[int] | np.ndarray,
+    *,
+    progress: Callable[[int], Any] | None = None,
     **options: Any,
 ) -> dict[str, np.ndarray]:
     """An experiment for every pool and condition: name -> array [pools, C, ...] in the order of the
-    ids. Arguments and errors are those of `Simulation`."""
-    chunks = [out for _, out in Simulation(experiment, conditions, pool_ids, **options).chunks()]
+    ids.
+
+    Args:
+      progress: called after each chunk with the number of its pools; chunks are then at most a
+        twentieth of the pools, as far as that costs nothing.
+      options: and the other arguments, and errors: those of `Simulation`.
+    """
+    if progress is not None:
+        options.setdefault("chunk", -(-len(pool_ids) // 20))
+    chunks = []
+    for ids, out in Simulation(experiment, conditions, pool_ids, **options).chunks():
+        chunks.append(out)
+        if progress is not None:
+            progress(len(ids))
     return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 

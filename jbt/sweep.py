@@ -202,7 +202,7 @@ class Sweep(Generic[S]):
 
 LARGEST_NUMBER = 1e6
 """More, logits, precisions or dollars, must be a mistake, and float32 squares it."""
-MOST_SEEDS = 10_000
+MOST_SEEDS = 1000
 """Of acquisition seeds, each of them conditions of its own."""
 
 

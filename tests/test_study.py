@@ -252,7 +252,7 @@ def test_every_number_of_a_sweep_is_checked_by_its_name(tmp_path, capsys, option
     ("options", "message"),
     [
         (["--pool", "nonsense"], "unknown pool 'nonsense': one of gaussian"),
-        (["--n-seeds", "1000000"], "n_seeds must be at most 10000, got 1000000"),
+        (["--n-seeds", "1000000"], "n_seeds must be at most 1000, got 1000000"),
     ],
 )
 def test_what_an_active_sweep_refuses(tmp_path, capsys, options, message):

@@ -13,6 +13,7 @@ from jbt import __version__, files, planning, runtime
 from jbt.commands import plan_gate
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
+from jbt.progress import bar
 from jbt.types import check_positive
 
 
@@ -129,7 +130,13 @@ def pairing(argv: Sequence[str]) -> int:
         fields.pop(name)
     pools_simulated, n_twice = fields.pop("pools"), fields.pop("n_twice")
     runtime.start()
-    found = planning.pairing(**fields, n_twice=n_twice or None, pools_simulated=pools_simulated)
+    with bar(total=pools_simulated, name="plan pairing", unit="pool") as shown:
+        found = planning.pairing(
+            **fields,
+            n_twice=n_twice or None,
+            pools_simulated=pools_simulated,
+            progress=shown.update,
+        )
     if options.json is not None:
         _write_plan(options.json, options, found)
     _print_plan(options, found)
@@ -205,7 +212,10 @@ def reference(argv: Sequence[str]) -> int:
     fields.pop("json")
     pools_simulated = fields.pop("pools")
     runtime.start()
-    found = planning.reference_verdicts(**fields, pools_simulated=pools_simulated)
+    with bar(total=pools_simulated, name="plan reference", unit="pool") as shown:
+        found = planning.reference_verdicts(
+            **fields, pools_simulated=pools_simulated, progress=shown.update
+        )
     if options.json is not None:
         _write_reference(options.json, options, found, wanted)
     _print_reference(options, found, wanted)

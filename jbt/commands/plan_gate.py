@@ -13,6 +13,7 @@ from jbt import __version__, files, planning, runtime
 from jbt.gate import LABELS
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
+from jbt.progress import bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +85,13 @@ def main(argv: Sequence[str]) -> int:
         fields.pop(name)
     pools_simulated, n_labels = fields.pop("pools"), fields.pop("n_labels")
     runtime.start()
-    found = planning.gate_labels(
-        **fields, n_labels=n_labels or None, pools_simulated=pools_simulated
-    )
+    with bar(total=pools_simulated, name="plan gate", unit="pool") as shown:
+        found = planning.gate_labels(
+            **fields,
+            n_labels=n_labels or None,
+            pools_simulated=pools_simulated,
+            progress=shown.update,
+        )
     if options.json is not None:
         _write(options.json, options, found)
     _print(options, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,27 @@ def bar(of: Any = None, *, name: str, unit: str, **options: Any) -> Any:
 
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
     return tqdm(of, desc=name, unit=unit, file=sys.stderr, mininterval=pace, **options)
+
+
+@contextmanager
+def steps(total: int, *, name: str, unit: str) -> Iterator[Callable[[int], None]]:
+    """A bar that is there from the first step on, be it of 0: what is refused before shows none.
+
+    Yields:
+      What takes how many more are done.
+    """
+    shown: list[Any] = []
+
+    def step(n: int) -> None:
+        if not shown:
+            shown.append(bar(total=total, name=name, unit=unit))
+        shown[0].update(n)
+
+    try:
+        yield step
+    finally:
+        for each in shown:
+            each.close()
 
 
 @contextmanager

@@ -241,14 +241,16 @@ def simulate(
     ids.
 
     Args:
-      progress: called after each chunk with the number of its pools; chunks are then at most a
-        twentieth of the pools, as far as that costs nothing.
+      progress: called with 0 at the start and after each chunk with the number of its pools; chunks
+        are then at most a twentieth of the pools, as far as that costs nothing.
       options: and the other arguments, and errors: those of `Simulation`.
     """
     if progress is not None:
         options.setdefault("chunk", -(-len(pool_ids) // 20))
-    chunks = []
-    for ids, out in Simulation(experiment, conditions, pool_ids, **options).chunks():
+    simulation, chunks = Simulation(experiment, conditions, pool_ids, **options), []
+    if progress is not None:
+        progress(0)
+    for ids, out in simulation.chunks():
         chunks.append(out)
         if progress is not None:
             progress(len(ids))

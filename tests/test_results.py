@@ -1,6 +1,7 @@
 """From shards to results.nc: every pool at its place, whatever order the shards came in."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -64,6 +65,16 @@ def test_a_shard_of_another_group_is_none(tmp_path):
     shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
     with pytest.raises(ValueError, match=r"is damaged, or of another run .* or group"):
         results.missing(folder, mine)
+
+
+def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
+    free = SimpleNamespace(free=4 * 5 * 5 * 2 - 1)  # metrics' 5 numbers of 5 pools, 2 conditions
+    monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
+    mine = sweep_of(group("x", [1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
+        study.run(mine, Settings(pools=5, out=tmp_path))
+    free.free += 1
+    study.run(mine, Settings(pools=5, out=tmp_path))
 
 
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):

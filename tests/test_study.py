@@ -235,6 +235,7 @@ def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, op
         (["--collapse-bias", "nan"], "collapse_bias must be finite, got nan"),
         (["--lam", "inf"], "lam must be finite and above 0, got inf"),
         (["--bias", "1e7"], "bias must lie within -1e+06..1e+06, got 1e+07"),
+        (["--collapse-n-items", "1000000"], "collapse_n_items must be at most 2000, got 1000000"),
         (["--large-pools", "-1"], "large_pools must be at least 1, got -1"),
         (["--pool", "nonsense"], "unknown pool 'nonsense': one of gaussian"),
     ],

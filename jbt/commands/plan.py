@@ -13,7 +13,8 @@ from jbt import __version__, files, planning, runtime
 from jbt.commands import plan_gate
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
-from jbt.progress import bar
+from jbt.progress import steps
+from jbt.sweep import check_fields
 from jbt.types import check_positive
 
 
@@ -125,17 +126,18 @@ def pairing(argv: Sequence[str]) -> int:
     options = parse(PairingOptions, argv, prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
     files.check_writable(options.json)
+    check_fields(options)
     fields = asdict(options)
     for name in ("json", "half_width"):
         fields.pop(name)
     pools_simulated, n_twice = fields.pop("pools"), fields.pop("n_twice")
     runtime.start()
-    with bar(total=pools_simulated, name="plan pairing", unit="pool") as shown:
+    with steps(pools_simulated, name="plan pairing", unit="pool") as step:
         found = planning.pairing(
             **fields,
             n_twice=n_twice or None,
             pools_simulated=pools_simulated,
-            progress=shown.update,
+            progress=step,
         )
     if options.json is not None:
         _write_plan(options.json, options, found)
@@ -207,14 +209,15 @@ def reference(argv: Sequence[str]) -> int:
     if options.recall is not None and not 0 < options.recall <= 1:
         raise ValueError(f"recall must lie in (0, 1], got {options.recall:g}")
     files.check_writable(options.json)
+    check_fields(options)
     fields = asdict(options)
     wanted = {name: fields.pop(name) for name in ("half_width", "recall")}
     fields.pop("json")
     pools_simulated = fields.pop("pools")
     runtime.start()
-    with bar(total=pools_simulated, name="plan reference", unit="pool") as shown:
+    with steps(pools_simulated, name="plan reference", unit="pool") as step:
         found = planning.reference_verdicts(
-            **fields, pools_simulated=pools_simulated, progress=shown.update
+            **fields, pools_simulated=pools_simulated, progress=step
         )
     if options.json is not None:
         _write_reference(options.json, options, found, wanted)

@@ -21,6 +21,10 @@ from jbt.own.oracle import Model
 from jbt.own.report import Report, Section
 from jbt.own.verdicts import ALL
 from jbt.progress import bar
+from jbt.types import check_count
+
+MOST_SEEDS = 10_000
+"""More runs of each rule on each pool would not end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,7 @@ def main(argv: Sequence[str]) -> int:
     """
     options = tyro.cli(ReplayOptions, args=argv, prog="jbt replay")
     options.check_outputs()
+    check_count("seeds", options.seeds, most=MOST_SEEDS)
     runtime.start()
     tables = options.read()
     options.announce(tables)

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from jbt import __version__, inputs
+from jbt import __version__, inputs, runtime
 from jbt.exits import exit_code
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
@@ -51,8 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
-        with inputs.pipes_kept():
-            return importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}").main(argv[1:])
+        module = importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}")
+        with runtime.defaults(), inputs.pipes_kept():
+            return module.main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

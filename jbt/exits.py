@@ -20,9 +20,10 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
 
     Returns:
       What the command returns; 0 too if the reader of its output, `head` say, has seen enough; 2
-      for wrong input, a file or standard output that cannot be read or written, or too little
-      memory; 130 for Ctrl-C.
+      for wrong input, a file or standard output that cannot be read or written, too little memory,
+      or devices that JAX cannot use; 130 for Ctrl-C.
     """
+    _open_streams()
     code, output = 0, sys.stdout
     try:
         with redirect_stdout(_Output(output)):
@@ -34,6 +35,15 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
             _say(f"error: cannot write to standard output: {failure.error.strerror}")
             code = code or 2
     return code
+
+
+def _open_streams() -> None:
+    """Something in place of streams that the shell has closed, `>&-`, which Python leaves out: what
+    is said goes nowhere, and what is printed is an error, as it is on a full device."""
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 class _OutputError(Exception):
@@ -85,7 +95,20 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
         if not reason.startswith("RESOURCE_EXHAUSTED"):
             raise
         _say(f"error: not enough memory: {reason}")
+    except (AssertionError, RuntimeError):
+        if (platforms := _unusable()) is None:
+            raise
+        _say(f"error: JAX finds no device of JAX_PLATFORMS = {platforms}; unset it, or cpu")
     return 2
+
+
+def _unusable() -> str | None:
+    """The platforms that JAX is told to use, if it cannot: it says so in several ways."""
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError):
+        return jax.config.values["jax_platforms"]
+    return None
 
 
 def _flush() -> None:

@@ -7,7 +7,10 @@ import hashlib
 import math
 import os
 import re
+import secrets
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
     Raises:
       ValueError: it cannot be written, because the disk is full, say.
     """
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    temporary = _temporary(path)
     try:
         write(temporary)
         with temporary.open("rb+") as f:
@@ -51,13 +54,13 @@ def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
     Raises:
       ValueError: one cannot be written; then none is.
     """
-    temporary = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in writes}
+    temporary = {path: _temporary(path) for path in writes}
     path = Path()
     try:
         for path, write in writes.items():
             if path.is_dir():  # found now, and not when others are there already
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            discard_torn(path)
+            discard_torn(path, older=STALE_SECONDS)
             write(temporary[path])
             with temporary[path].open("rb+") as f:
                 os.fsync(f.fileno())
@@ -70,11 +73,26 @@ def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
             torn.unlink(missing_ok=True)
 
 
-def discard_torn(path: Path) -> None:
-    """Remove what killed writes of a file have left."""
+def _temporary(path: Path) -> Path:
+    """A name that no other writer of the file has, be it on another machine."""
+    return path.with_name(f".{secrets.randbits(60)}.{path.name}")
+
+
+STALE_SECONDS = 3600.0
+"""So long after its last change nobody is writing a file any more."""
+
+
+def discard_torn(path: Path, *, older: float = 0.0) -> None:
+    """Remove what killed writes of a file have left.
+
+    Args:
+      older: only what has not changed for so many seconds; 0 where a lock keeps other writers out.
+    """
     for file in path.parent.glob(".[0-9]*"):
         if re.fullmatch(rf"\.\d+\.{re.escape(path.name)}", file.name):
-            file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if not older or time.time() - file.stat().st_mtime > older:
+                    file.unlink()
 
 
 def sha256(path: Path) -> str:
@@ -181,7 +199,7 @@ def write_text(path: Path, text: str) -> None:
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror}") from None
     else:
-        discard_torn(path.resolve())
+        discard_torn(path.resolve(), older=STALE_SECONDS)
         write_whole(path.resolve(), lambda p: p.write_text(text, encoding="utf-8"))
 
 

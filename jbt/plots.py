@@ -3,11 +3,18 @@ colour-blind readers; uncertainty is drawn, never only a line."""
 
 from __future__ import annotations
 
+import re
+import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
 
 COLOURS = {
     "blue": "#0072B2",
@@ -31,6 +38,42 @@ def new_figure(
     axes that are 1."""
     figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
     return figure, figure.subplots(n_rows, n_columns)
+
+
+def save(figure: Figure, path: Path, *, literal: bool = False) -> None:
+    """Write a figure as PNG. Where a name holds a `$` and what follows is no TeX, it is shown as it
+    stands; characters that the font lacks are boxes, and their number is said on stderr.
+
+    Args:
+      literal: no text is TeX, as where names are a user's own.
+    """
+    for text in figure.findobj(Text):
+        if literal or not _is_tex(text.get_text()):
+            text.set_parse_math(False)
+    with warnings.catch_warnings(record=True) as caught, rc_context():
+        warnings.simplefilter("always")
+        rcParams["text.parse_math"] = not literal  # of ticks that are made while it is drawn
+        figure.savefig(path, format="png", dpi=150)
+    lacking = {str(w.message) for w in caught if re.match("Glyph .* missing", str(w.message))}
+    for other in caught:
+        if str(other.message) not in lacking:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    if lacking:
+        print(
+            f"figure.png: the font has not {len(lacking)} of the characters in names, which are "
+            "drawn as boxes",
+            file=sys.stderr,
+        )
+
+
+def _is_tex(text: str) -> bool:
+    """Whether a text, if Matplotlib takes it for TeX at all, is."""
+    try:
+        if text.count("$") - text.count(r"\$"):
+            MathTextParser("agg").parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def band(

@@ -1,7 +1,7 @@
 """The raw numbers of a sweep: shards while it runs, results.nc when all of them are there.
 
 A shard holds a chunk of pools of one group, [pools, conditions, ...] as `simulate` returns them.
-Its name ends in a digest of its bytes and of the configuration and code it was made with.
+Its name ends in a digest of its bytes, its group, and the configuration and code it was made with.
 In results.nc and from there on the pools are the last axis: [condition, axes of the metric, pool].
 """
 
@@ -11,6 +11,8 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,15 +51,18 @@ def save_shard(
     of it has computed.
 
     Raises:
-      ValueError: it cannot be written, because the disk is full, say.
+      ValueError: it cannot be written, because the disk is full, say; an integer does not fit.
     """
+    for name, v in ((name, np.asarray(value)) for name, value in arrays.items()):
+        if v.dtype.kind in "iu" and (v.astype(np.int32) != v).any():
+            raise ValueError(f"metric {name} holds integers beyond int32, as which they are kept")
     whole = io.BytesIO()
     about = {IDS: ids, DEVICE: np.array(runtime.device_name())}
     np.savez(whole, **about, **arrays)  # type: ignore[arg-type]
     data = whole.getbuffer()
     place = part.shards(folder) if part else folder / store.SHARDS
     place.mkdir(exist_ok=True)
-    path = place / f"{group}-{ids[0]:010d}-{_digest(folder, data)}.npz"
+    path = place / f"{group}-{ids[0]:010d}-{_digest(folder, group, data)}.npz"
     files.write_whole(path, lambda p: p.write_bytes(data))
 
 
@@ -78,8 +83,8 @@ def shards(
             data = path.read_bytes()
         except OSError as error:
             raise _unusable(path, f"cannot be read ({error.strerror})") from None
-        if path.stem.rpartition("-")[2] != _digest(folder, data):
-            raise _unusable(path, "is damaged, or of another run than the folder's")
+        if path.stem.rpartition("-")[2] != _digest(folder, group.name, data):
+            raise _unusable(path, "is damaged, or of another run than the folder's, or group")
         with np.load(io.BytesIO(data)) as shard:
             if not _fits(shard, group):
                 raise _unusable(path, f"does not fit {group.name}, its pools, conditions and axes")
@@ -110,9 +115,9 @@ def _axes_shape(group: Group, metric: str) -> tuple[int, ...]:
     return tuple(len(c) for c in group.axes.get(metric, {}).values())
 
 
-def _digest(folder: Path, data: bytes | memoryview) -> str:
-    """Of a shard's bytes and of the folder's configuration."""
-    digest = hashlib.sha256(store.configuration_text(folder).encode())
+def _digest(folder: Path, group: str, data: bytes | memoryview) -> str:
+    """Of a shard's bytes, its group and the folder's configuration."""
+    digest = hashlib.sha256(f"{store.configuration_text(folder)}\n{group}\n".encode())
     digest.update(data)
     return digest.hexdigest()[:16]
 
@@ -232,6 +237,22 @@ def check_metrics(
             if there != expected:
                 differ = ", ".join(sorted(there ^ expected))
                 raise _unusable(path, f"differs from the others in metrics: {differ}")
+
+
+def check_room(simulations: Mapping[str, Simulation], folder: Path) -> None:
+    """Raise `ValueError` where what is to be simulated takes more than the disk has free: four
+    bytes a number at least, before it is compressed."""
+    count = sum(
+        len(of.pool_ids) * of.n_conditions * math.prod(shape)
+        for of in simulations.values()
+        for shape in of.shapes().values()
+    )
+    there_is = shutil.disk_usage(folder).free
+    if 4 * count > there_is:
+        raise ValueError(
+            f"{count:.3g} numbers would take {4 * count / 1e9:,.1f} GB, and {folder} has "
+            f"{there_is / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
+        )
 
 
 def write(

@@ -10,7 +10,7 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import jax
@@ -133,18 +133,50 @@ def _one_blas_thread() -> None:
             threadpool_limits(1, user_api="blas")
 
 
+DEFAULTS = {
+    "default_prng_impl": "threefry2x32",
+    "threefry_partitionable": True,
+    "random_seed_offset": 0,
+    "high_dynamic_range_gumbel": False,
+    "numpy_dtype_promotion": "standard",
+    "numpy_rank_promotion": "allow",
+}
+"""Settings of JAX that change draws, or that our code counts on."""
+
+
+@contextmanager
+def defaults() -> Iterator[None]:
+    """A scope in which draws are those of JAX's defaults, whatever its settings and environment
+    say: they are no part of a configuration.
+
+    Raises:
+      ValueError: a setting has another value, and cannot be set for a scope.
+    """
+    with ExitStack() as scope:
+        for name, default in DEFAULTS.items():
+            if hasattr(jax, name):
+                scope.enter_context(getattr(jax, name)(default))
+            elif (value := jax.config.values.get(f"jax_{name}", default)) != default:
+                raise ValueError(
+                    f"JAX_{name.upper()} is {value}, which changes draws: only its default, "
+                    f"{default}, is allowed"
+                )
+        yield
+
+
 @contextmanager
 def precision(dtype: str) -> Iterator[np.dtype]:
-    """A scope in which new arrays are float32 or float64, matrix products at full precision.
+    """A scope in which new arrays are float32 or float64, matrix products at full precision, and
+    JAX otherwise has its `defaults`.
 
     Build, trace and call inside it; both precisions live in one process.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: another dtype; see `defaults`.
     """
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
-    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
+    with defaults(), jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
         yield np.dtype(dtype)
 
 

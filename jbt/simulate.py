@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -84,23 +85,29 @@ class Simulation:
           devices: how many local devices to spread a chunk over, default all.
 
         Raises:
-          ValueError: conditions of different length, no pools, ids or seed outside 0..2^32-1, ids
-            without a row of the data, chunk or devices that cannot be had.
+          ValueError: no conditions, or of different length; no pools, ids or seed that are no
+            integers in 0..2^32-1, ids without a row of the data; conditions or data that are no
+            numbers, or none that their dtype holds; chunk or devices that cannot be had.
         """
-        self.pool_ids = np.asarray(pool_ids, np.int64)
-        if not self.pool_ids.size:
-            raise ValueError("no pool ids")
-        if self.pool_ids.min() < 0 or self.pool_ids.max() >= 2**32:
-            raise ValueError("pool ids must lie in 0..2^32-1")
+        self.pool_ids = _pool_ids(pool_ids)
         check_seed(seed)
-        for leaf in jax.tree.leaves(data):
+        with runtime.precision(dtype) as precision:
+            self._conditions = _conditions(conditions, precision)
+            self._data = jax.tree_util.tree_map_with_path(
+                lambda path, leaf: _array(f"data{jax.tree_util.keystr(path)}", leaf, precision),
+                data,
+            )
+            self._root = jax.random.key(seed)
+        for leaf in jax.tree.leaves(self._data):
+            if not leaf.ndim:
+                raise ValueError("data must be arrays with a row for every pool, got a number")
             if len(leaf) <= self.pool_ids.max():
                 raise ValueError(f"no data for pool {self.pool_ids.max()}: there are {len(leaf)}")
-        lengths = {name: len(np.atleast_1d(v)) for name, v in conditions.items()}
-        if len(set(lengths.values())) != 1:
-            raise ValueError(f"conditions must have one length, got {lengths}")
-        n_conditions = next(iter(lengths.values()))
+        lengths = {name: len(v) for name, v in self._conditions.items()}
+        if len(set(lengths.values())) != 1 or not (n_conditions := max(lengths.values())):
+            raise ValueError(f"conditions must have one length, at least 1, got {lengths}")
         check_chunking(chunk, devices)
+        self.n_conditions = n_conditions
         local = jax.local_devices()
         n_devices = devices or len(local)
         on_cpu = local[0].platform == "cpu"
@@ -112,30 +119,31 @@ class Simulation:
         self._experiment = experiment
         self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype
-        with runtime.precision(dtype) as precision:
-            self._conditions = {k: _condition(v, precision) for k, v in conditions.items()}
-            self._data = jax.tree.map(lambda leaf: _array(leaf, precision), data)
-            self._root = jax.random.key(seed)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, without computing any. What is traced
         for it need not be traced again to run.
 
         Raises:
-          ValueError: the experiment does not return a dictionary.
+          ValueError: the experiment does not return a dictionary of arrays of real numbers.
         """
         found = self._traced.out_info
-        if not isinstance(found, dict):
-            kind = type(found).__name__
-            raise ValueError(f"an experiment must return a dictionary of arrays, got a {kind}")
+        if not isinstance(found, dict) or not found:
+            kind = "an empty one" if found == {} else f"a {type(found).__name__}"
+            raise ValueError(f"an experiment must return a dictionary of arrays, got {kind}")
+        for name, v in found.items():
+            kind = str(getattr(v, "dtype", type(v).__name__))
+            if not re.fullmatch(r"bool|u?int\d+|float(16|32|64)", kind):
+                raise ValueError(f"metric {name} must be an array of real numbers, got a {kind}")
         return {name: v.shape[2:] for name, v in found.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """(ids [n], name -> array [n, C, ...]) a chunk.
 
         Raises:
-          ValueError: the smallest chunk does not fit in memory.
+          ValueError: the smallest chunk does not fit in memory; see `shapes`.
         """
+        self.shapes()
         call, size = self._compiled
         for begin in range(0, len(self.pool_ids), size):
             part = self.pool_ids[begin : begin + size]
@@ -152,7 +160,7 @@ class Simulation:
           ValueError: other names, kinds of numbers, or another number of conditions.
         """
         with runtime.precision(self._dtype) as precision:
-            found = {k: _condition(v, precision) for k, v in conditions.items()}
+            found = _conditions(conditions, precision)
         for name in found.keys() | self._conditions.keys():
             there, given = self._conditions.get(name), found.get(name)
             kinds = [None if v is None else (v.shape, str(v.dtype)) for v in (there, given)]
@@ -189,10 +197,9 @@ class Simulation:
             if there_is is None or needed <= SHARE * there_is:
                 return compiled, size
             if size == self._unit:
-                n_conditions = len(next(iter(self._conditions.values())))
                 raise ValueError(
-                    f"{size} pools x {n_conditions} conditions at once, the least that can be, "
-                    f"take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
+                    f"{size} pools x {self.n_conditions} conditions at once, the least that can "
+                    f"be, take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
                     f"{there_is / 1e9:,.1f} GB there are may be taken; fewer items, conditions or "
                     "devices take less"
                 )
@@ -203,40 +210,90 @@ class Simulation:
 
 
 def check_seed(seed: int) -> None:
-    """Raise `ValueError` unless 0 <= seed < 2^32, where no two seeds are the same key."""
-    if not 0 <= seed < 2**32:
+    """Raise `ValueError` unless `seed` is an integer, 0 <= seed < 2^32, where no two seeds are the
+    same key."""
+    if not _whole(seed) or not 0 <= seed < 2**32:
         raise ValueError(f"seed must lie in 0..2^32-1, got {seed}")
 
 
 def check_chunking(chunk: int | None, devices: int | None) -> None:
     """Raise `ValueError` for a chunk or a number of devices that cannot be had; None passes."""
     n_local = jax.local_device_count()
-    if devices is not None and not 1 <= devices <= n_local:
+    if devices is not None and not (_whole(devices) and 1 <= devices <= n_local):
         raise ValueError(f"devices must lie in 1..{n_local}, got {devices}")
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
+    if chunk is not None and not (_whole(chunk) and chunk >= 1):
+        raise ValueError(f"chunk must be a whole number, at least 1, got {chunk}")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def simulate(
     experiment: Experiment,
     conditions: Mapping[str, Any],
     pool_ids: Sequence[int] | np.ndarray,
+    *,
+    progress: Callable[[int], Any] | None = None,
     **options: Any,
 ) -> dict[str, np.ndarray]:
     """An experiment for every pool and condition: name -> array [pools, C, ...] in the order of the
-    ids. Arguments and errors are those of `Simulation`."""
-    chunks = [out for _, out in Simulation(experiment, conditions, pool_ids, **options).chunks()]
+    ids.
+
+    Args:
+      progress: called with 0 at the start and after each chunk with the number of its pools; chunks
+        are then at most a twentieth of the pools, as far as that costs nothing.
+      options: and the other arguments, and errors: those of `Simulation`.
+    """
+    if progress is not None:
+        options.setdefault("chunk", -(-len(pool_ids) // 20))
+    simulation, chunks = Simulation(experiment, conditions, pool_ids, **options), []
+    if progress is not None:
+        progress(0)
+    for ids, out in simulation.chunks():
+        chunks.append(out)
+        if progress is not None:
+            progress(len(ids))
     return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 
-def _condition(value: Any, dtype: np.dtype) -> jax.Array:
-    return _array(np.atleast_1d(np.asarray(value)), dtype)
+def _pool_ids(given: Any) -> np.ndarray:
+    ids = np.asarray(given)
+    if not ids.size:
+        raise ValueError("no pool ids")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError(f"pool ids must be a list of integers, got {ids.dtype} {list(ids.shape)}")
+    if ids.min() < 0 or ids.max() >= 2**32:
+        raise ValueError("pool ids must lie in 0..2^32-1")
+    return ids.astype(np.int64)
 
 
-def _array(value: Any, dtype: np.dtype) -> jax.Array:
-    v = np.asarray(value)
-    kinds = {"f": dtype, "b": np.dtype(bool)}
-    return jnp.asarray(v, kinds.get(v.dtype.kind, np.dtype(np.int32)))
+def _conditions(given: Mapping[str, Any], dtype: np.dtype) -> Condition:
+    found = {name: _array(f"condition {name}", value, dtype) for name, value in given.items()}
+    return {name: jnp.atleast_1d(value) for name, value in found.items()}
+
+
+def _array(name: str, value: Any, dtype: np.dtype) -> jax.Array:
+    """Floats as `dtype`, integers as int32, booleans as they are.
+
+    Raises:
+      ValueError: something else, or numbers that these do not hold.
+    """
+    try:
+        v = np.asarray(value)
+    except (TypeError, ValueError):  # rows of unequal length, keys
+        v = np.asarray(None)
+    if v.dtype.kind not in "fiub":
+        plain = v.dtype == object and not isinstance(value, np.ndarray)
+        what = type(value).__name__ if plain else str(v.dtype)
+        raise ValueError(f"{name} must be numbers, got {what}")
+    kind = {"f": dtype, "b": np.dtype(bool)}.get(v.dtype.kind, np.dtype(np.int32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = v.astype(kind)
+    lost = np.isinf(kept) & np.isfinite(v) if kind.kind == "f" else kept != v
+    if lost.any():
+        raise ValueError(f"{name} holds {v[lost].flat[0]}, which {kind} does not")
+    return jnp.asarray(kept)
 
 
 def _round_up(size: int, unit: int) -> int:

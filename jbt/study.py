@@ -23,21 +23,20 @@ import inspect
 import json
 import re
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 
-from jbt import files, parsing, parts, provenance, results, runtime, store
+from jbt import files, parsing, parts, progress, provenance, results, runtime, store
 from jbt.exits import exit_code
 from jbt.paper import PaperNumber, read_paper
 from jbt.parts import Part
 from jbt.simulate import Simulation, check_chunking, check_seed
-from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_counts
+from jbt.sweep import PRESETS, Group, S, Settings, Sweep, check_fields
 from jbt.tables import Table
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ a step of the progress bar and a shard: what a run that is killed loses."""
 
 CLAIM_SECONDS = 60.0
 """How long a part waits for others that are starting, too."""
-PATIENCE_SECONDS = 3.0
-"""After so long it is said that others are waited for."""
 LISTING_SECONDS = 120.0
 """How long a network file system may list a folder as it was, without another machine's files."""
 
@@ -91,6 +88,7 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
     )
 
 
+@runtime.defaults()
 def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep, print its table and return it.
 
@@ -104,7 +102,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """
     settings = settings.decided()
     part = _asked_part(settings)
-    check_counts(settings)
+    check_fields(settings)
     check_seed(settings.seed)
     folder = settings.out / sweep.name
     store.check_not_own(settings.json, folder)
@@ -118,10 +116,11 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     runtime.start()
     if settings.distributed:
         process = (part.index, part.count) if part else None
-        with _said_after(PATIENCE_SECONDS, "waiting for the other processes"):
+        with progress.said_after(progress.PATIENCE_SECONDS, "waiting for the other processes"):
             part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)
-    groups = sweep.groups(settings)
+    with progress.said_after(progress.PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
+        groups = sweep.groups(settings)
     results.check_groups(groups, sweep.index)
     if part and part.count > (most := max(group.pools for group in groups)):
         raise ValueError(f"part {part}: there are only {most} pools to share out")
@@ -165,18 +164,6 @@ def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
             f"{folder / store.RESULTS} has other settings: {differ}; --redraw takes those there "
             "without any option"
         )
-
-
-@contextmanager
-def _said_after(seconds: float, line: str) -> Iterator[None]:
-    """A line on stderr if the `with` block takes longer."""
-    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _asked_part(settings: Settings) -> Part | None:
@@ -247,8 +234,6 @@ def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: floa
 def _simulate_missing(
     sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
 ) -> None:
-    from tqdm import tqdm
-
     simulations = {}
     for group in groups:
         if len(ids := results.missing(folder, group, part)):
@@ -263,15 +248,15 @@ def _simulate_missing(
                 devices=settings.devices,
             )
     results.check_metrics(groups, simulations, folder, part)
+    results.check_room(simulations, folder)
     total = sum((len(part.pools(g.pools)) if part else g.pools) * g.n_conditions for g in groups)
     left = sum(
         len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
     )
     name = f"{sweep.name} {part}" if part else sweep.name
     # As in `simulate`, a problem is a pool under one condition.
-    style = {"unit": "problem", "unit_scale": True, "desc": name, "file": sys.stderr}
-    pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
-    with tqdm(total=total, initial=total - left, mininterval=pace, **style) as bar:
+    done = {"total": total, "initial": total - left, "unit_scale": True}
+    with progress.bar(name=name, unit="problem", **done) as bar:
         for group in groups:
             if group.name not in simulations:
                 continue
@@ -333,10 +318,12 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 f"has not what its table needs now ({error}); --overwrite simulates again"
             ) from error
         if writable:
+            from jbt import plots
+
             figure = sweep.figure(dataset, table, settings)
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
-            files.write_whole(figure_file, lambda p: figure.savefig(p, format="png", dpi=150))
+            files.write_whole(figure_file, lambda p: plots.save(figure, p))
             if sweep.page is not None:
                 page = sweep.page(table, settings)
                 files.write_whole(

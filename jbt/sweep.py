@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -199,23 +200,46 @@ class Sweep(Generic[S]):
 # --- checks that sweeps share: each raises a `ValueError` of one line
 
 
-def check_counts(settings: Settings) -> None:
-    """There is a pool at least, and no whole number among the fields is so large that it must be a
-    mistake: found out before memory is allocated for it."""
-    check_count("pools", settings.pools, most=N_IDS)
+LARGEST_NUMBER = 1e6
+"""More, logits, precisions or dollars, must be a mistake, and float32 squares it."""
+MOST = {
+    **dict.fromkeys(("n_items", "n_contents"), 2_000),  # arrays of all pairs, fits of their cube
+    "n_seeds": 1_000,  # each of them conditions of its own
+    **dict.fromkeys(("n_samples", "n_probes", "sets", "many_sets"), 10_000),
+}
+"""Counts of which more would not end, by field; of others see `types.LARGEST_COUNT`."""
+
+
+def check_fields(settings: Any) -> None:
+    """No number among the fields of a sweep's settings, or of a plan's options, is undefined, out
+    of the range that its name tells (correlations, standard deviations, precisions, pools), or so
+    large that it must be a mistake: found out before anything is made of it."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        most = N_IDS if "pools" in field.name else LARGEST_COUNT
         for v in value if isinstance(value, tuple) else (value,):
-            if isinstance(v, int) and field.name not in ("seed", "chunk"):
-                check_count(field.name, v, least=-math.inf, most=most)
+            if isinstance(v, float):
+                check_number(field.name, v)
+            elif isinstance(v, int) and field.name not in ("seed", "chunk"):
+                pools = "pools" in field.name
+                most = MOST.get(_plain(field.name), N_IDS if pools else LARGEST_COUNT)
+                check_count(field.name, v, least=1 if pools else -math.inf, most=most)
 
 
-def check_finite(settings: Settings, *names: str) -> None:
-    """Each of these fields is a finite number."""
-    for name in names:
-        if not math.isfinite(getattr(settings, name)):
-            raise ValueError(f"{name} must be finite, got {getattr(settings, name)}")
+def check_number(name: str, value: float) -> None:
+    """A field of this name can have this value; see `check_fields`."""
+    of = _plain(name)
+    positive = of in ("sd", "lam", "lam_b")
+    if not math.isfinite(value) or (positive and value <= 0):
+        raise ValueError(f"{name} must be finite{' and above 0' * positive}, got {value}")
+    most = 1.0 if of == "rho" else LARGEST_NUMBER
+    least = 1 / most if positive else -most
+    if not least <= value <= most:
+        raise ValueError(f"{name} must lie within {least:g}..{most:g}, got {value:g}")
+
+
+def _plain(name: str) -> str:
+    """The field that another one of the same sweep varies."""
+    return re.sub("^(collapse|factor)_", "", name)
 
 
 def check_listed(name: str, values: Sequence[str], known: Sequence[str]) -> None:

@@ -161,7 +161,6 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         value = getattr(s, name, None)
         if value is not None:
             check_positive(name, value)
-    sweep.check_finite(s, "bias", "position", "pair_noise")
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     if s.n_seeds < 1:

@@ -120,6 +120,7 @@ def pools_of(s: Settings) -> Callable[[Key[Array, ""]], Pool]:
 
 def check(s: Settings, protocol: str) -> None:
     """Raise `ValueError` for a judge that does not go with its pools."""
+    pools.check_kind(str(s.pool))
     if s.oracle not in twins.ORACLES:
         raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")
     if s.others not in pools.OTHERS:

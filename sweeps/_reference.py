@@ -125,7 +125,7 @@ def check(s: Settings) -> None:
         sweep.check_increasing(name, getattr(s, name), length=2)
     if not set(s.factor_rho) <= set(s.rho):
         raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
-    sweep.check_increasing("n_reference", s.n_reference, least=0, needed=0.0)
+    sweep.check_increasing("n_reference", s.n_reference, least=0, length=2, needed=0.0)
     for name in ("placement", "factor_placement"):
         value = getattr(s, name)
         sweep.check_listed(name, [value] if isinstance(value, str) else value, list(PLACEMENTS))
@@ -137,7 +137,6 @@ def check(s: Settings) -> None:
             check_positive(name, value)
     sweep.check_increasing("reference_discrimination", s.reference_discrimination, needed=2.0)
     sweep.check_increasing("assumed_discrimination", s.assumed_discrimination, length=0)
-    sweep.check_finite(s, "bias", "position")
     for name in ("sd", "lam", "lam_b", "price"):
         check_positive(name, getattr(s, name))
     if s.n_items < 4:

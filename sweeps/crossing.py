@@ -76,12 +76,25 @@ def check_scenario(s: Settings) -> None:
     pools.check_kind(s.pool)
     for name in ("sd", "lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
-    sweep.check_finite(s, "bias", "position")
     judges.check_link(s.link)
     pairs.check_completeness(s.completeness)
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)
+
+
+def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[float, ...]:
+    """Of correlations that are asked for of several covariates, those that one can have on its
+    default grid.
+
+    Raises:
+      ValueError: there are some, and it can have none of them.
+    """
+    most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
+    found = tuple(r for r in rho if r <= most)
+    if rho and not found:
+        raise ValueError(f"rho must include some up to {most:g} for {covariate}, got {rho[0]:g}")
+    return found
 
 
 def grid(s: Settings) -> tuple[float, ...]:

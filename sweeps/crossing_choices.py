@@ -97,8 +97,7 @@ def cells(s: Settings) -> list[Cell]:
         raise ValueError(f"every must be at least 1, got {min(s.every)}")
     out: dict[Cell, None] = {}
     for covariate in s.covariate:
-        reach = crossing.BINARY_GRID[-1] if covariate == "binary" else 1.0
-        rho = tuple(r for r in s.rho if r <= reach)
+        rho = crossing.reached(s.rho, "binary" if covariate == "binary" else "continuous")
         scale = pools.BINARY_RHO_MAX if covariate == "binary_latent" else 1.0
         base = crossing.Settings(
             pool=s.pool,

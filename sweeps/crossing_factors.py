@@ -115,14 +115,11 @@ def cells(s: Settings) -> list[Cell]:
                 out.append(Cell("continuous", name, crossing.ratio(scenario), scenario))
     for cell in out:
         crossing.check_scenario(cell.scenario)
-        if cell.scenario.pools < 1:
-            raise ValueError("large_pools must be at least 1")
     return out
 
 
 def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
-    reach = 1.0 if covariate == "continuous" else crossing.BINARY_GRID[-1]
-    rho = tuple(r for r in s.rho if r <= reach)
+    rho = crossing.reached(s.rho, covariate)
     return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
 
 

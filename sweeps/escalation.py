@@ -122,7 +122,6 @@ def check(s: Settings) -> None:
     sweep.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
     for name in ("sd", "lam", "lam_b", "reference_discrimination"):
         check_positive(name, getattr(s, name))
-    sweep.check_finite(s, "bias", "position", "reference_bias")
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
     sweep.check_top(s.k, s.n_items)

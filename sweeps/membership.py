@@ -97,7 +97,6 @@ def check(s: Settings) -> None:
     sweep.check_listed("truth", s.truth, list(TRUTHS))
     for name in ("sd", "lam", "lam_b"):
         check_positive(name, getattr(s, name))
-    sweep.check_finite(s, "bias")
     pools.check_rho(s.rho, "continuous")
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")

@@ -110,7 +110,6 @@ def check(s: Settings) -> None:
     sweep.check_increasing("budget", s.budget, least=1)
     pools.check_rho(s.rho, "continuous")
     sweep.check_increasing("rho", s.rho, length=2)
-    sweep.check_finite(s, "bias", "position")
     sweep.check_top(s.k, s.n_contents)
     check_positive("sd", s.sd)
     check_positive("half_width", s.half_width)

@@ -60,7 +60,6 @@ PRESETS = {
 
 def groups(s: Settings) -> list[sweep.Group]:
     active.check(s, PROTOCOL, [s.refit_every])
-    sweep.check_finite(s, "strong_position")
     return [
         active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
         for rule in s.rule

@@ -78,6 +78,8 @@ def test_bad_tables_end_with_one_line_and_nothing_written(case, tables, tmp_path
         (["--k", "2"], "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
         (["--k", "0"], "k must lie"),
         (["--lam", "0"], "lam must be"),
+        (["--lam", "1e308"], "lam must lie within 1e-06..1e+06, got 1e+308"),
+        (["--lam-b", "1e-320"], "lam_b must lie within 1e-06..1e+06"),
         (["--lam-b", "-1"], "lam_b must be"),
         (["--judge", "c"], "no judge 'c': a, b"),
         (["--covariates", "words", "words"], "asked for twice"),
@@ -89,6 +91,33 @@ def test_bad_options(options, message, tables, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == message.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["plan", "pairing", "--n-contents", "1000000"], "n_contents must be at most 2000"),
+        (["plan", "pairing", "--sd", "1e308"], "sd must lie within 1e-06..1e+06, got 1e+308"),
+        (["plan", "reference", "--n-items", "100000"], "n_items must be at most 2000"),
+        (["plan", "gate", "--sets", "1000000"], "sets must be at most 10000, got 1000000"),
+        (["plan", "gate", "--bias", "1e308"], "bias must lie within -1e+06..1e+06"),
+        (["replay", "--verdicts", "x", "--seeds", "1000000"], "seeds must be at most 10000"),
+        (["leaderboard", "--verdicts", "x", "--seed", "-1"], "seed must lie in 0..2^32-1, got -1"),
+    ],
+)
+def test_what_cannot_end_or_be_is_refused_at_once(command, message, capsys):
+    assert cli.main(command) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_plan_shows_how_far_it_is(capsys):
+    plan = ("--n-contents", "3", "--pools", "2", "--n-twice", "1")
+    assert cli.main(["plan", "pairing", *plan]) == 0
+    shown = capsys.readouterr().err
+    assert shown.startswith("\rplan pairing:   0%")
+    assert "2/2" in shown
 
 
 def test_files_that_are_no_tables(tables, tmp_path, capsys):

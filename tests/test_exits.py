@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import jax
+import noise
 import numpy as np
 import pytest
 from small_sweep import group, sweep_of
@@ -180,6 +181,40 @@ def test_the_interpreter_ends_without_a_word_of_its_own():
         )
     assert done.returncode == 2
     assert done.stderr == "error: cannot write to standard output: No space left on device\n"
+
+
+def noisy(out, closed="", **environment):
+    """A small sweep in a process of its own, with streams closed as a shell does."""
+    command = f'exec "$0" "$1" --pools 4 --out "$2" {closed}'
+    return subprocess.run(
+        ["bash", "-c", command, sys.executable, noise.__file__, out],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_closed_streams(tmp_path):
+    closed = noisy(tmp_path / "quiet", "2>&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    assert "written: " in closed.stdout
+    closed = noisy(tmp_path / "none", ">&-")
+    assert closed.returncode == 2
+    last = closed.stderr.splitlines()[-1]
+    assert last == "error: cannot write to standard output: Bad file descriptor"
+    assert "Traceback" not in closed.stderr
+    for name in ("quiet", "none"):
+        assert (tmp_path / name / "noise" / "table.csv").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_a_platform_that_is_not_there(tmp_path):
+    done = noisy(tmp_path, JAX_PLATFORMS="nonsense")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "error: JAX finds no device of JAX_PLATFORMS = nonsense; unset it, or cpu\n"
+    )
 
 
 def test_too_much_memory_is_asked_for(capsys):

@@ -55,8 +55,27 @@ def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
     for file in (killed, *others):
         file.write_text("")
     files.write_text(tmp_path / "out.json", "{}\n")
+    assert killed.exists()  # somebody may be writing it
+    for file in (killed, *others):
+        os.utime(file, (0, 0))
+    files.write_text(tmp_path / "out.json", "{}\n")
     assert not killed.exists()
     assert all(file.exists() for file in others)
+
+
+@pytest.mark.parametrize("quick", [files.write_text, lambda p, t: files.write_together({p: t})])
+def test_who_writes_a_file_at_the_same_time_takes_nothing_away(tmp_path, quick):
+    target = tmp_path / "report.md"
+    text = "quick" if quick is files.write_text else lambda path: path.write_text("quick")
+
+    def slow(path):
+        path.write_text("slow")
+        quick(target, text)
+        assert target.read_text() == "quick"
+
+    files.write_together({target: slow})
+    assert target.read_text() == "slow"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("at", [0, 1, 500, 998, 999])

@@ -45,6 +45,28 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path):
     assert (out / "table.csv").read_bytes() == before["table.csv"]
 
 
+def test_names_are_no_tex_and_lacking_glyphs_are_one_line(tmp_path, capsys):
+    figure, ax = plots.new_figure()
+    ax.set_yticks(range(4), ["a$b", "a$x$b", "$x_{$", "\u4e2d\u6587"])
+    ax.set_title("$x_{$")
+    REPORT.write(tmp_path, TABLE, figure)
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert not any(t.get_parse_math() for t in (ax.title, *ax.get_yticklabels()))
+    shown = capsys.readouterr().err
+    assert shown == (
+        "figure.png: the font has not 2 of the characters in names, which are drawn as boxes\n"
+    )
+
+
+def test_of_figures_with_tex_what_is_none_is_shown_as_it_stands(tmp_path):
+    figure, ax = plots.new_figure()
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_title("judge $x_{$")
+    plots.save(figure, tmp_path / "figure.png")
+    assert ax.xaxis.label.get_parse_math()
+    assert not ax.title.get_parse_math()
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="cannot write to"):

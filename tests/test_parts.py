@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt import parts, provenance, results, runtime, store, study
+from jbt import parts, progress, provenance, results, runtime, store, study
 from jbt.parts import Part
 
 SCRIPT = Path(noise.__file__)
@@ -286,11 +286,11 @@ def test_what_is_missing_to_join_is_named(monkeypatch):
 
 
 def test_a_wait_is_said_when_it_is_one(capsys):
-    with study._said_after(0.1, "waiting"):
+    with progress.said_after(0.1, "waiting"):
         pass
     time.sleep(0.2)
     assert capsys.readouterr().err == ""
-    with study._said_after(0.0, "waiting"):
+    with progress.said_after(0.0, "waiting"):
         time.sleep(0.2)
     assert capsys.readouterr().err == "waiting\n"
 

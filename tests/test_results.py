@@ -1,12 +1,13 @@
 """From shards to results.nc: every pool at its place, whatever order the shards came in."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from small_sweep import TIMES, group, sweep_of
+from small_sweep import TIMES, group, numbered, sweep_of
 
 from jbt import provenance, results, store, study
 from jbt.simulate import Simulation
@@ -53,6 +54,33 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
     np.testing.assert_array_equal(ds["flat"], value.T)
     np.testing.assert_array_equal(ds["curve"].isel(time=2), value.T)
     assert ds.attrs["wall_seconds"] == 3
+
+
+def test_a_shard_of_another_group_is_none(tmp_path):
+    """Though it has the same shapes."""
+    mine, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
+    folder.mkdir()
+    results.save_shard(folder, "y", np.arange(5), numbered(range(5)))
+    (shard,) = (folder / "shards").iterdir()
+    shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
+    with pytest.raises(ValueError, match=r"is damaged, or of another run .* or group"):
+        results.missing(folder, mine)
+
+
+def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
+    free = SimpleNamespace(free=4 * 5 * 5 * 2 - 1)  # metrics' 5 numbers of 5 pools, 2 conditions
+    monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
+    mine = sweep_of(group("x", [1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
+        study.run(mine, Settings(pools=5, out=tmp_path))
+    free.free += 1
+    study.run(mine, Settings(pools=5, out=tmp_path))
+
+
+def test_integers_that_results_do_not_hold_are_refused(tmp_path):
+    status = np.full((5, 2), 2**31)
+    with pytest.raises(ValueError, match="metric status holds integers beyond int32"):
+        results.save_shard(tmp_path, "x", np.arange(5), numbered(range(5), status=status))
 
 
 def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools(tmp_path):

@@ -175,13 +175,6 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
         assert len(traces) == 1
 
 
-def test_an_experiment_that_returns_no_dictionary_is_told():
-    # Under the suite's check of types it would not even be traced.
-    traced = SimpleNamespace(_traced=SimpleNamespace(out_info=(1.0, 2.0)))
-    with pytest.raises(ValueError, match="must return a dictionary of arrays, got a tuple"):
-        simulate.Simulation.shapes(traced)
-
-
 def test_a_call_sees_what_its_experiment_refers_to_now():
     """A kernel kept from an earlier call would hold the old number."""
     number = 1.0
@@ -194,25 +187,77 @@ def test_a_call_sees_what_its_experiment_refers_to_now():
         assert (out["value"] == number).all()
 
 
-def test_bad_input():
-    def run(**change):
-        arguments = {"conditions": CONDITIONS, "pool_ids": [0], **change}
-        simulate.Simulation(experiment, **arguments)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conditions": {"rho": np.zeros(2), "k": np.ones(3)}}, "one length"),
+        ({"conditions": {}}, "conditions must have one length, at least 1, got {}"),
+        ({"conditions": {"rho": []}}, "conditions must have one length, at least 1"),
+        ({"conditions": {"rho": {"low": 0.1}}}, "condition rho must be numbers, got dict"),
+        ({"conditions": {"rho": np.array([0.5], object)}}, "condition rho must .*got object"),
+        ({"conditions": {"k": [2**40]}}, "condition k holds 1099511627776, which int32 does not"),
+        ({"conditions": {"k": np.array([2**31], np.uint32)}}, "condition k holds 2147483648"),
+        ({"conditions": {"rho": [1e308]}}, r"condition rho holds 1e\+308, which float32 does not"),
+        ({"conditions": {"rho": [[0.1], [0.2, 0.3]]}}, "condition rho must be numbers, got list"),
+        ({"data": {"a": np.array(["x"])}}, r"data\['a'\] must be numbers, got <U1"),
+        ({"data": {"a": np.array([2**40])}}, r"data\['a'\] holds 1099511627776"),
+        ({"data": 3.0}, "data must be arrays with a row for every pool"),
+        ({"data": {"a": np.zeros(0)}}, "no data for pool 0: there are 0"),
+        ({"chunk": 0}, "chunk"),
+        ({"devices": 99}, "devices"),
+        ({"pool_ids": []}, "no pool ids"),
+        ({"pool_ids": np.array([0.0, 1.7])}, "pool ids must be a list of integers, got float64"),
+        ({"pool_ids": np.array([True, False])}, "pool ids must be a list of integers, got bool"),
+        ({"pool_ids": np.array([[0, 1]])}, "pool ids must be a list of integers"),
+        ({"pool_ids": [-1]}, "pool ids must"),
+        ({"seed": -1}, "seed"),
+        ({"dtype": "float16"}, "float16"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message) as error:
+        simulate.Simulation(experiment, **{"conditions": CONDITIONS, "pool_ids": [0], **change})
+    assert len(str(error.value).splitlines()) == 1
 
-    with pytest.raises(ValueError, match="one length"):
-        run(conditions={"rho": np.zeros(2), "k": np.ones(3)})
-    with pytest.raises(ValueError, match="chunk"):
-        run(chunk=0)
-    with pytest.raises(ValueError, match="devices"):
-        run(devices=99)
-    with pytest.raises(ValueError, match="no pool ids"):
-        run(pool_ids=[])
-    with pytest.raises(ValueError, match="seed"):
-        run(seed=-1)
-    with pytest.raises(ValueError, match="pool ids must"):
-        run(pool_ids=[-1])
-    with pytest.raises(ValueError, match="float16"):
-        run(dtype="float16")
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ((1.0, 2.0), "must return a dictionary of arrays, got a tuple"),
+        ({}, "must return a dictionary of arrays, got an empty one"),
+        ({"a": [np.zeros(2), np.zeros(2)]}, "metric a must be an array of real .*got a list"),
+        ({"a": {"b": np.zeros(2)}}, "metric a must be an array of real numbers, got a dict"),
+        ({"a": np.zeros(2, complex)}, "metric a must be an array of real .*got a complex128"),
+        ({"a": jnp.zeros(2, jnp.bfloat16)}, "metric a must be .*got a bfloat16"),
+    ],
+)
+def test_what_an_experiment_must_return(returned, message):
+    # Under the suite's check of types it would not even be traced.
+    simulation = simulate.Simulation(experiment, CONDITIONS, [0])
+    simulation._traced = SimpleNamespace(out_info=returned)
+    for run in (simulation.shapes, lambda: next(simulation.chunks())):
+        with pytest.raises(ValueError, match=message):
+            run()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("default_prng_impl", "rbg"), ("threefry_partitionable", False)]
+)
+def test_draws_do_not_depend_on_settings_of_jax(name, value):
+    expected = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    with getattr(jax, name)(value):
+        found = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    for metric, there in expected.items():
+        np.testing.assert_array_equal(found[metric], there)
+
+
+def test_a_setting_that_changes_draws_and_has_no_scope_is_refused():
+    jax.config.update("jax_random_seed_offset", 7)
+    try:
+        with pytest.raises(ValueError, match="JAX_RANDOM_SEED_OFFSET is 7, which changes draws"):
+            simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    finally:
+        jax.config.update("jax_random_seed_offset", 0)
 
 
 def test_a_pool_that_fails_is_flagged_and_alone():

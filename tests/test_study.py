@@ -15,7 +15,7 @@ from small_sweep import group, sweep_of
 from jbt import memory, provenance, results, simulate, store, study
 from jbt.paper import PaperNumber
 from jbt.sweep import Settings
-from sweeps import crossing
+from sweeps import acquisition, crossing, crossing_factors
 
 ROOT = Path(__file__).parents[1]
 FILES = {".lock", "config.json", "results.nc", "results.sha256", "table.csv", "figure.png"}
@@ -220,6 +220,46 @@ def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, op
     assert message in error
     assert len(error.splitlines()) == 1
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rho", "nan"], "rho must be finite, got nan"),
+        (["--rho", "0", "inf"], "rho must be finite, got inf"),
+        (["--rho", "2"], "rho must lie within -1..1, got 2"),
+        (["--rho", "0.8", "0.9", "--covariate", "binary"], "rho must include some up to 0.75"),
+        (["--sd", "1e308"], "sd must lie within 1e-06..1e+06, got 1e+308"),
+        (["--sd", "1e-320"], "sd must lie within"),
+        (["--collapse-sd", "0"], "collapse_sd must be finite and above 0, got 0"),
+        (["--collapse-bias", "nan"], "collapse_bias must be finite, got nan"),
+        (["--lam", "inf"], "lam must be finite and above 0, got inf"),
+        (["--bias", "1e7"], "bias must lie within -1e+06..1e+06, got 1e+07"),
+        (["--collapse-n-items", "1000000"], "collapse_n_items must be at most 2000, got 1000000"),
+        (["--large-pools", "-1"], "large_pools must be at least 1, got -1"),
+        (["--pool", "nonsense"], "unknown pool 'nonsense': one of gaussian"),
+    ],
+)
+def test_every_number_of_a_sweep_is_checked_by_its_name(tmp_path, capsys, options, message):
+    options = ["--preset", "smoke", "--out", str(tmp_path / "none"), *options]
+    assert study.main(crossing_factors.SWEEP, options) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pool", "nonsense"], "unknown pool 'nonsense': one of gaussian"),
+        (["--n-seeds", "1000000"], "n_seeds must be at most 1000, got 1000000"),
+    ],
+)
+def test_what_an_active_sweep_refuses(tmp_path, capsys, options, message):
+    options = ["--preset", "smoke", "--out", str(tmp_path / "none"), *options]
+    assert study.main(acquisition.SWEEP, options) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_number_of_the_paper_without_a_row_is_told(monkeypatch, capsys):

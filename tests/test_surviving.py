@@ -403,7 +403,7 @@ def test_a_kill_while_the_configuration_is_written(tmp_path, monkeypatch):
     torn = []
 
     def killed(temporary, target):
-        torn.append(temporary.with_name(temporary.name.replace(str(os.getpid()), "4711")))
+        torn.append(temporary.with_name(f".4711.{target.name}"))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as m:

@@ -209,7 +209,7 @@ def test_the_number_of_draws_used_is_stored():
         (["--n-items", "3"], "n_items must be at least 4"),
         (["--sd", "-1"], "sd must be finite and above 0"),
         (["--bias", "nan"], "bias must be finite"),
-        (["--discrimination", "nan"], "discrimination must be finite and above 0"),
+        (["--discrimination", "nan"], "discrimination must be finite, got nan"),
         (["--judge", "gpt"], "unknown judge 'gpt': one of llama, qwen, gemini, deepseek_chat,"),
         (["--judge", "llama", "--pool", "gaussian"], "sd must be given with --judge llama"),
         (["--judge", "llama", "--oracle", "one"], "oracle is one of argmax, draws"),

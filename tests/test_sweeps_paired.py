@@ -248,7 +248,6 @@ def test_bad_settings_of_paired(change, message):
         ({"rho": (0.0, 2.0)}, "rho must lie within"),
         ({"rho": (0.5,)}, "rho must list at least 2 values that increase, got 0.5"),
         ({"n_contents": 1}, "n_contents must be at least 2"),
-        ({"bias": float("inf")}, "bias must be finite"),
         ({"k": 8}, r"k must lie in 1\.\.7"),
         ({"half_width": 0.0}, "half_width must be finite and above 0"),
     ],

@@ -18,6 +18,7 @@ from jbt.own.analysis import check_k
 from jbt.own.panel_fit import fit_panel
 from jbt.own.reading import NUMBER
 from jbt.own.report import Report
+from jbt.sweep import check_number
 from jbt.types import Prior
 
 
@@ -58,6 +59,7 @@ def _discrimination(word: str) -> tuple[str, float]:
     name, _, number = word.rpartition("=")
     if not name or not NUMBER.fullmatch(number):
         raise ValueError(f"--discrimination is {word!r}, allowed: NAME=NUMBER")
+    check_number("discrimination", float(number))
     return name, float(number)
 
 

@@ -15,6 +15,7 @@ from jbt.commands.options import JointOptions
 from jbt.own import Leaderboard, doctor, standings
 from jbt.own.listing import Difference
 from jbt.own.merged import merge_pools
+from jbt.simulate import check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ def main(argv: Sequence[str]) -> int:
     options.check_outputs()
     if not options.merge_pools:
         raise ValueError("a leaderboard makes all pools one; jbt fit ranks each for itself")
+    check_seed(options.seed)
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
     together = options.together(tables)

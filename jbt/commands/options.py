@@ -12,6 +12,7 @@ from jbt import __version__, files, own
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.panels import Judges
 from jbt.own.report import NAMES as REPORT
+from jbt.sweep import check_number
 from jbt.types import Prior
 
 
@@ -111,6 +112,13 @@ class TableOptions:
         )
 
     def prior(self) -> Prior:
+        """The prior of the fits.
+
+        Raises:
+          ValueError: a precision that is none.
+        """
+        check_number("lam", self.lam)
+        check_number("lam_b", self.lam_b)
         return Prior(self.lam, self.lam_b)
 
     def typed(self) -> dict[str, Any]:

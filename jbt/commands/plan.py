@@ -13,6 +13,8 @@ from jbt import __version__, files, planning, runtime
 from jbt.commands import plan_gate
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
+from jbt.progress import steps
+from jbt.sweep import check_fields
 from jbt.types import check_positive
 
 
@@ -124,12 +126,19 @@ def pairing(argv: Sequence[str]) -> int:
     options = parse(PairingOptions, argv, prog="jbt plan pairing")
     check_positive("half_width", options.half_width)
     files.check_writable(options.json)
+    check_fields(options)
     fields = asdict(options)
     for name in ("json", "half_width"):
         fields.pop(name)
     pools_simulated, n_twice = fields.pop("pools"), fields.pop("n_twice")
     runtime.start()
-    found = planning.pairing(**fields, n_twice=n_twice or None, pools_simulated=pools_simulated)
+    with steps(pools_simulated, name="plan pairing", unit="pool") as step:
+        found = planning.pairing(
+            **fields,
+            n_twice=n_twice or None,
+            pools_simulated=pools_simulated,
+            progress=step,
+        )
     if options.json is not None:
         _write_plan(options.json, options, found)
     _print_plan(options, found)
@@ -200,12 +209,16 @@ def reference(argv: Sequence[str]) -> int:
     if options.recall is not None and not 0 < options.recall <= 1:
         raise ValueError(f"recall must lie in (0, 1], got {options.recall:g}")
     files.check_writable(options.json)
+    check_fields(options)
     fields = asdict(options)
     wanted = {name: fields.pop(name) for name in ("half_width", "recall")}
     fields.pop("json")
     pools_simulated = fields.pop("pools")
     runtime.start()
-    found = planning.reference_verdicts(**fields, pools_simulated=pools_simulated)
+    with steps(pools_simulated, name="plan reference", unit="pool") as step:
+        found = planning.reference_verdicts(
+            **fields, pools_simulated=pools_simulated, progress=step
+        )
     if options.json is not None:
         _write_reference(options.json, options, found, wanted)
     _print_reference(options, found, wanted)

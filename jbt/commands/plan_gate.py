@@ -13,6 +13,8 @@ from jbt import __version__, files, planning, runtime
 from jbt.gate import LABELS
 from jbt.parsing import parse
 from jbt.pools import CovariateKind
+from jbt.progress import steps
+from jbt.sweep import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +81,19 @@ def main(argv: Sequence[str]) -> int:
         found = repr(unknown[0]) if unknown else "nothing"
         raise ValueError(f"labels must list some of {', '.join(LABELS)}, got {found}")
     files.check_writable(options.json)
+    check_fields(options)
     fields = asdict(options)
     for name in ("json", "labels", "power"):
         fields.pop(name)
     pools_simulated, n_labels = fields.pop("pools"), fields.pop("n_labels")
     runtime.start()
-    found = planning.gate_labels(
-        **fields, n_labels=n_labels or None, pools_simulated=pools_simulated
-    )
+    with steps(pools_simulated, name="plan gate", unit="pool") as step:
+        found = planning.gate_labels(
+            **fields,
+            n_labels=n_labels or None,
+            pools_simulated=pools_simulated,
+            progress=step,
+        )
     if options.json is not None:
         _write(options.json, options, found)
     _print(options, found)

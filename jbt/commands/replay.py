@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,11 @@ from jbt.own.curves import NAMES, figure
 from jbt.own.oracle import Model
 from jbt.own.report import Report, Section
 from jbt.own.verdicts import ALL
+from jbt.progress import bar
+from jbt.types import check_count
+
+MOST_SEEDS = 10_000
+"""More runs of each rule on each pool would not end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +58,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    from tqdm import tqdm
-
     options = tyro.cli(ReplayOptions, args=argv, prog="jbt replay")
     options.check_outputs()
+    check_count("seeds", options.seeds, most=MOST_SEEDS)
     runtime.start()
     tables = options.read()
-    pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
+    options.announce(tables)
     found = own.replay(
         tables,
         options.batch(tables),
@@ -73,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         target=options.target,
         prior=options.prior(),
         seed=options.seed,
-        progress=partial(tqdm, desc="replay", unit="call", file=sys.stderr, mininterval=pace),
+        progress=partial(bar, name="replay", unit="call"),
     )
     if options.json is not None:
         content = {

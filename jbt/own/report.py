@@ -83,13 +83,13 @@ class Report:
         Raises:
           ValueError: it cannot be written.
         """
+        from jbt import plots
+
         report, csv, png = (out / name for name in NAMES)
         files.make_folder(out)
-        for name in NAMES:
-            files.discard_torn(out / name)
         files.write_together(
             {
-                png: lambda p: figure.savefig(p, format="png", dpi=150),
+                png: lambda p: plots.save(figure, p, literal=True),
                 csv: lambda p: table.to_csv(p, index=False, lineterminator="\n"),
                 report: lambda p: p.write_text(self.markdown(png.name), encoding="utf-8"),
             }

@@ -91,7 +91,7 @@ def figure(boards: Sequence[Leaderboard]) -> Figure:
             ("corrected", "blue", board.theta, board.low, board.high),
         ]
         plots.forest(ax, board.models, series)
-        ax.set_xlabel(rf"$\theta$, logits (mean 0 over the models), {LEVEL:.0%} intervals")
+        ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
         ax.set_title(board.judge or "")
         ax.legend(fontsize=8, loc="lower right")
     return drawn

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -80,6 +81,7 @@ def gate_labels(
     sets: int = 20,
     pools_simulated: int = 1024,
     seed: int = 0,
+    progress: Callable[[int], Any] | None = None,
 ) -> GatePlan:
     """How often the sign test (`gate.sign`) would switch the correction on, in simulated pools that
     it helps and in those that it harms, by the number and kind of trusted labels (`gate.LABELS`).
@@ -96,6 +98,7 @@ def gate_labels(
       sets: label sets drawn in each pool.
       pools_simulated: pools to average over.
       seed: of the pools and labels.
+      progress: see `simulate`.
 
     Raises:
       ValueError: an argument out of range.
@@ -150,7 +153,8 @@ def gate_labels(
             "agreement_harmed": found.right <= found.wrong,
         }
 
-    out = simulate(experiment, {"rho": [rho]}, range(pools_simulated), seed=seed)
+    ids = range(pools_simulated)
+    out = simulate(experiment, {"rho": [rho]}, ids, seed=seed, progress=progress)
     out = {name: values[:, 0] for name, values in out.items()}
     helped = out["bias_aware"] > out["naive"] + RISE
     inside = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))

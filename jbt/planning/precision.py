@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -102,6 +103,7 @@ def pairing(
     offset: float = 1.0,
     pools_simulated: int = 128,
     seed: int = 0,
+    progress: Callable[[int], Any] | None = None,
 ) -> PairingPlan:
     """How well a budget of verdicts would tell c, by how many contents are rendered twice and by
     which comparisons are made.
@@ -116,6 +118,7 @@ def pairing(
       sd, rho, spread, offset: the pools expected, as in `pools.paired`.
       pools_simulated: pools to average over.
       seed: of the pools.
+      progress: see `simulate`.
 
     Raises:
       ValueError: an argument out of range.
@@ -155,7 +158,8 @@ def pairing(
         "n_twice": np.tile(which, len(names)),
         "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(which)),
     }
-    out = simulate(experiment, conditions, range(pools_simulated), seed=seed, dtype="float64")
+    ids = range(pools_simulated)
+    out = simulate(experiment, conditions, ids, seed=seed, dtype="float64", progress=progress)
     half_width = out["half_width"].reshape(pools_simulated, len(names), -1)
     verdicts = out["verdicts"].reshape(pools_simulated, len(names), -1).mean(0)
     low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
@@ -229,6 +233,7 @@ def reference_verdicts(
     lam_b: float = 0.1,
     pools_simulated: int = 512,
     seed: int = 0,
+    progress: Callable[[int], Any] | None = None,
 ) -> ReferencePlan:
     """How well a few verdicts of a reference would tell a cheap judge's c, and what recall they
     would buy, by which pairs it is shown (`reference.PLACEMENTS`).
@@ -248,6 +253,7 @@ def reference_verdicts(
       lam, lam_b: prior of the fits, 1/logit^2.
       pools_simulated: pools to average over.
       seed: of the pools.
+      progress: see `simulate`.
 
     Raises:
       ValueError: an argument out of range.
@@ -301,7 +307,8 @@ def reference_verdicts(
         each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(numbers))(allowed)
         return {"alone": alone, **dict(zip(("half_width", "recall", "asked"), each, strict=True))}
 
-    out = simulate(experiment, {"rho": [rho]}, range(pools_simulated), seed=seed, dtype="float64")
+    ids = range(pools_simulated)
+    out = simulate(experiment, {"rho": [rho]}, ids, seed=seed, dtype="float64", progress=progress)
     out = {name: values[:, 0] for name, values in out.items()}
     low, middle, high = np.quantile(out["half_width"], [0.05, 0.5, 0.95], axis=0, method="higher")
     error = out["recall"].std(0, ddof=1) / np.sqrt(pools_simulated)

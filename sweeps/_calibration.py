@@ -23,7 +23,7 @@ UNITS = {
     "steps": "logits (of discrimination, a statement)",
     "displaced": "steps",
 }
-SHARE = (0.0, 1.0)
+SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)
 
 
 def at(ds: xr.Dataset, displaced: float = 0.0) -> xr.Dataset:
@@ -63,9 +63,26 @@ def carried(
     """
     own = own.transpose("condition", ..., "pool")
     up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
-    found = [error.carried(*of) for error, *of in zip(errors, _numpy(own), up, down, strict=True)]
-    pools = own.copy(data=np.stack([each for each, _ in found]))
-    return Carried(pools, np.stack([rounding for _, rounding in found]), within)
+    weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
+    pools = [e.carried(*of) for e, *of in zip(errors, _numpy(own), weights, strict=True)]
+    rounding = CalibrationError.rounding(np.stack(weights))
+    return Carried(own.copy(data=np.stack(pools)), rounding, within)
+
+
+def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
+    """Numbers with the calibration's error in them, in a form that may be selected from and
+    subtracted; `drawn_from` turns it into what studies are drawn from.
+
+    Args:
+      pools: [condition, ..., pool].
+      weights: [condition, ..., target] of `CalibrationError.weights`.
+    """
+    return xr.Dataset({"pools": pools, "weights": weights})
+
+
+def drawn_from(opened: xr.Dataset, within: tuple[float, float] = (-np.inf, np.inf)) -> Carried:
+    rounding = CalibrationError.rounding(opened["weights"].transpose(..., "target").values)
+    return Carried(opened["pools"], rounding, within)
 
 
 def _numpy(values: xr.DataArray) -> np.ndarray:

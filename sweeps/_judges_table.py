@@ -15,7 +15,7 @@ from jbt.tables import Carried, Table, rows_of
 from jbt.twins import TARGETS, CalibrationError, Twin
 from sweeps import _calibration as calibration
 from sweeps import _judges_tests
-from sweeps._calibration import SHARE
+from sweeps._calibration import SHARE, SIGNED
 from sweeps._judges_tests import constant
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ PROBES = tuple(
 )
 FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
 """The judge that the paper asked twice, and the share of its verdicts that changed."""
-ANY, SIGNED = (-np.inf, np.inf), (-1.0, 1.0)
+ANY = (-np.inf, np.inf)
 
 Number = Callable[[xr.Dataset], xr.DataArray]
 """Results -> [condition, ..., pool] the number of each pool that a row is a mean of."""
@@ -187,7 +187,8 @@ def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -
     # The targets of other pools than these, of the same judge.
     others = np.arange(own.sizes["pool"]) + 1
     targets = error.targets[:, others % error.targets.shape[-1]]
-    mine = Twins(own, ways, [dataclasses.replace(error, targets=targets)])
+    steps = ways[0]["steps"].isel(condition=0).transpose("parameter", "pool").values
+    mine = Twins(own, ways, [dataclasses.replace(error, targets=targets, steps=steps)])
 
     def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
         of = mine.carried(number, within)

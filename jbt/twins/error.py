@@ -136,21 +136,23 @@ class CalibrationError:
         inverse = np.linalg.pinv(self.slopes / width[:, None], rcond=1e-3) / width
         return slopes(up, down, self.steps) @ inverse
 
-    def carried(
-        self, values: np.ndarray, up: np.ndarray, down: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    @staticmethod
+    def rounding(weights: np.ndarray) -> np.ndarray:
+        """Standard deviation [...] that the rounding of the targets adds to a number's mean;
+        weights [..., 3]."""
+        return ROUNDING / np.sqrt(3) * np.linalg.norm(weights, axis=-1)
+
+    def carried(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """A number with the calibration's error in it, see the module's docstring. Its mean is
         moved to where the targets are met, as far as `TOLERANCE` goes.
 
         Args:
           values: [..., P] the number in pools of the twin.
-          up, down: [..., P'] in the pools of the displaced one.
+          weights: [..., 3] of `weights`.
 
         Returns:
-          [..., P], and the standard deviation [...] that the targets' rounding adds to its mean.
+          [..., P].
         """
-        weights = self.weights(up, down)
         mean, most = self.targets.mean(-1), np.array(list(TOLERANCE.values()))
         aim = mean + np.clip(self.aim - mean, -most, most)
-        rounding = ROUNDING / np.sqrt(3) * np.linalg.norm(weights, axis=-1)
-        return values - weights @ (self.targets - aim[:, None]), rounding
+        return values - weights @ (self.targets - aim[:, None])

@@ -208,28 +208,29 @@ def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
     return xr.DataArray(data, first.coords, ("condition", SEEDS, *values.dims[1:]))
 
 
-def opened(values: xr.DataArray, ds: xr.Dataset, s: Settings) -> xr.Dataset | None:
-    """A metric as `by_seed` gives it with the error of the judge's calibration in it, see
+def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
+    """A metric as `by_seed` gives it with the error of the judges' calibration in it, see
     `calibration.opened`; None where no judge of the paper is simulated."""
     ways = [calibration.at(values, way) for way in twins.DISPLACED]
     if not ways[0].sizes["condition"]:
         return None
-    one = [calibration.at(ds, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)]
-    (error,) = calibration.errors(one[0], one[1:], [twins.known()[str(s.judge)]])
-    own = by_seed(values, s.n_seeds)
-    pools = own.copy()
-    weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True)).expand_dims(
-        target=len(twins.TARGETS), axis=-1
-    )
-    weights = weights.copy()
-    names = ("judge", "model", "rule", "refit_every")
+    errors = {}
+    for judge in dict.fromkeys(ways[0]["judge"].values):
+        mine = select(ds, judge=judge)
+        one = [calibration.at(mine, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)]
+        (errors[judge],) = calibration.errors(one[0], one[1:], [twins.known()[str(judge)]])
+    own = by_seed(values, n_seeds).copy()
+    weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True))
+    weights = weights.expand_dims(target=len(twins.TARGETS), axis=-1).copy()
+    names = [n for n in ("judge", "model", "rule", "refit_every") if n in own.coords]
     for i in range(own.sizes["condition"]):
         label = {name: own[name].values[i] for name in names}
         mine = [select(way, **label).values.astype(float) for way in ways]
         if len(mine[0]):
-            found = error.weights(mine[0][0], mine[1][0])
-            weights[i], pools[i] = found, error.carried(own.values[i], found)
-    return calibration.opened(pools, weights)
+            error = errors[label["judge"]]
+            weights[i] = error.weights(mine[0][0], mine[1][0])
+            own[i] = error.carried(own.values[i], weights.values[i])
+    return calibration.opened(own, weights)
 
 
 V = TypeVar("V", xr.DataArray, xr.Dataset)
@@ -247,13 +248,13 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
     """Recall, difference from the reference with its tests, and allocation, for every setting and
     budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
-    open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s)
+    open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
     t.means("recall", at_budgets, carried=_drawn_from(open_, calibration.SHARE))
     compare(at_budgets, open_, t)
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         ahead(at_budgets, recall.isel(condition=at), s, t)
     share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
-    of_share = _drawn_from(opened(share, ds, s), calibration.SHARE)
+    of_share = _drawn_from(opened(share, ds, s.n_seeds), calibration.SHARE)
     t.means("share_at_boundary", by_seed(share, s.n_seeds), carried=of_share)
 
 

@@ -79,7 +79,7 @@ def groups(s: Settings) -> list[sweep.Group]:
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = active.by_seed(ds["recall"], s.n_seeds)
     active.rows(recall, ds, s, t)
-    open_ = active.opened(ds["recall"], ds, s)
+    open_ = active.opened(ds["recall"], ds, s.n_seeds)
     at = {"budget": list(s.budget)}
     synergy(recall.sel(at), None if open_ is None else open_.sel(at), t)
     above_full_data(recall, None if open_ is None else open_["pools"], s, t)

@@ -112,9 +112,7 @@ def displaced(ds, way, rng):
 def made():
     """The table of made results: naive recall grows from judge to judge, and what each gains falls,
     by known amounts; some numbers are the pool's own."""
-    s = dataclasses.replace(
-        sweep.PRESETS["smoke"], pools=P, large_pools=P + 20, displaced_pools=P
-    )
+    s = dataclasses.replace(sweep.PRESETS["smoke"], pools=P, large_pools=P + 20, displaced_pools=P)
     targets, each = sweep.targets(s), sweep.twins_of(s)
     rng = np.random.default_rng(0)
     n, j = len(targets), np.arange(len(targets))

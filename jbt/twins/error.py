@@ -140,7 +140,7 @@ class CalibrationError:
     def rounding(weights: np.ndarray) -> np.ndarray:
         """Standard deviation [...] that the rounding of the targets adds to a number's mean;
         weights [..., 3]."""
-        return ROUNDING / np.sqrt(3) * np.linalg.norm(weights, axis=-1)
+        return np.asarray(ROUNDING / np.sqrt(3) * np.linalg.norm(weights, axis=-1))
 
     def carried(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """A number with the calibration's error in it, see the module's docstring. Its mean is

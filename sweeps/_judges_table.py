@@ -352,8 +352,7 @@ def honesty(
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
     """Rows whose agreement says something of the model: not inputs, nor what is arithmetic."""
-    arithmetic = (table.quantity == "p_min") | (table.model == "order_swap")
-    return table.consistent.isin(["yes", "no"]) & ~arithmetic
+    return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 
 def headline(table: pd.DataFrame, s: Any) -> pd.DataFrame:

@@ -316,9 +316,9 @@ def test_a_claim_is_what_its_numbers_are():
         consistent=["yes", "no", "no", "calibrated", "no"],
     )
     of = [page.rows_of(part, claim) for part in (table, table[:1], table[1:2], table[3:])]
-    assert page.verdict(of[0], 2) == "in part: 1 of 2 numbers"
-    assert page.verdict(of[1], 1) == "follows from the model"
-    assert page.verdict(of[2], 1) == "needs something the model lacks"
+    assert page.verdict(of[0], 2) == "1 of 2 numbers not contradicted"
+    assert page.verdict(of[1], 1) == "not contradicted"
+    assert page.verdict(of[2], 1) == "does not follow"
     assert page.verdict(of[3], 1) == "not tested"
     assert page.verdict(of[1], 2) == "not tested"  # of fewer judges than the claim is about
     arithmetic = table_of(quantity=["p_min"], consistent=["yes"])

@@ -132,9 +132,12 @@ class CalibrationError:
         Args:
           up, down: [..., P'] the number in the pools of the displaced twin.
         """
+        return self.weights_of(slopes(up, down, self.steps))
+
+    def weights_of(self, slopes: np.ndarray) -> np.ndarray:
+        """D [..., 3] of a number with these derivatives [..., 3] per step."""
         width = np.array(list(TOLERANCE.values()))
-        inverse = np.linalg.pinv(self.slopes / width[:, None], rcond=1e-3) / width
-        return slopes(up, down, self.steps) @ inverse
+        return slopes @ np.linalg.pinv(self.slopes / width[:, None], rcond=1e-3) / width
 
     @staticmethod
     def rounding(weights: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from jbt.tables import SEEDS
 from jbt.types import Prior, Variant, check_positive
 from sweeps import _calibration as calibration
 from sweeps import _judge
+from sweeps._calibration import V
 from sweeps._judge import Case
 
 if TYPE_CHECKING:
@@ -231,9 +232,6 @@ def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | N
             weights[i] = error.weights(mine[0][0], mine[1][0])
             own[i] = error.carried(own.values[i], weights.values[i])
     return calibration.opened(own, weights)
-
-
-V = TypeVar("V", xr.DataArray, xr.Dataset)
 
 
 def select(values: V, **where: Any) -> V:

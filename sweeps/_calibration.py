@@ -4,6 +4,7 @@ which they are displaced, and from the saved results the numbers that studies ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import xarray as xr
@@ -26,7 +27,10 @@ UNITS = {
 SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)
 
 
-def at(ds: xr.Dataset, displaced: float = 0.0) -> xr.Dataset:
+V = TypeVar("V", xr.DataArray, xr.Dataset)
+
+
+def at(ds: V, displaced: float = 0.0) -> V:
     """The conditions in which judges are displaced by so many steps."""
     return ds.isel(condition=np.flatnonzero(ds["displaced"].values == displaced))
 

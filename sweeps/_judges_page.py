@@ -161,7 +161,8 @@ def page(table: pd.DataFrame, s: Any) -> str:
     lines += [
         "",
         f"{len(off)} of {tested} numbers do not follow; chance alone would make "
-        f"{chance.estimate:.1f} ({chance.replicate_low:.0f} to {chance.replicate_high:.0f} in 95 % of studies).",
+        f"{chance.estimate:.1f} ({chance.replicate_low:.0f} to {chance.replicate_high:.0f} in "
+        "95 % of studies).",
         "",
         "| number | judge | model | k | twins | studies of its size | paper |",
         "|---|---|---|---|---|---|---|",

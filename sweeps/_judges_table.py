@@ -115,9 +115,9 @@ def of_each(every: Twins, t: Table) -> None:
         t.means(quantity, number(every.own), carried=of, pool="statement_bank", **told)
 
     # A study's own targets are given, whatever is carried: how they scatter over studies.
-    inputs = {"model": list(INPUTS)}
-    t.means("recall", every.own["recall"].sel(k=5, **inputs), pool="statement_bank")
-    means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(**inputs), SHARE)
+    inputs: Any = {"model": list(INPUTS)}
+    t.means("recall", every.own["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
+    means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(inputs), SHARE)
     for name in ("c_hat", "kappa_hat"):
         t.means(name, every.own[name], pool="statement_bank", model="bias_aware", k=5)
     for model in ("bias_aware", "residualised", "order_swap_dropped"):

@@ -91,7 +91,7 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
     """
     judge = active.own_judge(recall)
 
-    def of(values: active.V) -> active.V | None:
+    def of(values: calibration.V) -> calibration.V | None:
         runs = {
             (model, rule): active.select(values, judge=judge, model=model, rule=rule)
             for model in ("bias_aware", "naive")

@@ -106,8 +106,8 @@ def test_pools_without_a_number_are_left_out_of_slopes():
 def test_verdicts_beside_a_true_twin_are_no_in_one_of_twenty():
     """Ranges that take the twin as known called 30 % of recalls and 80 % of correlations with
     verbosity inconsistent, of studies of ten pools."""
-    found = {number: of for number, *of in benchmark.judge_cells("llama", 1000, 0)}
+    found = {each[0]: each for each in benchmark.judge_cells("llama", 1000, 0)}
     for number in ("bias_aware", "gain", "bias_aware_10"):
-        assert Cell(number, "llama", 1000, 1000, found[number][1]).on_target, found
-    assert found["bias_aware"][3] < 800
-    assert found["verbosity"][3] < 400
+        assert Cell(number, "llama", 1000, 1000, found[number][2]).on_target, found
+    assert found["bias_aware"][4] < 800
+    assert found["verbosity"][4] < 400

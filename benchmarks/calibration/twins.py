@@ -55,9 +55,11 @@ def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
     return {"targets": targets, "steps": steps, "numbers": jnp.stack([found[n] for n in NUMBERS])}
 
 
-def errors_of(each: list[twins.Twin], pool_ids: np.ndarray, seed: int) -> tuple:
-    """Targets [C, 3, P], numbers [C, 4, P] and displaced numbers of some twins, and the error of
-    the calibration of each."""
+def errors_of(
+    each: list[twins.Twin], pool_ids: np.ndarray, seed: int
+) -> tuple[np.ndarray, list[CalibrationError]]:
+    """Numbers [3, C, 4, P] of some twins, of the same displaced one way and the other, and the
+    error of the calibration of each."""
     conditions = twins.conditions(each * 3)
     conditions["displaced"] = np.repeat([0.0, *twins.DISPLACED], len(each))
     found = simulate(experiment, conditions, pool_ids, seed=seed)

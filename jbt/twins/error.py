@@ -52,11 +52,10 @@ def displaced(key: Key[Array, ""], condition: Condition) -> tuple[Condition, Arr
       the condition to give to `answers`, and the steps [3], of `PARAMETERS`.
     """
     unit = jnp.where(condition["argmax"] > 0, condition["pair_noise"], 1.0)
-    own = [condition[name] for name in PARAMETERS]
-    size = jnp.stack(
-        [0.2 * own[0] + 0.02 * unit, *(0.15 * unit + 0.1 * jnp.abs(each) for each in own[1:])]
-    )
-    signs = jax.random.rademacher(stream(key, "displacement"), (len(own),), size.dtype)
+    own = jnp.stack([condition[name] for name in PARAMETERS])
+    share, of_unit = jnp.array([[0.2, 0.1, 0.1], [0.02, 0.15, 0.15]], own.dtype)
+    size = share * jnp.abs(own) + of_unit * unit
+    signs = jax.random.rademacher(stream(key, "displacement"), (len(PARAMETERS),), size.dtype)
     steps = condition["displaced"] * signs * size
     moved = {name: each + step for name, each, step in zip(PARAMETERS, own, steps, strict=True)}
     return {**condition, **moved}, steps

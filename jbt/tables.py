@@ -72,15 +72,16 @@ class Carried:
 
     pools: xr.DataArray
     """[..., pool] as the row's numbers, with the calibration's error in them."""
-    rounding: np.ndarray
-    """[...] standard deviation that the targets' rounding adds to a study's mean."""
+    blur: np.ndarray
+    """[...] standard deviation that a study's mean has beside: of the targets' rounding, and of
+    what they leave open."""
     within: tuple[float, float] = (-math.inf, math.inf)
     """The least and the largest number that there can be."""
 
-    def drawn(self, found: np.ndarray, rounding: float, seed: int) -> np.ndarray:
-        """Means [R] of studies, with the rounding in them, within bounds."""
-        blur = np.random.default_rng([seed, len(found)]).normal(0.0, rounding, len(found))
-        return np.clip(found + blur, *self.within)
+    def drawn(self, found: np.ndarray, blur: float, seed: int) -> np.ndarray:
+        """Means [R] of studies, blurred, within bounds."""
+        beside = np.random.default_rng([seed, len(found)]).normal(0.0, blur, len(found))
+        return np.clip(found + beside, *self.within)
 
 
 class Table:
@@ -254,13 +255,13 @@ class Table:
     def _studies_of(self, carried: Carried) -> Iterator[Studies]:
         """What studies find of each row in turn."""
         rows = rows_of(carried.pools, self.columns)
-        for (_, each), rounding in zip(rows, np.ravel(carried.rounding), strict=True):
+        for (_, each), blur in zip(rows, np.ravel(carried.blur), strict=True):
             plain = self._study_means(np.atleast_2d(each.astype(float)))
 
             def studies(
-                size: int, seeds: int | None, plain: Studies = plain, rounding: float = rounding
+                size: int, seeds: int | None, plain: Studies = plain, blur: float = blur
             ) -> np.ndarray:
-                return carried.drawn(plain(size, seeds), rounding, self.seed)
+                return carried.drawn(plain(size, seeds), blur, self.seed)
 
             yield studies
 

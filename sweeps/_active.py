@@ -222,7 +222,7 @@ def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | N
         (errors[judge],) = calibration.errors(one[0], one[1:], [twins.known()[str(judge)]])
     own = by_seed(values, n_seeds).copy()
     weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True))
-    weights = weights.expand_dims(target=len(twins.TARGETS), axis=-1).copy()
+    weights = weights.expand_dims(weight=len(twins.TARGETS) + len(twins.PARAMETERS), axis=-1).copy()
     names = [n for n in ("judge", "model", "rule", "refit_every") if n in own.coords]
     for i in range(own.sizes["condition"]):
         label = {name: own[name].values[i] for name in names}

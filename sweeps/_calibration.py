@@ -69,8 +69,8 @@ def carried(
     up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
     weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
     pools = [e.carried(*of) for e, *of in zip(errors, _numpy(own), weights, strict=True)]
-    rounding = CalibrationError.rounding(np.stack(weights))
-    return Carried(own.copy(data=np.stack(pools)), rounding, within)
+    blur = CalibrationError.blur(np.stack(weights))
+    return Carried(own.copy(data=np.stack(pools)), blur, within)
 
 
 def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
@@ -79,14 +79,14 @@ def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
 
     Args:
       pools: [condition, ..., pool].
-      weights: [condition, ..., target] of `CalibrationError.weights`.
+      weights: [condition, ..., weight] of `CalibrationError.weights`.
     """
     return xr.Dataset({"pools": pools, "weights": weights})
 
 
 def drawn_from(opened: xr.Dataset, within: tuple[float, float] = (-np.inf, np.inf)) -> Carried:
-    rounding = CalibrationError.rounding(opened["weights"].transpose(..., "target").values)
-    return Carried(opened["pools"], rounding, within)
+    blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
+    return Carried(opened["pools"], blur, within)
 
 
 def _numpy(values: xr.DataArray) -> np.ndarray:

@@ -84,9 +84,11 @@ def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin],
         of_biased(every.of(biased), [judges[i].pools for i in biased], t)
         some = every.of(biased)
         values = gain()(some.own).transpose("condition", "pool").values.astype(float)
-        carried = some.carried(gain()).pools.values
+        carried = some.carried(gain())
         oracles = some.own["oracle"].values.tolist()
-        _judges_tests.fill(values, carried, [judges[i] for i in biased], oracles, t)
+        _judges_tests.fill(
+            values, carried.pools.values, carried.blur, [judges[i] for i in biased], oracles, t
+        )
     over_judges(every, judges, t)
     honesty(own, judges, simulated, t)
 
@@ -148,7 +150,7 @@ def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.nda
     def studies(size: int, seeds: int | None) -> np.ndarray:
         pools, more = of.pools.values[i], {"resamples": stats.REPLICATES}
         means = stats.bootstrap_means(pools, seed=seed, size=size, **more)
-        return of.drawn(means, of.rounding[i], seed)
+        return of.drawn(means, of.blur[i], seed)
 
     return studies
 
@@ -203,7 +205,7 @@ def of_studies(
     values: np.ndarray,
     counts: Sequence[int],
     seed: int,
-    rounding: np.ndarray | None = None,
+    blur: np.ndarray | None = None,
     within: tuple[float, float] = ANY,
 ) -> np.ndarray:
     """Means [R, V, J] that studies like the paper's find: as many pools of each judge as it has,
@@ -214,14 +216,14 @@ def of_studies(
     Args:
       values: [V, J, P].
       counts: [J] pools of each judge.
-      rounding, within: of `Carried`, [V, J] where there is any.
+      blur, within: of `Carried`, [V, J] where there is any.
     """
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
     means = [values[:, j][:, drawn[:, :n]].mean(-1) for j, n in enumerate(counts)]  # each [V, R]
     found = np.moveaxis(np.stack(means), -1, 0).swapaxes(1, 2)
-    if rounding is not None:
-        found = found + rounding * rng.normal(size=(len(found), 1, len(counts)))
+    if blur is not None:
+        found = found + blur * rng.normal(size=(len(found), 1, len(counts)))
     return np.clip(found, *within)
 
 
@@ -271,7 +273,7 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
             studies = of_studies(values, counts, t.seed)
         else:
             of = every.carried(number, within)
-            studies = of_studies(of.pools.values[None], counts, t.seed, of.rounding[None], within)
+            studies = of_studies(of.pools.values[None], counts, t.seed, of.blur[None], within)
         reduced(t, quantity, values, reduce, studies, judge=BIASED, **told)
 
     share = np.array(counts) / sum(counts)
@@ -323,7 +325,7 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
         both = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
         # In the paper they are the very targets.
         given = np.stack([of_gain.pools.values, of_gain.pools.values])
-        studies = of_studies(given, counts, t.seed, of_gain.rounding)
+        studies = of_studies(given, counts, t.seed, of_gain.blur)
         place = TARGETS.index(name)
         studies[:, 0] = [twins.aim_of(judges[i])[place] for i in some]
         told: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}

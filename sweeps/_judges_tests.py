@@ -20,6 +20,7 @@ WIDTHS, WIDTH_RESAMPLES = 400, 1000
 def fill(
     gains: np.ndarray,
     carried: np.ndarray,
+    blur: np.ndarray,
     judges: Sequence[Published],
     oracles: Sequence[str],
     t: Table,
@@ -29,14 +30,14 @@ def fill(
 
     Args:
       gains: [J, P] of each judge.
-      carried: [J, P] with the error of its calibration.
+      carried, blur: [J, P], [J] with the error of its calibration, see `Carried`.
     """
     counts = [p.pools for p in judges]
     rng = np.random.default_rng([t.seed, max(counts)])
     drawn = rng.integers(0, gains.shape[-1], (stats.REPLICATES, max(counts)))
     plain = [gains[i][drawn[:, :n]] for i, n in enumerate(counts)]
     open_ = [
-        studies_of_gains(gains[i], carried[i], n, stats.REPLICATES, rng)
+        studies_of_gains(gains[i], carried[i], blur[i], n, stats.REPLICATES, rng)
         for i, n in enumerate(counts)
     ]
     corrected, found = (_corrected(studies, t.seed) for studies in (plain, open_))
@@ -70,7 +71,12 @@ def _corrected(studies: Sequence[np.ndarray], seed: int) -> np.ndarray:
 
 
 def studies_of_gains(
-    gains: np.ndarray, carried: np.ndarray, size: int, n_studies: int, rng: np.random.Generator
+    gains: np.ndarray,
+    carried: np.ndarray,
+    blur: float,
+    size: int,
+    n_studies: int,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Gains [R, size] of the pools of studies, with the calibration's error in their means: each
     study has a mean gain of its own, by which its pools are drawn with more or less weight on high
@@ -78,12 +84,12 @@ def studies_of_gains(
 
     Args:
       gains: [P].
-      carried: [P] with the calibration's error.
+      carried, blur: [P] with the calibration's error, and what a study's mean has beside.
     """
     levels, place = np.unique(np.round(gains, 6), return_inverse=True)
     share = np.bincount(place) / len(gains)
     variance = gains.var()
-    beyond = max(carried.var() - variance, 0.0) / size
+    beyond = max((carried.var() - variance) / size + blur**2, 0.0)
     shift = carried.mean() - gains.mean() + rng.normal(0.0, np.sqrt(beyond), n_studies)
     tilt = shift[:, None] * (levels - gains.mean()) / max(variance, 1e-12)
     weights = share * np.exp(tilt - tilt.max(1, keepdims=True))

@@ -256,10 +256,11 @@ def test_gains_of_studies_have_the_calibration_s_error_and_stay_what_tests_know(
     rng = np.random.default_rng(3)
     gains = rng.choice([0.0, 0.2, 0.4], size=3000, p=[0.3, 0.5, 0.2])
     carried = gains + 0.02 + rng.normal(0, 0.15, 3000)
-    found = tests.studies_of_gains(gains, carried, 10, 4000, rng)
+    found = tests.studies_of_gains(gains, carried, 0.03, 10, 4000, rng)
     assert set(np.unique(found)) == {0.0, 0.2, 0.4}
     assert found.mean() == pytest.approx(carried.mean(), abs=4 * 0.08 / np.sqrt(4000) + 0.003)
-    assert found.mean(1).std() == pytest.approx(carried.std() / np.sqrt(10), rel=0.1)
+    expected = np.hypot(carried.std() / np.sqrt(10), 0.03)
+    assert found.mean(1).std() == pytest.approx(expected, rel=0.1)
 
 
 def test_probes_have_wilsons_interval_over_their_pairs(made):

@@ -9,6 +9,7 @@ from benchmarks.calibration import Cell
 from benchmarks.calibration import twins as benchmark
 from jbt import stats, twins
 from jbt.twins import CalibrationError
+from jbt.twins.error import OPEN
 
 EACH = jax.jit(jax.vmap(twins.displaced, in_axes=(0, None)))
 
@@ -54,12 +55,14 @@ def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to
     error = CalibrationError(
         targets,
         targets.mean(-1),
+        6,
         steps[:, None] * signs,
         twins.slopes(ways[0][0], ways[1][0], steps[:, None] * signs),
     )
     weights = error.weights(ways[0][1], ways[1][1])
     np.testing.assert_allclose(error.slopes[2], [0.3, -0.2, 0.0], atol=1e-9)
-    np.testing.assert_allclose(weights @ error.slopes, [0.5, 0.1, 0.0], atol=1e-9)
+    # The targets tell the parameters, so that little is left open.
+    np.testing.assert_allclose(weights[:3] @ error.slopes, [0.5, 0.1, 0.0], atol=0.03)
 
     studies, size = 4000, 6
     study_targets, study_numbers = made(own, studies * size, np.zeros((3, studies * size)), steps)
@@ -68,10 +71,11 @@ def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to
     predicted = number.mean() + np.array([0.5, 0.1, 0.0]) @ again
     off = study_numbers.reshape(studies, size).mean(-1) - predicted
     covered = {}
-    for name, w in (("carried", weights), ("as known", np.zeros(3))):
+    for name, w in (("carried", weights), ("as known", np.zeros(6))):
         pools = error.carried(number, w)
         means = stats.bootstrap_means(pools, seed=0, size=size, resamples=stats.REPLICATES)
-        low, high = stats.percentiles(means - pools.mean())
+        blur = rng.normal(0, CalibrationError.blur(w), len(means))
+        low, high = stats.percentiles(means + blur - pools.mean())
         covered[name] = ((off >= low) & (off <= high)).mean()
     assert covered["carried"] == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / studies) + 0.005)
     assert covered["as known"] < 0.85
@@ -79,20 +83,34 @@ def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to
 
 def test_the_mean_goes_where_the_targets_are_met_as_far_as_the_tolerance_goes():
     targets = np.array([[1.0, 1.2], [0.1, 0.1], [0.5, 0.7]])
-    own = CalibrationError(targets, np.array([1.13, 0.1, 0.9]), np.ones((3, 2)), np.eye(3))
-    weights = np.array([1.0, 0.0, 2.0])
+    aim = np.array([1.13, 0.1, 0.9])
+    own = CalibrationError(targets, aim, 10, np.ones((3, 2)), np.eye(3))
+    weights = np.array([1.0, 0.0, 2.0, 0.0, 0.0, 0.0])
     # c_hat is met 0.03 further on; the recall, 0.3 further on, is beyond a tolerance of 0.02.
     assert own.carried(np.zeros(2), weights).mean() == pytest.approx(0.03 + 2 * 0.02)
     expected = 0.005 / np.sqrt(3) * np.sqrt(5)
-    assert CalibrationError.rounding(weights) == pytest.approx(expected)
+    assert CalibrationError.blur(weights) == pytest.approx(expected)
+    left = weights + np.array([0, 0, 0, 0.03, 0.04, 0.0])
+    assert CalibrationError.blur(left) == pytest.approx(np.hypot(expected, 0.05))
 
 
-def test_a_direction_that_moves_no_target_moves_nothing():
+def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
     """Pools that are all perfect, in which the naive recall says nothing of the discrimination."""
-    slopes = np.diag([0.4, 0.5, 0.0])[[0, 1, 2]]
-    own = CalibrationError(np.ones((3, 4)), np.ones(3), np.eye(3), slopes)
-    weights = own.weights(np.array([0.1, 0.2, 5.0]), -np.array([0.1, 0.2, 5.0]))
-    np.testing.assert_allclose(weights, [0.25, 0.4, 0.0], atol=1e-12)
+    rng = np.random.default_rng(0)
+    targets = np.stack([0.1 * rng.normal(size=400), 0.1 * rng.normal(size=400), np.ones(400)])
+    slopes = np.array([[0.0, 0.4, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    own = CalibrationError(targets, np.ones(3), 10, np.eye(3), slopes)
+    deviation = np.sqrt(np.diag(own.covariance()))
+    expected = [OPEN, 0.1 / np.sqrt(10) / 0.4, 0.1 / np.sqrt(10) / 0.5]
+    np.testing.assert_allclose(deviation, expected, rtol=0.1)
+    up = np.array([0.1, 0.2, 0.3])
+    weights = own.weights(up, -up)
+    np.testing.assert_allclose(weights[:3], [0.2 / 0.4, 0.3 / 0.5, 0.0], rtol=0.01)
+    assert CalibrationError.blur(weights) == pytest.approx(OPEN * 0.1, rel=0.02)
+    # Both parts together are the covariance.
+    scatter = np.cov(targets) / 10 + twins.ROUNDING**2 / 3 * np.eye(3)
+    both = weights[:3] @ scatter @ weights[:3] + (weights[3:] ** 2).sum()
+    assert both == pytest.approx(up @ own.covariance() @ up, rel=1e-6)
 
 
 def test_pools_without_a_number_are_left_out_of_slopes():

@@ -86,9 +86,7 @@ def judge_cells(
     rng = np.random.default_rng([seed, len(name)])
     twin, n = twins.twin(name), twins.known()[name].pools
     numbers, (true,) = errors_of([twin], np.arange(TRUE_POOLS), seed)
-    of_study = true.targets @ true.targets.T / TRUE_POOLS - np.outer(*2 * [true.targets.mean(-1)])
-    inverse = np.linalg.inv(true.slopes)
-    root = np.linalg.cholesky(inverse @ of_study @ inverse.T / n)  # of parameters, in steps
+    root = np.linalg.cholesky(true.covariance())  # of the parameters' error, in steps
     z = np.concatenate([np.zeros((1, 3)), SPREAD * rng.normal(size=(AROUND - 1, 3))])
     size = np.abs(true.steps).mean(-1)
     at = np.array([getattr(twin, p) for p in twins.PARAMETERS]) + (z @ root.T) * size
@@ -135,7 +133,7 @@ def judge_cells(
                 weights = error.weights_of(moves[g]) * carry
                 pools = error.carried(near[0, g, m], weights)
                 means = stats.bootstrap_means(pools, seed=seed, size=n, resamples=stats.REPLICATES)
-                blur = rng.normal(0, CalibrationError.rounding(weights), len(means))
+                blur = rng.normal(0, CalibrationError.blur(weights), len(means))
                 low[g], high[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
             centre = coefficients(again) @ of_numbers[:, m]
             ends = np.array([centre + low[nearest], centre + high[nearest]])

@@ -8,7 +8,9 @@ the true one, a study's mean of q would differ from the prediction to first orde
 
 as q_i and t_i are of the same pools: where both are high by chance, part of the error cancels, and
 where q depends much on eta, it adds. `carried` gives these numbers of each simulated pool; means of
-n of them fall where a study's q falls, given that the twin was calibrated to that study's t.
+n of them fall where a study's q falls, given that the twin was calibrated to that study's t. Where
+targets hardly tell a parameter (naive recall is at its highest, say), the inverse is Bayes' with a
+wide prior, and what is left open is part of `blur`.
 
 **Derivatives** by displacing all parameters of a twin at once, up or down as each pool's own draw
 says (`displaced`), and the other way: two further conditions tell the slopes along all of them
@@ -35,6 +37,9 @@ TARGETS = tuple(TOLERANCE)
 PARAMETERS = ("discrimination", "bias", "position")
 DISPLACED = (1.0, -1.0)
 """Values of the condition `displaced` that slopes are found from; 0 is the twin itself."""
+OPEN = 5.0
+"""Standard deviation in steps of what is thought of the parameters before a calibration. It matters
+only where the targets hardly tell them: a naive recall that all but the same twins share."""
 ROUNDING = 0.005
 """How far a target may lie from what is printed: half a unit of the last digit."""
 
@@ -102,6 +107,8 @@ class CalibrationError:
     """[3, P] of `TARGETS`, in the pools whose numbers are carried."""
     aim: np.ndarray
     """[3] what it is calibrated to."""
+    pools: int
+    """Of the study that it is calibrated to (count)."""
     steps: np.ndarray
     """[3, P'] of `PARAMETERS`, in the pools in which it is displaced."""
     slopes: np.ndarray
@@ -122,11 +129,13 @@ class CalibrationError:
           targets: [3, P] of the twin.
           up, down: [3, P'] of the twin displaced by `steps` [3, P'], and the other way.
         """
-        return cls(targets, np.array(aim_of(published)), steps, slopes(up, down, steps))
+        aim = np.array(aim_of(published))
+        return cls(targets, aim, published.pools, steps, slopes(up, down, steps))
 
     def weights(self, up: np.ndarray, down: np.ndarray) -> np.ndarray:
-        """D, by how much a number changes with each target, [..., 3]. A direction of the parameters
-        that moves no target (all pools perfect, say) is taken to move nothing.
+        """How a number hangs on the calibration, [..., 6]: D, by how much it changes with each
+        target, then what the targets leave open of it, as standard deviations along three
+        directions.
 
         Args:
           up, down: [..., P'] the number in the pools of the displaced twin.
@@ -134,15 +143,29 @@ class CalibrationError:
         return self.weights_of(slopes(up, down, self.steps))
 
     def weights_of(self, slopes: np.ndarray) -> np.ndarray:
-        """D [..., 3] of a number with these derivatives [..., 3] per step."""
-        width = np.array(list(TOLERANCE.values()))
-        return slopes @ np.linalg.pinv(self.slopes / width[:, None], rcond=1e-3) / width
+        """The same of a number with derivatives [..., 3] per step."""
+        gain = self._gain()
+        return slopes @ np.concatenate([gain, OPEN * (np.eye(3) - gain @ self.slopes)], axis=1)
+
+    def covariance(self) -> np.ndarray:
+        """[3, 3] of the parameters' error, in steps."""
+        left = OPEN**2 * (np.eye(3) - self._gain() @ self.slopes)
+        return (left + left.T) / 2
+
+    def _gain(self) -> np.ndarray:
+        """What a change of each target does to the parameters, in steps [3, 3]: (dt/deta)^-1 where
+        targets tell them well (a Kalman gain)."""
+        scatter = np.cov(self.targets) if self.targets.shape[-1] > 1 else np.zeros((3, 3))
+        scatter = scatter / self.pools + ROUNDING**2 / 3 * np.eye(3)
+        of_targets = OPEN**2 * self.slopes @ self.slopes.T + scatter
+        return OPEN**2 * np.linalg.solve(of_targets, self.slopes).T
 
     @staticmethod
-    def rounding(weights: np.ndarray) -> np.ndarray:
-        """Standard deviation [...] that the rounding of the targets adds to a number's mean;
-        weights [..., 3]."""
-        return np.asarray(ROUNDING / np.sqrt(3) * np.linalg.norm(weights, axis=-1))
+    def blur(weights: np.ndarray) -> np.ndarray:
+        """Standard deviation [...] of a number's mean beside the scatter of pools: the rounding of
+        the targets, and what they leave open; weights [..., 6]."""
+        each = np.array([*3 * [ROUNDING / np.sqrt(3)], *3 * [1.0]])
+        return np.asarray(np.linalg.norm(weights * each, axis=-1))
 
     def carried(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """A number with the calibration's error in it, see the module's docstring. Its mean is
@@ -150,11 +173,11 @@ class CalibrationError:
 
         Args:
           values: [..., P] the number in pools of the twin.
-          weights: [..., 3] of `weights`.
+          weights: [..., 6] of `weights`.
 
         Returns:
           [..., P].
         """
         mean, most = self.targets.mean(-1), np.array(list(TOLERANCE.values()))
         aim = mean + np.clip(self.aim - mean, -most, most)
-        return values - weights @ (self.targets - aim[:, None])
+        return values - weights[..., :3] @ (self.targets - aim[:, None])

@@ -34,6 +34,11 @@ AROUND, POOLS, TRUE_POOLS = 40, 160, 2048
 SPREAD = 1.3
 """Of the twins around, in standard errors of the calibration."""
 HALF_DIGIT = 0.005
+BENT = (
+    "slopes are a first order: printed all the same, and `no` is said too often where few pools "
+    "leave the twin open, or a target is near its highest (docs/findings/judges.md)"
+)
+"""Of cells with fewer than ten pools, and of the correlation, which rests on the calibration."""
 
 
 def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -161,4 +166,5 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 studies,
                 covered,
                 median_width=float(np.median(widths)),
+                note=BENT if n < 10 or number == "verbosity" else "",
             )

@@ -238,7 +238,7 @@ def select(values: V, **where: Any) -> V:
     """The conditions with these labels, each a value or a list of them."""
     mine = np.ones(values.sizes["condition"], bool)
     for name, wanted in where.items():
-        mine &= np.isin(values[name].values, wanted)
+        mine &= np.isin(np.asarray(values[name]), wanted)
     return values.isel(condition=np.flatnonzero(mine))
 
 

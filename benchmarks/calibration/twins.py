@@ -73,7 +73,8 @@ def errors_of(
         for name in ("targets", "steps", "numbers")
     )
     published = twins.known()[each[0].name]
-    errors = [CalibrationError.of(published, *targets[:, i], steps[1, i]) for i in range(len(each))]
+    ways = zip(targets[0], targets[1], targets[2], steps[1], strict=True)
+    errors = [CalibrationError.of(published, own, up, down, s) for own, up, down, s in ways]
     return numbers, errors
 
 

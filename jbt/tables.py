@@ -16,7 +16,8 @@ the table fill them. Pools are the last axis.
 subtracted pool by pool (judges, rules, models) shares the study's pools; numbers of different rows
 do not matter to one another. For a crossing the study has fresh pools at every grid point; that the
 same pools serve at all of them is the variant `crossing_same_pools`. The range is as rough as our
-own pools are few.
+own pools are few. Beside a judge that was calibrated to numbers of the same study it has the
+calibration's error in it, and the rounding of what was calibrated to (`Carried`).
 
 **Consistent** is yes if the paper's number, to as many digits as it is printed with, lies within
 the replicates; `calibrated` where the number was an input of ours, so that agreement says nothing;
@@ -29,6 +30,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +65,25 @@ Studies = Callable[[int, int | None], np.ndarray]
 """(pools, acquisition seeds a pool) -> [R] what studies of that size find."""
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What studies of the paper's size are drawn from in place of a row's own numbers, where the
+    judge was calibrated to what the paper prints of the same pools (`jbt.twins.error`)."""
+
+    pools: xr.DataArray
+    """[..., pool] as the row's numbers, with the calibration's error in them."""
+    blur: np.ndarray
+    """[...] standard deviation that a study's mean has beside: of the targets' rounding, and of
+    what they leave open."""
+    within: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the largest number that there can be."""
+
+    def drawn(self, found: np.ndarray, blur: float, seed: int) -> np.ndarray:
+        """Means [R] of studies, blurred, within bounds."""
+        beside = np.random.default_rng([seed, len(found)]).normal(0.0, blur, len(found))
+        return np.clip(found + beside, *self.within)
+
+
 class Table:
     """The table of a sweep, row by row."""
 
@@ -91,7 +112,7 @@ class Table:
         self._paper = list(paper)
         self._rows: list[dict[str, Any]] = []
         self._beside: list[PaperNumber] = []
-        self._false_alarms = 0.0
+        self._false_alarms = np.zeros(stats.REPLICATES)
 
     def add(
         self,
@@ -138,7 +159,7 @@ class Table:
             self._rows.append({**row, **replicates, **beside_it})
             if verdict in ("yes", "no"):
                 outside = (found < low - number.rounding) | (found > high + number.rounding)
-                self._false_alarms += float(outside.mean())
+                self._false_alarms += np.resize(outside, stats.REPLICATES)
         if not numbers:
             if runs is not None and studies is not None:
                 low, high = _range(studies(runs, None))
@@ -154,9 +175,10 @@ class Table:
         mine = [n for n in self._paper if n.quantity == quantity]
         return [n for n in mine if n.stands_beside(leading, self.settings)]
 
-    def false_alarms(self) -> float:
-        """How many of the verdicts so far would be `no` if the simulation were the truth, expected:
-        5 % of them at most, less where studies find few different numbers."""
+    def false_alarms(self) -> np.ndarray:
+        """[R] how many of the verdicts so far are `no` in each study of the paper's size, if the
+        simulation is the truth: 5 % of them at most on average, less where studies find few
+        different numbers. Rows whose studies are drawn from the same pools go together."""
         return self._false_alarms
 
     def paper_alone(self) -> None:
@@ -168,7 +190,13 @@ class Table:
             self.add(number.quantity, math.nan, studies=lambda *_, n=nothing: n, **setting)
 
     def means(
-        self, quantity: str, values: xr.DataArray, runs: int | None = None, /, **setting: Any
+        self,
+        quantity: str,
+        values: xr.DataArray,
+        runs: int | None = None,
+        /,
+        carried: Carried | None = None,
+        **setting: Any,
     ) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
         are averaged within each pool. NaN (no result) is left out and not counted.
@@ -176,10 +204,11 @@ class Table:
         Args:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
           runs: pools of a study to be replicated where the paper has no number.
+          carried: what studies are drawn from instead, in the shape of `values`.
           setting: values of columns that are no coordinates, or instead of them.
         """
         interval = partial(stats.mean_interval, seed=self.seed)
-        self._rows_with(interval, quantity, values, setting, runs)
+        self._rows_with(interval, quantity, values, setting, runs, carried)
 
     def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """As `means`, of zeros and ones: with exact intervals, also where all pools are alike."""
@@ -192,7 +221,9 @@ class Table:
         values: xr.DataArray,
         setting: dict[str, Any],
         runs: int | None = None,
+        carried: Carried | None = None,
     ) -> None:
+        instead = None if carried is None else self._studies_of(carried)
         for rows in _slabs(rows_of(values, self.columns)):
             pools = np.stack([np.atleast_2d(each).mean(0) for _, each in rows])
             known = np.isfinite(pools).sum(-1)
@@ -205,7 +236,7 @@ class Table:
                     mean,
                     interval,
                     int(n),
-                    studies=self._study_means(np.atleast_2d(each)),
+                    studies=next(instead) if instead else self._study_means(np.atleast_2d(each)),
                     runs=runs,
                     **(row | setting),
                 )
@@ -220,6 +251,19 @@ class Table:
             )
 
         return studies
+
+    def _studies_of(self, carried: Carried) -> Iterator[Studies]:
+        """What studies find of each row in turn."""
+        rows = rows_of(carried.pools, self.columns)
+        for (_, each), blur in zip(rows, np.ravel(carried.blur), strict=True):
+            plain = self._study_means(np.atleast_2d(each.astype(float)))
+
+            def studies(
+                size: int, seeds: int | None, plain: Studies = plain, blur: float = blur
+            ) -> np.ndarray:
+                return carried.drawn(plain(size, seeds), blur, self.seed)
+
+            yield studies
 
     def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
         """Ratio of two means over the same pools, [P] each; pools in which either is NaN are left

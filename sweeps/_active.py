@@ -22,7 +22,9 @@ from jbt.membership import DRAWS
 from jbt.simulate import Condition, Experiment, stream
 from jbt.tables import SEEDS
 from jbt.types import Prior, Variant, check_positive
+from sweeps import _calibration as calibration
 from sweeps import _judge
+from sweeps._calibration import V
 from sweeps._judge import Case
 
 if TYPE_CHECKING:
@@ -79,18 +81,18 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
     draw = _judge.pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"))
-        out = {}
-        if settings.protocol == "frozen":
-            answers = twins.answers(key, pool, condition)
-        else:
+        answers = twins.answers(key, pool, condition)
+        prior = Prior(s.lam, s.lam_b)
+        out = {"targets": twins.observed(answers, pool, s.k, prior), "steps": steps}
+        if settings.protocol != "frozen":
             answers = twins.probability(key, pool, condition)
             uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
-        variant, prior = Variant(free[None], free), Prior(s.lam, s.lam_b)
-        task = Task.build(pool, answers, variant=variant, prior=prior)
+        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
         own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(own, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
@@ -124,19 +126,23 @@ def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Arra
 def group(
     s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
 ) -> sweep.Group:
-    """All cases and seeds of one rule: one compiled kernel."""
+    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated also displaced, by
+    one acquisition seed."""
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
-    each = [(case, seed) for case in cases for seed in range(s.n_seeds)]
-    conditions = judges.conditions([c.judge for c, _ in each])
-    conditions["pair_noise"] = np.array([c.pair_noise for c, _ in each])
+    each = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
+    each += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
+    conditions = judges.conditions([c.judge for c, *_ in each])
+    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in each])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
     labels: dict[str, Sequence[Any]] = {k: [v] * len(each) for k, v in constant.items()}
-    labels |= {"judge": [c.name for c, _ in each], "model": [c.model for c, _ in each]}
+    labels |= {"judge": [c.name for c, *_ in each], "model": [c.model for c, *_ in each]}
     labels |= {name: list(values) for name, values in conditions.items()}
+    labels["displaced"] = [way for *_, way in each]
+    conditions["displaced"] = np.array(labels["displaced"])
     conditions["argmax"] = np.full(len(each), float(s.oracle == "argmax"))
-    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, _ in each])
-    conditions["seed"] = np.array([seed for _, seed in each])
-    labels[SEEDS] = [seed for _, seed in each]
+    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in each])
+    conditions["seed"] = np.array([seed for _, seed, _ in each])
+    labels[SEEDS] = [seed for _, seed, _ in each]
     at = reported(s, settings).tolist()
     distances = list(range(max(s.k, s.n_items - s.k)))
     return sweep.Group(
@@ -149,6 +155,7 @@ def group(
         axes={
             "recall": {"budget": at},
             "allocation": {"table_budget": list(s.budget), "distance": distances},
+            **calibration.AXES,
         },
         fits=len(reports(s.budget, refit_every)),
     )
@@ -193,17 +200,44 @@ def own_judge(values: xr.DataArray) -> str:
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
     """A metric [condition, ..., pool] with the conditions that differ in their acquisition seed
-    alone put side by side, [condition, acquisition_seed, ..., pool]."""
+    alone put side by side, [condition, acquisition_seed, ..., pool]; displaced judges are left
+    out."""
+    values = calibration.at(values)
     first = values.isel(condition=slice(None, None, n_seeds)).drop_vars(SEEDS)
     data = values.values.reshape(-1, n_seeds, *values.shape[1:]).astype(float)
     return xr.DataArray(data, first.coords, ("condition", SEEDS, *values.dims[1:]))
 
 
-def select(values: xr.DataArray, **where: Any) -> xr.DataArray:
+def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
+    """A metric as `by_seed` gives it with the error of the judges' calibration in it, see
+    `calibration.opened`; None where no judge of the paper is simulated."""
+    ways = [calibration.at(values, way) for way in twins.DISPLACED]
+    if not ways[0].sizes["condition"]:
+        return None
+    errors = {}
+    for judge in dict.fromkeys(ways[0]["judge"].values):
+        mine = select(ds, judge=judge)
+        one = [calibration.at(mine, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)]
+        (errors[judge],) = calibration.errors(one[0], one[1:], [twins.known()[str(judge)]])
+    own = by_seed(values, n_seeds).copy()
+    weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True))
+    weights = weights.expand_dims(weight=len(twins.TARGETS) + len(twins.PARAMETERS), axis=-1).copy()
+    names = [n for n in ("judge", "model", "rule", "refit_every") if n in own.coords]
+    for i in range(own.sizes["condition"]):
+        label = {name: own[name].values[i] for name in names}
+        mine = [select(way, **label).values.astype(float) for way in ways]
+        if len(mine[0]):
+            error = errors[label["judge"]]
+            weights[i] = error.weights(mine[0][0], mine[1][0])
+            own[i] = error.carried(own.values[i], weights.values[i])
+    return calibration.opened(own, weights)
+
+
+def select(values: V, **where: Any) -> V:
     """The conditions with these labels, each a value or a list of them."""
     mine = np.ones(values.sizes["condition"], bool)
     for name, wanted in where.items():
-        mine &= np.isin(values[name].values, wanted)
+        mine &= np.isin(np.asarray(values[name]), wanted)
     return values.isel(condition=np.flatnonzero(mine))
 
 
@@ -211,15 +245,21 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
     """Recall, difference from the reference with its tests, and allocation, for every setting and
     budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
-    t.means("recall", at_budgets)
-    compare(at_budgets, t)
+    open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
+    t.means("recall", at_budgets, carried=_drawn_from(open_, calibration.SHARE))
+    compare(at_budgets, open_, t)
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         ahead(at_budgets, recall.isel(condition=at), s, t)
-    share = by_seed(ds["allocation"].sel(distance=0), s.n_seeds).rename(table_budget="budget")
-    t.means("share_at_boundary", share)
+    share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
+    of_share = _drawn_from(opened(share, ds, s.n_seeds), calibration.SHARE)
+    t.means("share_at_boundary", by_seed(share, s.n_seeds), carried=of_share)
 
 
-def compare(recall: xr.DataArray, t: Table) -> None:
+def _drawn_from(open_: xr.Dataset | None, within: tuple[float, float]) -> tables.Carried | None:
+    return None if open_ is None else calibration.drawn_from(open_, within)
+
+
+def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
     """Each rule against the reference, for the same judge, model and refits. Corrected within each
     family, as far as it was run, at each budget; a small study has as many acquisition seeds a pool
     as this one, replicates of the paper's have its own."""
@@ -232,7 +272,11 @@ def compare(recall: xr.DataArray, t: Table) -> None:
             if mine.sizes["condition"]:
                 # Without the labels of the reference, those of the rules remain.
                 delta = mine - base.reset_coords(drop=True)
-                t.means("delta", delta)
+                of_delta = None
+                if open_ is not None:
+                    of_base = open_.isel(condition=at).reset_coords(drop=True)
+                    of_delta = select(open_, rule=others, **same) - of_base
+                t.means("delta", delta, carried=_drawn_from(of_delta, calibration.SIGNED))
                 for budget in delta["budget"].values:
                     test(delta.sel(budget=budget), others, len(others) == len(delta), t)
 
@@ -322,6 +366,7 @@ UNITS = {
     "pair_noise": "logits",
     "refit_every": "verdicts",
     "acquisition_seed": "id",
+    **calibration.UNITS,
 }
 
 

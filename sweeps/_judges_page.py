@@ -1,4 +1,4 @@
-"""The page that `judges` writes: which claims follow from the model, and which do not."""
+"""The page that `judges` writes: which claims the model contradicts, and which it does not."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def verdict(rows: pd.DataFrame, numbers: int) -> str:
     if n < numbers:
         return "not tested"
     if agree == n:
-        return "follows from the model" if n == 1 else f"follows from the model ({n} numbers)"
+        return "not contradicted" if n == 1 else f"not contradicted ({n} numbers)"
     if not agree:
-        return "needs something the model lacks" if n == 1 else f"none of {n} numbers follows"
-    return f"in part: {agree} of {n} numbers"
+        return "does not follow" if n == 1 else f"none of {n} numbers follows"
+    return f"{agree} of {n} numbers not contradicted"
 
 
 def page(table: pd.DataFrame, s: Any) -> str:
@@ -143,8 +143,9 @@ def page(table: pd.DataFrame, s: Any) -> str:
         "# The paper's judges as twins",
         "",
         f"{s.pools:,} pools of statements, oracle `{s.oracle}`, other items `{s.others}`. c_hat, "
-        "kappa_hat and the naive recall of every judge are inputs (`calibrated`). A number follows "
-        "if it is among 95 % of studies of its own size that twins make.",
+        "kappa_hat and the naive recall of every judge are inputs (`calibrated`). A number is not "
+        "contradicted if it is among 95 % of studies of its own size that twins make, with the "
+        "error of their calibration to as few pools.",
         "",
         "| claim of the paper | verdict |",
         "|---|---|",
@@ -156,11 +157,12 @@ def page(table: pd.DataFrame, s: Any) -> str:
     if s.pools < FEW:
         return f"# The paper's judges as twins\n\n{s.pools} pools are too few to judge by.\n"
     off = table[table.consistent == "no"]
-    chance = table[table.quantity == "false_alarms_expected"].estimate.iloc[0]
+    chance = table[table.quantity == "false_alarms_expected"].iloc[0]
     lines += [
         "",
-        f"{len(off)} of {tested} numbers do not follow; chance alone would make about "
-        f"{chance:.1f} of that many.",
+        f"{len(off)} of {tested} numbers do not follow; chance alone would make "
+        f"{chance.estimate:.1f} ({chance.replicate_low:.0f} to {chance.replicate_high:.0f} in "
+        "95 % of studies).",
         "",
         "| number | judge | model | k | twins | studies of its size | paper |",
         "|---|---|---|---|---|---|---|",

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from jbt import stats
+from jbt import stats, twins
 from jbt.judges import SECOND_DOMAIN, Published
-from jbt.tables import Table, rows_of
-from jbt.twins import Twin
+from jbt.tables import Carried, Table, rows_of
+from jbt.twins import TARGETS, CalibrationError, Twin
+from sweeps import _calibration as calibration
+from sweeps import _judges_tests
+from sweeps._calibration import SHARE, SIGNED
+from sweeps._judges_tests import constant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +26,10 @@ BIASED, COMPETENT = "biased", "competent"
 SECOND = SECOND_DOMAIN.name
 N_BIASED, N_COMPETENT = 5, 14
 """Means and correlations over fewer judges than the paper's are not comparable with its."""
-LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
-"""Of tests; of studies that find a gain; pools up to which such studies are looked for."""
-PLAIN = ("c_hat", "kappa_hat", "corr_naive_x", "corr_residualised")
+INPUTS = ("naive", "order_swap")
+"""Models whose recall at k = 5 is what twins are made to show: ties of the order swap that count as
+halves leave the naive estimate."""
+CORRELATIONS = ("corr_naive_x", "corr_residualised")
 SHARES = ("flip_rate", "position_flips", "uncertain")
 PROBES = tuple(
     f"{what}{content}"
@@ -33,74 +38,131 @@ PROBES = tuple(
 )
 FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
 """The judge that the paper asked twice, and the share of its verdicts that changed."""
-WIDTHS, WIDTH_RESAMPLES = 400, 1000
-"""Studies whose bootstrap intervals are made, and resamples of each."""
+ANY = (-np.inf, np.inf)
+
+Number = Callable[[xr.Dataset], xr.DataArray]
+"""Results -> [condition, ..., pool] the number of each pool that a row is a mean of."""
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """[..., V, J] means of V quantities of J judges -> [...] one number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Twins:
+    """Results of some twins: of themselves, and displaced one way and the other."""
+
+    own: xr.Dataset
+    displaced: Sequence[xr.Dataset]
+    errors: Sequence[CalibrationError]
+    """Of each condition."""
+
+    def carried(self, number: Number, within: tuple[float, float] = ANY) -> Carried:
+        """What studies of a number [condition, ..., pool] are drawn from."""
+        ways = [number(ds) for ds in self.displaced]
+        return calibration.carried(self.errors, number(self.own), ways, within)
+
+    def of(self, judges: Sequence[int]) -> Twins:
+        """Some of them."""
+        some = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
+        return Twins(some[0], some[1:], [self.errors[i] for i in judges])
 
 
 def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table) -> None:
     """Every row of the table, from the results, the judges of the group of 30 items and the twins
     in their place."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
-    small = small.isel(pool=slice(t.settings.pools))  # there may be more large pools than these
-    of_each(small, t)
-    probes(small, t.settings.n_probes, t)
-    units(small, judges, t)
-    large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), t)
-    recall = small["recall"].transpose("condition", "model", "k", "pool").astype(float)
+    # There may be more large pools than these.
+    own = calibration.at(small).isel(pool=slice(t.settings.pools))
+    ways = [way.isel(pool=slice(t.settings.displaced_pools)) for way in calibration.ways(small)]
+    every = Twins(own, ways, calibration.errors(own, ways, judges))
+    of_each(every, t)
+    probes(every, t.settings.n_probes, t)
+    units(every, judges, t)
+    large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), every, judges, t)
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
     if len(biased) == N_BIASED:
-        of_biased(recall, small, judges, biased, t)
-        tests(recall, judges, biased, t)
-    over_judges(recall, small, judges, t)
-    honesty(small, judges, simulated, t)
+        of_biased(every.of(biased), [judges[i].pools for i in biased], t)
+        some = every.of(biased)
+        values = gain()(some.own).transpose("condition", "pool").values.astype(float)
+        carried = some.carried(gain())
+        oracles = some.own["oracle"].values.tolist()
+        _judges_tests.fill(
+            values, carried.pools.values, carried.blur, [judges[i] for i in biased], oracles, t
+        )
+    over_judges(every, judges, t)
+    honesty(own, judges, simulated, t)
 
 
-def of_each(ds: xr.Dataset, t: Table) -> None:
+def verbosity(ds: xr.Dataset) -> xr.DataArray:
+    return ds["corr_naive_x"]
+
+
+def recall(model: str, k: int = 5) -> Number:
+    return lambda ds: ds["recall"].sel(model=model, k=k)
+
+
+def gain(model: str = "bias_aware", k: int = 5) -> Number:
+    def number(ds: xr.Dataset) -> xr.DataArray:
+        naive = recall("naive", k)(ds).drop_vars("model")
+        return ds["recall"].sel(model=model, k=k) - naive
+
+    return number
+
+
+def of_each(every: Twins, t: Table) -> None:
     """What the paper's table has of each judge, and what can be said beside."""
-    recall = ds["recall"]
-    at = {"pool": "statement_bank"}
-    t.means("recall", recall.sel(k=5), **at)
-    naive = recall.sel(k=5, model="naive").drop_vars("model")
+
+    def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
+        of = every.carried(number, within)
+        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **told)
+
+    # A study's own targets are given, whatever is carried: how they scatter over studies.
+    inputs: Any = {"model": list(INPUTS)}
+    t.means("recall", every.own["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
+    means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(inputs), SHARE)
+    for name in ("c_hat", "kappa_hat"):
+        t.means(name, every.own[name], pool="statement_bank", model="bias_aware", k=5)
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
-        t.means("benefit", recall.sel(k=5, model=model) - naive, **at, model=model)
-    for name in (*PLAIN, *SHARES):
-        model = {"c_hat": "bias_aware", "kappa_hat": "bias_aware", "corr_naive_x": "naive"}
-        told: dict[str, Any] = {"model": model[name]} if name in model else {}
-        t.means(name, ds[name], **at, **told, k=5)
+        means("benefit", gain(model), SIGNED, model=model)
+    for name in (*CORRELATIONS, *SHARES):
+        told: dict[str, Any] = {"model": "naive"} if name == "corr_naive_x" else {}
+        within = SHARE if name in SHARES else SIGNED
+        means(name, lambda ds, name=name: ds[name], within, **told, k=5)
 
 
-def probes(ds: xr.Dataset, n_probes: int, t: Table) -> None:
+def probes(every: Twins, n_probes: int, t: Table) -> None:
     """What each judge says of pairs of equal quality, with Wilson's interval over all pairs: the
-    two orders of a pair are one observation."""
-    n = ds.sizes["pool"] * n_probes
+    two orders of a pair are one observation. They are no pairs of the pools that gave the
+    targets."""
+    n = every.own.sizes["pool"] * n_probes
     for name in PROBES:
-        for row, shares in rows_of(ds[name].astype(float), t.columns):
+        of = every.carried(lambda ds, name=name: ds[name], SHARE)
+        for i, (row, shares) in enumerate(rows_of(every.own[name].astype(float), t.columns)):
             mean = float(shares.mean())
             ends = stats.count_interval(round(mean * n), n, method="wilson")[1:]
             row |= {"pool": "statement_bank", "k": 5}
-            t.add(name, mean, ends, len(shares), studies=study_of_shares(shares, t.seed), **row)
+            t.add(name, mean, ends, len(shares), studies=of_row(of, i, t.seed), **row)
 
 
-def study_of_shares(shares: np.ndarray, seed: int) -> Callable[[int, int | None], np.ndarray]:
-    """What studies of some probes find; [P] a share a probe."""
+def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
+    """What studies of the i-th judge find."""
 
     def studies(size: int, seeds: int | None) -> np.ndarray:
-        return stats.bootstrap_means(shares, seed=seed, size=size, resamples=stats.REPLICATES)
+        pools, more = of.pools.values[i], {"resamples": stats.REPLICATES}
+        means = stats.bootstrap_means(pools, seed=seed, size=size, **more)
+        return of.drawn(means, of.blur[i], seed)
 
     return studies
 
 
-def units(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
+def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
     """Of how many pairs the judge that was asked twice is uncertain in the unit of its logits in
     which as many of its verdicts change as the paper found: frozen verdicts do not tell the unit.
     """
     for i, p in enumerate(judges):
-        if p.name != FLIPPED or ds["oracle"].values[i] != "argmax":
+        if p.name != FLIPPED or every.own["oracle"].values[i] != "argmax":
             continue
-        mine = ds.isel(condition=i)
+        mine = every.own.isel(condition=i)
         both = [mine[n].transpose("unit", "pool").values for n in UNIT_METRICS]
         values = np.stack(both).astype(float)  # [2, unit, P]
 
@@ -110,88 +172,126 @@ def units(ds: xr.Dataset, judges: Sequence[Published], t: Table) -> None:
             return np.reshape(found, v.shape[:-2])
 
         at = {"judge": p.name, "oracle": "argmax", "k": 5}
-        counts = [p.pools] * values.shape[1]
-        reduced(t, "uncertain_at_printed_flips", values, counts, uncertain, **at)
+        reduced(t, "uncertain_at_printed_flips", values, uncertain, **at)
 
 
 UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
 
 
-def large(ds: xr.Dataset, t: Table) -> None:
-    if ds.sizes["condition"]:
-        recall = ds["recall"].sel(k=10).dropna("pool")  # there are fewer of these pools
-        t.means("recall", recall.sel(model=["naive", "bias_aware"]), pool="statement_bank")
-        gain = recall.sel(model="bias_aware") - recall.sel(model="naive").drop_vars("model")
-        t.means("benefit", gain, pool="statement_bank", model="bias_aware")
+def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -> None:
+    """Of larger pools, which are others than those that gave the targets."""
+    if not ds.sizes["condition"]:
+        return
+    names = [p.name for p in judges]
+    ds = ds.isel(pool=slice(t.settings.large_pools))
+    own, ways = calibration.at(ds), calibration.ways(ds)
+    error = every.errors[names.index(str(own["judge"].values[0]))]
+    # The targets of other pools than these, of the same judge.
+    others = np.arange(own.sizes["pool"]) + 1
+    targets = error.targets[:, others % error.targets.shape[-1]]
+    steps = ways[0]["steps"].isel(condition=0).transpose("parameter", "pool").values
+    mine = Twins(own, ways, [dataclasses.replace(error, targets=targets, steps=steps)])
+
+    def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
+        of = mine.carried(number, within)
+        t.means(quantity, number(own), carried=of, pool="statement_bank", **told)
+
+    models = ["naive", "bias_aware"]
+    means("recall", lambda ds: ds["recall"].sel(k=10, model=models), SHARE)
+    means("benefit", gain(k=10), SIGNED, model="bias_aware")
 
 
-def of_studies(values: np.ndarray, counts: Sequence[int], seed: int) -> np.ndarray:
+def of_studies(
+    values: np.ndarray,
+    counts: Sequence[int],
+    seed: int,
+    blur: np.ndarray | None = None,
+    within: tuple[float, float] = ANY,
+) -> np.ndarray:
     """Means [R, V, J] that studies like the paper's find: as many pools of each judge as it has,
-    the same pools for all judges as far as they go. Twins share their draws on a pool too, which
-    judges of the paper need not; the means of several hardly scatter the more for it.
+    the same pools for all judges as far as they go, as in the paper. Twins share their draws on a
+    pool too, which judges of the paper need not; the means of several hardly scatter the more for
+    it.
 
     Args:
       values: [V, J, P].
       counts: [J] pools of each judge.
+      blur, within: of `Carried`, [V, J] where there is any.
     """
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
     means = [values[:, j][:, drawn[:, :n]].mean(-1) for j, n in enumerate(counts)]  # each [V, R]
-    return np.moveaxis(np.stack(means), -1, 0).swapaxes(1, 2)
+    found = np.moveaxis(np.stack(means), -1, 0).swapaxes(1, 2)
+    if blur is not None:
+        found = found + blur * rng.normal(size=(len(found), 1, len(counts)))
+    return np.clip(found, *within)
 
 
 def reduced(
     t: Table,
     quantity: str,
     values: np.ndarray,
-    counts: Sequence[int],
     reduce: Reduce,
+    studies: np.ndarray | None = None,
     **setting: Any,
 ) -> None:
-    """A row of one number made of the means of several judges; values [V, J, P]."""
+    """A row of one number made of the means of several judges.
+
+    Args:
+      values: [V, J, P].
+      studies: [R, V, J] means of studies of the paper's size, if it has the number.
+    """
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
     interval = stats.percentiles(resampled[np.isfinite(resampled)])
+    found = None if studies is None else reduce(studies)
     t.add(
         quantity,
         float(reduce(values.mean(-1))),
         interval if values.shape[-1] > 1 else (np.nan, np.nan),
         values.shape[-1],
-        studies=lambda size, seeds: reduce(of_studies(values, counts, t.seed)),
+        studies=None if found is None else constant(found),
         n_items=30,
         pool="statement_bank",
         **setting,
     )
 
 
-def of_biased(
-    recall: xr.DataArray,
-    ds: xr.Dataset,
-    judges: Sequence[Published],
-    biased: Sequence[int],
-    t: Table,
-) -> None:
-    """Means over the biased judges, each counted alike."""
-    counts = [judges[i].pools for i in biased]
-    mine = recall.isel(condition=list(biased))
+def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
+    """Means over the biased judges: of recall over all of their pools, as .61 and .85 are in the
+    paper; of the gain over judges, each counted alike."""
 
-    def mean(v: np.ndarray) -> np.ndarray:
-        return v[..., 0, :].mean(-1)
+    def row(
+        quantity: str,
+        number: Number,
+        reduce: Reduce,
+        within: tuple[float, float],
+        given: bool = False,
+        **told: Any,
+    ) -> None:
+        values = number(every.own).transpose("condition", "pool").values.astype(float)[None]
+        if given:
+            studies = of_studies(values, counts, t.seed)
+        else:
+            of = every.carried(number, within)
+            studies = of_studies(of.pools.values[None], counts, t.seed, of.blur[None], within)
+        reduced(t, quantity, values, reduce, studies, judge=BIASED, **told)
 
-    for model in mine["model"].values:
-        for k in mine["k"].values:
-            values = mine.sel(model=model, k=k).values[None]
-            told: dict[str, Any] = {"judge": BIASED, "model": str(model), "k": int(k)}
-            reduced(t, "recall", values, counts, mean, **told)
-    gain = (mine.sel(model="bias_aware", k=5) - mine.sel(model="naive", k=5)).values[None]
-    reduced(t, "benefit", gain, counts, mean, judge=BIASED, model="bias_aware", k=5)
-    correlation = ds["corr_naive_x"].isel(condition=list(biased)).values.astype(float)[None]
-    for name, of in (("least", np.min), ("largest", np.max)):
+    share = np.array(counts) / sum(counts)
+    for model in every.own["model"].values:
+        for k in every.own["k"].values:
+            told: dict[str, Any] = {"model": str(model), "k": int(k)}
+            given = str(model) in INPUTS and k == 5
+            of = recall(str(model), int(k))
+            row("recall", of, lambda v: v[..., 0, :] @ share, SHARE, given, **told)
+    told = {"model": "bias_aware", "k": 5}
+    row("benefit", gain(), lambda v: v[..., 0, :].mean(-1), SIGNED, **told)
+    for name, extreme in (("least", np.min), ("largest", np.max)):
 
-        def extreme(v: np.ndarray, of: Callable[..., np.ndarray] = of) -> np.ndarray:
-            return of(v[..., 0, :], -1)
+        def of_each_study(v: np.ndarray, extreme: Callable[..., Any] = extreme) -> np.ndarray:
+            return extreme(v[..., 0, :], -1)
 
-        told: dict[str, Any] = {"judge": BIASED, "model": "naive", "k": 5}
-        reduced(t, f"corr_naive_x_{name}", correlation, counts, extreme, **told)
+        told = {"model": "naive", "k": 5}
+        row(f"corr_naive_x_{name}", verbosity, of_each_study, SIGNED, **told)
 
     def p_value(v: np.ndarray) -> np.ndarray:
         from scipy.stats import ttest_1samp
@@ -199,81 +299,10 @@ def of_biased(
         found: Any = ttest_1samp(v[..., 0, :], 0.0, axis=-1)
         return np.asarray(found.pvalue)
 
-    reduced(t, "p_clusters", gain, counts, p_value, judge=BIASED, model="bias_aware", k=5)
+    row("p_clusters", gain(), p_value, SIGNED, model="bias_aware", k=5)
 
 
-def tests(
-    recall: xr.DataArray, judges: Sequence[Published], biased: Sequence[int], t: Table
-) -> None:
-    """Exact paired permutation tests of each biased judge, corrected over them, and what they could
-    show at most."""
-    if not biased:
-        return
-    gain = (recall.sel(model="bias_aware", k=5) - recall.sel(model="naive", k=5)).values
-    counts = [judges[i].pools for i in biased]
-    rng = np.random.default_rng([t.seed, max(counts)])
-    drawn = rng.integers(0, gain.shape[-1], (stats.REPLICATES, max(counts)))
-    found = np.stack(
-        [
-            stats.paired_permutation(gain[i][drawn[:, :n]], seed=t.seed)
-            for i, n in zip(biased, counts, strict=True)
-        ],
-        axis=-1,
-    )
-    corrected = stats.holm(found)
-    needed = pools_needed(gain[list(biased)], t.seed)
-    for place, i in enumerate(biased):
-        told: dict[str, Any] = {
-            "judge": judges[i].name,
-            "model": "bias_aware",
-            "pool": "statement_bank",
-        }
-        told |= {"oracle": recall["oracle"].values[i], "n_items": 30, "k": 5}
-        n = gain.shape[-1]
-        # Of all our pools it is 0 but for the number of permutations: what studies find is meant.
-        median = float(np.median(corrected[:, place]))
-        t.add("p_holm", median, n_pools=n, studies=_constant(corrected[:, place]), **told)
-        widths = interval_widths(gain[i], counts[place], t.seed)
-        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=_constant(widths), **told)
-        share = float((corrected[:, place] < LEVEL).mean())
-        t.add("power_at_paper_size", share, n_pools=n, **told)
-        least = stats.smallest_p(counts[place])
-        t.add("p_min", least, studies=_constant(np.full(1, least)), **told)
-        t.add("pools_for_80_power", needed[place], n_pools=n, **told)
-
-
-def _constant(found: np.ndarray) -> Callable[[int, int | None], np.ndarray]:
-    return lambda size, seeds: found
-
-
-def interval_widths(gain: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Widths [R] of the 95 % percentile-bootstrap intervals that studies of `size` pools have for
-    the mean of gains [P]."""
-    rng = np.random.default_rng([seed, len(gain), size])
-    studies = gain[rng.integers(0, len(gain), (WIDTHS, size))]
-    again = rng.integers(0, size, (WIDTH_RESAMPLES, size))
-    means = np.stack([study[again].mean(-1) for study in studies])
-    low, high = np.quantile(means, [0.025, 0.975], axis=-1)
-    return high - low
-
-
-def pools_needed(gain: np.ndarray, seed: int) -> np.ndarray:
-    """Pools a study of all these judges needs so that its corrected test of each is significant in
-    `POWER` of studies; NaN beyond `MOST_POOLS`, or where there are too few pools to tell.
-
-    Args:
-      gain: [F, P].
-    """
-    needed = np.full(len(gain), np.nan)
-    for size in range(3, MOST_POOLS + 1):
-        power = stats.small_study_power(gain, size=size, seed=seed, level=LEVEL)
-        needed = np.where(np.isnan(needed) & (power >= POWER), size, needed)
-    return needed
-
-
-def over_judges(
-    recall: xr.DataArray, ds: xr.Dataset, judges: Sequence[Published], t: Table
-) -> None:
+def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
     """Spearman's correlation of the gain with competence and with c_hat, over competent judges."""
     from scipy.stats import rankdata
 
@@ -281,9 +310,7 @@ def over_judges(
     if len(some) < N_COMPETENT:
         return
     counts = [judges[i].pools for i in some]
-    at = recall.isel(condition=some).sel(k=5)
-    naive, gain = at.sel(model="naive").values, (at.sel(model="bias_aware") - at.sel(model="naive"))
-    bias = ds["c_hat"].isel(condition=some).transpose("condition", "pool").values.astype(float)
+    competent = every.of(some)
 
     def correlation(v: np.ndarray) -> np.ndarray:
         ranks = rankdata(np.round(v, 6), axis=-1)  # float32 recalls that are equal are tied
@@ -292,10 +319,17 @@ def over_judges(
         with np.errstate(invalid="ignore"):
             return (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
 
-    for name, against in (("naive_recall", naive), ("c_hat", bias)):
-        values = np.stack([against, gain.values])
+    against: dict[str, Number] = {"naive_recall": recall("naive"), "c_hat": lambda ds: ds["c_hat"]}
+    of_gain = competent.carried(gain())
+    for name, number in against.items():
+        both = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
+        # In the paper they are the very targets.
+        given = np.stack([of_gain.pools.values, of_gain.pools.values])
+        studies = of_studies(given, counts, t.seed, of_gain.blur)
+        place = TARGETS.index(name)
+        studies[:, 0] = [twins.aim_of(judges[i])[place] for i in some]
         told: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
-        reduced(t, "spearman", values, counts, correlation, **told)
+        reduced(t, "spearman", np.stack(both).astype(float), correlation, studies, **told)
 
 
 def honesty(
@@ -314,7 +348,8 @@ def honesty(
     rows = rows[is_evidence(rows)]
     t.add("cells_tested", len(rows))
     t.add("cells_inconsistent", int((rows.consistent == "no").sum()))
-    t.add("false_alarms_expected", t.false_alarms())
+    found = t.false_alarms()
+    t.add("false_alarms_expected", found.mean(), runs=1, studies=constant(found))
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:

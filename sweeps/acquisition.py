@@ -18,6 +18,7 @@ from jbt import judges, stats, study, sweep
 from jbt.acquisition.rules import resolve
 from jbt.tables import SEEDS, Table
 from sweeps import _active as active
+from sweeps import _calibration as calibration
 from sweeps import _judge
 from sweeps._active import Case
 
@@ -78,29 +79,43 @@ def groups(s: Settings) -> list[sweep.Group]:
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = active.by_seed(ds["recall"], s.n_seeds)
     active.rows(recall, ds, s, t)
-    synergy(recall.sel(budget=list(s.budget)), t)
-    above_full_data(recall, s, t)
+    open_ = active.opened(ds["recall"], ds, s.n_seeds)
+    at = {"budget": list(s.budget)}
+    synergy(recall.sel(at), None if open_ is None else open_.sel(at), t)
+    above_full_data(recall, None if open_ is None else open_["pools"], s, t)
 
 
-def synergy(recall: xr.DataArray, t: Table) -> None:
+def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
     """What the rule gains with the bias-aware model beyond what it gains with the naive one: above
     0, the two contributions are super-additive. In the rows of the rule with the bias-aware model.
     """
-    runs = {
-        (model, rule): active.select(recall, judge=active.own_judge(recall), model=model, rule=rule)
-        for model in ("bias_aware", "naive")
-        for rule in ABLATED
-    }
-    if not all(run.sizes["condition"] for run in runs.values()):
+    judge = active.own_judge(recall)
+
+    def of(values: calibration.V) -> calibration.V | None:
+        runs = {
+            (model, rule): active.select(values, judge=judge, model=model, rule=rule)
+            for model in ("bias_aware", "naive")
+            for rule in ABLATED
+        }
+        if not all(run.sizes["condition"] for run in runs.values()):
+            return None
+        one = {key: run.isel(condition=0).reset_coords(drop=True) for key, run in runs.items()}
+        aware, naive = (one[m, ABLATED[0]] - one[m, ABLATED[1]] for m in ("bias_aware", "naive"))
+        return aware - naive
+
+    found = of(recall)
+    if found is None:
         return
-    row = runs["bias_aware", ABLATED[0]].isel(condition=0)
+    row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    one = {key: run.isel(condition=0).reset_coords(drop=True) for key, run in runs.items()}
-    aware, naive = (one[m, ABLATED[0]] - one[m, ABLATED[1]] for m in ("bias_aware", "naive"))
-    t.means("synergy", aware - naive, **where)
+    of_open = None if open_ is None else of(open_)
+    carried = None if of_open is None else calibration.drawn_from(of_open)
+    t.means("synergy", found, carried=carried, **where)
 
 
-def above_full_data(by_seed: xr.DataArray, s: Settings, t: Table) -> None:
+def above_full_data(
+    by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
+) -> None:
     """By how much recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
     recall at all N (N - 1) verdicts. The best budget for each half of the pools is that of the
     other half, as the largest of a hundred means is too large; the interval is for those two
@@ -117,11 +132,14 @@ def above_full_data(by_seed: xr.DataArray, s: Settings, t: Table) -> None:
             best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
             excess[:, half::2] = best.values - full.values[:, half::2]
         t.means("recall_above_full_data", excess)
-    for at in by_seed - by_seed.isel(budget=-1):
-        beyond = at.transpose("budget", SEEDS, "pool").values
+    drawn_from = by_seed if open_ is None else open_
+    for at, of in zip(
+        by_seed - by_seed.isel(budget=-1), drawn_from - drawn_from.isel(budget=-1), strict=True
+    ):
+        beyond, carried = (each.transpose("budget", SEEDS, "pool").values for each in (at, of))
 
-        def studies(size: int, seeds: int | None, beyond: np.ndarray = beyond) -> np.ndarray:
-            pools = stats.with_seeds(beyond, seeds)
+        def studies(size: int, seeds: int | None, carried: np.ndarray = carried) -> np.ndarray:
+            pools = stats.with_seeds(carried, seeds)
             means = stats.bootstrap_means(pools, seed=t.seed, size=size, resamples=stats.REPLICATES)
             return means.max(1)
 

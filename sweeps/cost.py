@@ -22,7 +22,9 @@ from jbt.simulate import Condition, Experiment, stream
 from jbt.tables import SEEDS, Table
 from jbt.types import Variant, check_count
 from sweeps import _active as active
+from sweeps import _calibration as calibration
 from sweeps import _prices as prices
+from sweeps._calibration import SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,16 +145,19 @@ def cases(s: Settings) -> list[tuple[str, str]]:
 def groups(s: Settings) -> list[sweep.Group]:
     """One group a rule: all judges, models and acquisition seeds share a kernel."""
     check(s)
-    each = [(judge, model, seed) for judge, model in cases(s) for seed in range(s.n_seeds)]
+    each = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
+    each += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
     conditions = twins.conditions(
         [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in each]
     )
-    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, _ in each])
-    conditions["seed"] = np.array([seed for *_, seed in each])
+    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in each])
+    conditions["seed"] = np.array([seed for *_, seed, _ in each])
+    conditions["displaced"] = np.array([way for *_, way in each])
     labels = {
         "judge": [judge for judge, *_ in each],
-        "model": [model for _, model, _ in each],
-        SEEDS: [seed for *_, seed in each],
+        "model": [model for _, model, *_ in each],
+        "displaced": conditions["displaced"].tolist(),
+        SEEDS: [seed for *_, seed, _ in each],
     }
     at = reports(s.budget, s.refit_every).tolist()
     return [
@@ -163,7 +168,7 @@ def groups(s: Settings) -> list[sweep.Group]:
             {**labels, "rule": [rule] * len(each)},
             N_ITEMS,
             s.pools,
-            axes={"recall": {"budget": at}},
+            axes={"recall": {"budget": at}, **calibration.AXES},
             fits=len(at),
         )
         for rule in s.rule
@@ -175,13 +180,15 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
     draw = twins.paper_pool(s.others, n_items=N_ITEMS, k=K)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"), condition)
         free = condition["aware"] > 0
         answers = twins.answers(key, pool, condition)
         task = Task.build(pool, answers, variant=Variant(free[None], free))
         own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(own, task, loop, s.budget)
-        return {"recall": trace.recall, "status": trace.status.max()}
+        of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
+        return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
     return one
 
@@ -199,6 +206,8 @@ class Frontier:
     """[T] of every budget on the curve."""
     recall: np.ndarray
     """[T, P]"""
+    carried: np.ndarray
+    """[T, P] with the error of the judge's calibration."""
     means: np.ndarray
     """[1 + R, T] of all pools, then of resampled ones, the same in all frontiers."""
     seed: int
@@ -211,9 +220,10 @@ class Frontier:
 
     def of_studies(self, size: int) -> np.ndarray:
         """[R, T] mean recalls of studies of so many pools."""
-        return stats.bootstrap_means(
-            self.recall, seed=self.seed, size=size, resamples=stats.REPLICATES
+        means = stats.bootstrap_means(
+            self.carried, seed=self.seed, size=size, resamples=stats.REPLICATES
         )
+        return np.clip(means, *SHARE)
 
     def at_best_budget(self) -> np.ndarray:
         """[P] recall at the budget that is best for the other half of the pools."""
@@ -224,16 +234,20 @@ class Frontier:
         return found
 
 
-def frontiers(recall: xr.DataArray, s: Settings, seed: int) -> list[Frontier]:
-    """Of recalls [condition, acquisition_seed, budget, pool]."""
+def frontiers(
+    recall: xr.DataArray, carried: xr.DataArray, s: Settings, seed: int
+) -> list[Frontier]:
+    """Of recalls [condition, acquisition_seed, budget, pool], and the same with the error of the
+    judges' calibration."""
     budgets = recall["budget"].values.astype(float)
     values = recall.mean(SEEDS).transpose("condition", "budget", "pool")
     data = values.values.astype(float)
+    open_ = carried.mean(SEEDS).transpose("condition", "budget", "pool").values
     means = np.concatenate([data.mean(-1)[None], stats.bootstrap_means(data, seed=seed)])
     names = ("judge", "model", "rule")
     rows = [{name: str(values[name].values[i]) for name in names} for i in range(len(data))]
     return [
-        Frontier(row, budgets * s.verdict_price[row["judge"]], data[i], means[:, i], seed)
+        Frontier(row, budgets * s.verdict_price[row["judge"]], data[i], open_[i], means[:, i], seed)
         for i, row in enumerate(rows)
     ]
 
@@ -241,8 +255,11 @@ def frontiers(recall: xr.DataArray, s: Settings, seed: int) -> list[Frontier]:
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     of_prices(s, t)
     recall = active.by_seed(ds["recall"], s.n_seeds)
-    t.means("recall", recall.sel(budget=list(s.budget)))
-    found = frontiers(recall, s, t.seed)
+    open_ = active.opened(ds["recall"], ds, s.n_seeds)
+    assert open_ is not None  # every judge here is a twin
+    at = {"budget": list(s.budget)}
+    t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
+    found = frontiers(recall, open_["pools"], s, t.seed)
     for frontier in found:
         reached(frontier, s, t)
     for rule in s.rule:
@@ -344,6 +361,7 @@ SWEEP = sweep.Sweep(
         "status": "status of the fits, the worst of a run",
         "budget": "verdicts",
         "acquisition_seed": "id",
+        **calibration.UNITS,
     },
     headline=headline,
 )

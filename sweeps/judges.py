@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
@@ -22,7 +23,7 @@ from jbt.paper import PaperNumber
 from jbt.simulate import Condition, Experiment, stream
 from jbt.twins import Twin
 from jbt.types import Fit, Prior
-from sweeps import _judges_figure, _judges_page, _judges_table
+from sweeps import _calibration, _judges_figure, _judges_page, _judges_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,12 +58,15 @@ class Settings(sweep.Settings):
     others: Literal["uniform", "drawn"] = "uniform"
     """Qualities of the items that are not fully correct, which the paper leaves open: any number of
     false statements alike, or as drawing statements gives."""
+    displaced_pools: int = 1024
+    """Pools in which every twin is displaced by a step either way, for the error of its
+    calibration (count)."""
     n_probes: int = 40
     """Pairs of equal quality in a probe (count), each shown in both orders."""
 
 
 PRESETS = {
-    "smoke": Settings(pools=32, large_pools=4),
+    "smoke": Settings(pools=32, large_pools=4, displaced_pools=32),
     "paper": Settings(pools=10, large_pools=10),
     "full": Settings(),
 }
@@ -80,6 +84,7 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
     }
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"), condition)
         x = pool.design.covariates[:, 0]
         verdicts = twins.answers(key, pool, condition)
@@ -102,10 +107,13 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
         above = theta["naive"] - metrics.kth_largest(theta["naive"], k)
         elaborated = x == jnp.array([0, 1])[:, None, None]
         kind = elaborated & (pool.quality == jnp.array(LEVELS)[:, None])
+        aware = fits["bias_aware"].parameters
         return {
             "recall": jnp.array(recall),
-            "c_hat": fits["bias_aware"].parameters.c[0],
-            "kappa_hat": fits["bias_aware"].parameters.kappa,
+            "c_hat": aware.c[0],
+            "kappa_hat": aware.kappa,
+            "targets": jnp.stack([aware.c[0], aware.kappa, recall[0][K.index(TOP)]]),
+            "steps": steps,
             "corr_naive_x": _correlation(theta["naive"], x),
             "corr_residualised": _correlation(theta["residualised"], theta["bias_aware"]),
             "flip_rate": jnp.where(other, flips, 0).sum() / other.sum(),
@@ -165,7 +173,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         raise ValueError(f"unknown judge {unknown[0]!r}: one of {', '.join(PUBLISHED)}")
     sweep.check_listed("judge", s.judge, list(PUBLISHED))
     sweep.check_listed("others", (s.others,), pools.OTHERS)
-    for name in ("n_probes", "large_pools"):
+    for name in ("n_probes", "large_pools", "displaced_pools"):
         if getattr(s, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(s, name)}")
     every = twins_of(s)
@@ -176,25 +184,30 @@ def groups(s: Settings) -> list[sweep.Group]:
         "unit_flip_rate": {"unit": list(UNITS)},
         "unit_uncertain": {"unit": list(UNITS)},
     }
-    parts = [("table", every, 30, TOP, s.pools), ("large", large, LARGE, LARGE_TOP, s.large_pools)]
-    return [
-        sweep.Group(
-            name,
-            experiment(s, n_items, k),
-            twins.conditions(some),
-            {
-                "judge": [twin.name for twin in some],
-                "oracle": [twin.oracle for twin in some],
-                "n_items": [n_items] * len(some),
-            },
-            n_items,
-            n_pools,
-            axes,
-            fits=5,
-        )
-        for name, some, n_items, k, n_pools in parts
-        if some
+    axes |= _calibration.AXES
+    itself, ways = (0.0,), twins.DISPLACED
+    parts = [
+        ("table", every, 30, TOP, s.pools, itself),
+        ("displaced", every, 30, TOP, s.displaced_pools, ways),
+        ("large", large, LARGE, LARGE_TOP, s.large_pools, (*itself, *ways)),
     ]
+    found = []
+    for name, some, n_items, k, n_pools, steps in parts:
+        each = [(step, twin) for step in steps for twin in some]
+        if not each:
+            continue
+        conditions = twins.conditions([twin for _, twin in each])
+        conditions["displaced"] = np.array([step for step, _ in each])
+        labels = {
+            "judge": [twin.name for _, twin in each],
+            "oracle": [twin.oracle for _, twin in each],
+            "n_items": [n_items] * len(each),
+            "displaced": conditions["displaced"].tolist(),
+        }
+        of = experiment(s, n_items, k)
+        group = sweep.Group(name, of, conditions, labels, n_items, n_pools, axes, fits=5)
+        found.append(group)
+    return found
 
 
 def numbers() -> list[PaperNumber]:
@@ -247,6 +260,7 @@ SWEEP = sweep.Sweep(
         "unit": "factor on logits",
         "k": "count",
         "n_items": "count",
+        **_calibration.UNITS,
     },
     headline=_judges_table.headline,
     paper=numbers(),

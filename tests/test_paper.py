@@ -112,9 +112,9 @@ def test_a_setting_that_is_none_is_refused():
 
 
 METRICS = {
-    "acquisition": ("recall", "allocation"),
+    "acquisition": ("recall", "allocation", "targets", "steps"),
     "rule_choices": ("recall", "allocation"),
-    "stochastic_judge": ("recall", "allocation", "uncertain"),
+    "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),
     "paired": (*paired.WHAT_C_COSTS, "c_map", "extreme_item"),

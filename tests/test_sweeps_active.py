@@ -29,8 +29,9 @@ def balance_is_not_tried(monkeypatch):
     monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)
 
 
-def invented(s, effect, module=acquisition):
-    """A dataset as a run leaves it, with recalls we choose: rule i is worse by i * effect."""
+def invented(s, effect, module=acquisition, moves=0.0):
+    """A dataset as a run leaves it, with recalls we choose: rule i is worse by i * effect. Those of
+    displaced twins are `moves` higher a step of the naive recall of all verdicts, a target."""
     rng = np.random.default_rng(0)
     groups = module.groups(s)
     axes = groups[0].axes
@@ -42,8 +43,14 @@ def invented(s, effect, module=acquisition):
     naive = np.array([m == "naive" for m in labels["model"]])
     recall -= (worse * effect * (1 - 0.5 * naive))[:, None, None]
     shares = np.full((c, len(s.budget), 25, s.pools), 1 / 25)
+    signs = rng.choice([-1.0, 1.0], size=(3, s.pools))
+    steps = np.array(labels["displaced"])[:, None, None] * signs
+    recall += moves * steps[:, :1]
+    own = np.array([1.78, 0.35, 0.5])[:, None] + 0.1 * rng.normal(size=(3, s.pools))
     return xr.Dataset(
         {
+            "targets": (("condition", "target", "pool"), own + 0.1 * steps),
+            "steps": (("condition", "parameter", "pool"), steps),
             "recall": (("condition", "budget", "pool"), recall),
             "allocation": (("condition", "table_budget", "distance", "pool"), shares),
         },
@@ -65,6 +72,7 @@ def test_the_table_averages_seeds_and_pairs_pools():
     papers = mine.dropna(subset="paper")
     mine = mine.drop_duplicates("quantity").set_index("quantity")
     at = (ds.rule == "round_robin") & (ds.judge == "llama") & (ds.model == "bias_aware")
+    at &= ds.displaced == 0
     assert int(at.sum()) == SMALL.n_seeds
     values = ds.recall.isel(condition=at.values).sel(budget=120).values.mean(0)
     assert mine.estimate["recall"] == pytest.approx(values.mean())
@@ -94,6 +102,26 @@ def test_the_table_averages_seeds_and_pairs_pools():
     # of the same pools would be some 0.003 above.
     assert abs(above.estimate.mean()) < 0.0015
     assert table[(table.judge != "llama") & table.paper.notna()].empty
+
+
+def test_ranges_carry_the_error_of_the_twin_s_calibration():
+    """Recall that moves by 2 a unit of the naive recall that the twin is calibrated to."""
+    found = {}
+    for moves in (0.0, 0.2):
+        table = study.table_of(acquisition.SWEEP, invented(SMALL, 0.05, moves=moves), SMALL)
+        mine = table[(table.model == "bias_aware") & (table.budget == 120) & table.paper.notna()]
+        found[moves] = mine.drop_duplicates(["quantity", "rule"]).set_index(["quantity", "rule"])
+    width = {m: t.replicate_high - t.replicate_low for m, t in found.items()}
+    at = ("recall", "top_k_aware")
+    # Ten pools: 0.1 of the pools' own, 0.1 of the target's error, times 2.
+    assert width[0.0][at] == pytest.approx(2 * 1.96 * 0.1 / np.sqrt(10), rel=0.2)
+    assert width[0.2][at] == pytest.approx(2 * 1.96 * np.hypot(0.1, 0.2) / np.sqrt(10), rel=0.25)
+    assert found[0.0].estimate[at] == pytest.approx(found[0.2].estimate[at])
+    # Both rules move alike, so that their difference does not.
+    at = ("delta", "round_robin")
+    assert width[0.2][at] == pytest.approx(width[0.0][at], rel=0.2)
+    unbiased = table[(table.judge == "unbiased") & (table.quantity == "recall")]
+    assert len(unbiased) == len(SMALL.rule) * len(SMALL.budget)
 
 
 def test_all_groups_report_on_the_same_budgets():

@@ -35,9 +35,16 @@ def invented(s) -> xr.Dataset:
     mean = np.minimum(rate[:, None] * budget, 1)
     recall = mean[..., None] + 0.1 * (-1) ** np.arange(s.pools)
     coords = {name: ("condition", values) for name, values in labels.items()}
-    return xr.Dataset(
-        {"recall": (("condition", "budget", "pool"), recall)}, {**coords, "budget": budget}
-    )
+    # Targets that are met in every pool: nothing is left open.
+    aims = np.array([twins.aim_of(twins.known()[judge]) for judge in labels["judge"]])
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(3, s.pools))
+    steps = np.array(labels["displaced"])[:, None, None] * signs
+    of_calibration = {
+        "targets": (("condition", "target", "pool"), aims[:, :, None] + 0.1 * steps),
+        "steps": (("condition", "parameter", "pool"), steps),
+    }
+    recall = {"recall": (("condition", "budget", "pool"), recall)}
+    return xr.Dataset({**recall, **of_calibration}, {**coords, "budget": budget})
 
 
 def only(table, **wanted):

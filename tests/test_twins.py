@@ -44,8 +44,8 @@ def test_misses_are_beyond_the_tolerance():
 
 def test_a_perfect_recall_is_aimed_at_from_below():
     """At 1 itself every sure judge would do, and the search have no slope."""
-    assert calibration._aim(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
-    assert calibration._aim(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
+    assert calibration.aim_of(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
+    assert calibration.aim_of(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
 
 
 def test_a_twin_is_asked_for_by_name():

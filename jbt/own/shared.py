@@ -160,7 +160,7 @@ def maximum(
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """[owners, K] Newton's step, turned uphill where a discrimination makes the posterior convex."""
+    """[owners, K] Newton's step, uphill also where a discrimination makes the posterior convex."""
     values, vectors = np.linalg.eigh(curvature)
     along = np.einsum("oij,oi->oj", vectors, gradient) / np.abs(values)
     return np.einsum("oij,oj->oi", vectors, along)
@@ -210,7 +210,7 @@ class _Posterior:
 
     def at(self, point: np.ndarray, start: list[np.ndarray]) -> Top:
         """At a point [owners, K], the fits of the pools begun at `start` [F, M]."""
-        n_owners, n = point.shape
+        n_owners = len(point)
         gradient = np.where(self.held, 0, self.weight * (self.centre - point))
         information = np.tile(np.diag(np.where(self.held, 1, self.weight)), (n_owners, 1, 1))
         status = np.zeros(n_owners, int)

@@ -34,9 +34,10 @@ def jackknife(
 
     Leaving cluster g out moves the estimate, to first order, by -(H - H_g)^-1 score_g; the variance
     is the sum of the squares (CR3: Bell and McCaffrey 2002; MacKinnon, Nielsen and Webb 2023), less
-    what it is too large by, on average, where the model holds: there a cluster's score has covariance
-    H_g before the estimate is taken off it, and the variance is that of H^-1. The degrees of freedom
-    are Satterthwaite's under the same: few clusters, or few that matter, leave few.
+    what it is too large by, on average, where the model holds: there a cluster's score has
+    covariance H_g before the estimate is taken off it, and the variance is that of H^-1. The
+    degrees of freedom are Satterthwaite's under the same: few clusters, or few that matter, leave
+    few.
 
     Args:
       information: H, the prior's included, at the optimum.

@@ -11,17 +11,31 @@ ratios of the four alone: the search takes the pair noise as the unit. What the 
 matters only where that judge's verdicts are drawn afresh, and is set apart, by the share of pairs
 that it is uncertain of (`UNCERTAIN`).
 
+**What a twin predicts has the calibration's error in it**: its targets are means of a few pools.
+`error` carries it.
+
 The twins of the paper's judges are in `data/twins.csv`, which `python -m jbt.twins` writes; how far
 each is from its targets stands there too. Recall that is printed as 1.00 is aimed at with 0.995,
 the least that is printed so.
 """
 
-from jbt.twins.calibration import PERFECT, calibrate
+from jbt.twins.calibration import aim_of, calibrate
+from jbt.twins.error import (
+    DISPLACED,
+    PARAMETERS,
+    ROUNDING,
+    TARGETS,
+    CalibrationError,
+    displaced,
+    observed,
+    slopes,
+)
 from jbt.twins.twin import (
     DATA,
     DOUBT,
     MAX_CORRELATION,
     ORACLES,
+    PERFECT,
     TOLERANCE,
     UNCERTAIN,
     Twin,
@@ -36,19 +50,28 @@ from jbt.twins.twin import (
 
 __all__ = [
     "DATA",
+    "DISPLACED",
     "DOUBT",
     "MAX_CORRELATION",
     "ORACLES",
+    "PARAMETERS",
     "PERFECT",
+    "ROUNDING",
+    "TARGETS",
     "TOLERANCE",
     "UNCERTAIN",
+    "CalibrationError",
     "Twin",
+    "aim_of",
     "answers",
     "calibrate",
     "conditions",
+    "displaced",
     "known",
+    "observed",
     "paper_pool",
     "probability",
     "read",
+    "slopes",
     "twin",
 ]

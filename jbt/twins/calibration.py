@@ -14,11 +14,19 @@ from jaxtyping import Array, Key
 from jbt import estimators, judges, metrics, pairs
 from jbt.judges import Published
 from jbt.simulate import Condition, Experiment, Simulation, simulate, stream
-from jbt.twins.twin import DOUBT, ORACLES, TOLERANCE, UNCERTAIN, Draw, Twin, answers, paper_pool
+from jbt.twins.twin import (
+    DOUBT,
+    ORACLES,
+    PERFECT,
+    TOLERANCE,
+    UNCERTAIN,
+    Draw,
+    Twin,
+    answers,
+    paper_pool,
+)
 from jbt.types import Prior
 
-PERFECT = 0.995
-"""Aim of a recall that is printed as 1.00."""
 LEAST, MOST = 1e-3, 50.0
 """Discriminations that are tried, in units of the pair noise or in logits a statement."""
 STARTS = (0.05, 0.2, 0.6, 2.0)
@@ -71,7 +79,7 @@ def calibrate(
     for target in targets:
         _check_target(target)
     argmax = np.array([(oracle or target.oracle) == "argmax" for target in targets])
-    aims = np.array([_aim(target) for target in targets])
+    aims = np.array([aim_of(target) for target in targets])
     widths = np.array(list(TOLERANCE.values()))
     draw, prior = draw or paper_pool(others), prior or Prior()
     fixed = {"argmax": argmax * 1.0, "pair_noise": argmax * 1.0, **(also or {})}
@@ -147,7 +155,8 @@ def _check_target(target: Published) -> None:
         raise ValueError(f"{target.name}: unknown oracle {target.oracle!r}: one of {known}")
 
 
-def _aim(target: Published) -> tuple[float, float, float]:
+def aim_of(target: Published) -> tuple[float, float, float]:
+    """What a twin is calibrated to: c_hat, kappa_hat, and a naive recall that can be met."""
     return target.c_hat, target.kappa_hat, min(target.naive_recall, PERFECT)
 
 

@@ -27,6 +27,8 @@ UNCERTAIN = 0.43
 DOUBT = (0.2, 0.8)
 TOLERANCE = {"c_hat": 0.05, "kappa_hat": 0.05, "naive_recall": 0.02}
 """How near a twin is to be to each target; the unit of the search's residuals."""
+PERFECT = 0.995
+"""Aim of a recall that is printed as 1.00."""
 
 Draw = Callable[[Key[Array, ""], Condition], Pool]
 

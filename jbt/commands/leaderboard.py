@@ -29,7 +29,7 @@ class LeaderboardOptions(JointOptions):
     """How covariates a and b of two items differ: a - b, or relative, (a - b) / (a + b), with c per
     root mean square of that unless --no-standardise."""
     bootstrap: int = 0
-    """Resamples of the pools for percentile intervals (count, at least 100); 0: the sandwich."""
+    """Resamples of the pools for percentile intervals (count, at least 100); 0: the jackknife."""
     seed: int = 0
     """Of the resampling."""
 

@@ -12,15 +12,27 @@ import numpy as np
 from jbt import files
 from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.panels import JOINT
-from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE
+from jbt.own.spread import (
+    FEWEST_DEGREES,
+    FEWEST_RESAMPLED,
+    PRIOR_SHARE,
+    PULLED_BIAS,
+    PULLED_THETA,
+)
 from jbt.types import Status
 
 REASONS = {
     "covariate_constant": "no comparison differs in it",
     "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
     "separated": "the likelihood rises all the way to infinity",
-    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
-    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools tell of it",
+    "prior_selected": (
+        f"the prior holds more than {PRIOR_SHARE:.0%} of the information about it, or has moved it "
+        f"by more than {PULLED_BIAS:g} standard errors (theta: {PULLED_THETA:g})"
+    ),
+    "few_clusters": (
+        f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
+        f"of freedom; with --bootstrap {FEWEST_RESAMPLED:g})"
+    ),
     "no_verdicts": "no verdicts",
 }
 """Why there is no interval, by status."""
@@ -44,6 +56,8 @@ class Coefficient:
     status: str
     """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
     few_clusters, no_verdicts, not_converged or not_finite."""
+    degrees: float
+    """Effective degrees of freedom: of the interval, or too few for one; see `jbt.jackknife`."""
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -101,10 +115,13 @@ class Leaderboard:
     """None where kappa is fixed at 0."""
     n_clusters: int
     """Pools of the file with a verdict."""
+    degrees: np.ndarray
+    """[M] as `Coefficient.degrees`, of theta."""
     runaway: tuple[str, ...]
     """Models that the likelihood sends to infinity."""
     pull: np.ndarray
-    """[M] how far the prior has moved theta, in standard errors, to first order."""
+    """[M] how far the prior has moved theta, in standard errors, to first order; intervals take it
+    off."""
     anchors: AnchorCheck | None
     """None without anchors."""
     versions: VersionCheck | None

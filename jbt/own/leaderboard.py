@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jbt import runtime
+from jbt import metrics, runtime
 from jbt.own import assumption
 from jbt.own.assumption import VersionCheck
 from jbt.own.batch import Position
@@ -53,7 +53,7 @@ def leaderboard(
       position: see `load`.
       prior: default `Prior()`.
       bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
-        ranks rest; 0 for the sandwich with Student's t, see `jbt.clusters`.
+        ranks rest; 0 for the jackknife with Student's t, see `jbt.jackknife`.
       seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
         judges, for one more leaderboard, of all of them.
@@ -105,12 +105,10 @@ def _board(
         tables,
         judge=tables.judges[judge],
         c=tuple(
-            Coefficient(name, unit, *found.numbers(m + d), found.status_of(m + d))
+            Coefficient(name, unit, *found.numbers(m + d))
             for d, (name, unit) in enumerate(covariates)
         ),
-        kappa=Coefficient("kappa", "", *found.numbers(-1), found.status_of(-1))
-        if problem.variant.kappa
-        else None,
+        kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
         anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
         versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
     )
@@ -133,7 +131,7 @@ def _joint_board(
     named = [*covariates, ("kappa", "")]
     coefficients = [
         JudgeCoefficient(
-            *(*named[d], *found.numbers(m + p), found.status_of(m + p)),
+            *(*named[d], *found.numbers(m + p)),
             judge=judges.names[g],
             told_by=tellers[g][d],
         )
@@ -199,13 +197,12 @@ class _Found:
         known = self.problem.n_verdicts > 0
         return np.where(known, beta[: len(known)], np.nan)
 
-    def numbers(self, p: int) -> tuple[float, float, float, float]:
-        """Of a coefficient, by its place in P: estimate, low, high, nats."""
-        estimate, low, high = (float(v[p]) for v in (self.beta, self.around.low, self.around.high))
-        return estimate, low, high, self.evidence.get(p, np.nan)
-
-    def status_of(self, p: int) -> str:
-        return str(self.around.status[p])
+    def numbers(self, p: int) -> tuple[float, float, float, float, str, float]:
+        """Of a coefficient, by its place in P: estimate, low, high, nats, status, degrees."""
+        around = self.around
+        estimate, low, high = (float(v[p]) for v in (self.beta, around.low, around.high))
+        evidence, status = self.evidence.get(p, np.nan), str(around.status[p])
+        return estimate, low, high, evidence, status, float(around.degrees[p])
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
         """Models in order; `rest`: the fields of the board that the fits do not say."""
@@ -231,6 +228,7 @@ class _Found:
             n_verdicts=problem.n_verdicts[order].astype(int),
             status_of=around.status[:m][order],
             n_clusters=problem.n_clusters,
+            degrees=around.degrees[:m][order],
             runaway=tuple(names[around.runaway]),
             pull=around.pull[order],
             **rest,
@@ -239,7 +237,7 @@ class _Found:
 
 def _ranks(theta: np.ndarray) -> np.ndarray:
     """1 + how many are higher by more than rounding."""
-    higher = (theta > theta[:, None] + 1e-9).sum(1)
+    higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
     return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
 

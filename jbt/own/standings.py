@@ -11,7 +11,7 @@ import pandas as pd
 from jbt.own.board import Coefficient, Leaderboard
 from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Report, Section
-from jbt.own.spread import FEWEST_CLUSTERS, LEVEL
+from jbt.own.spread import LEVEL
 from jbt.types import Prior, Status
 
 if TYPE_CHECKING:
@@ -136,8 +136,10 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     if board.status != Status.CONVERGED:
         yield f"no ranking: {board.status.name.lower()}"
         return
-    if board.n_clusters >= FEWEST_CLUSTERS:
-        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap)}"
+    degrees = [c.degrees for c in (*board.c, *board.judges) if _known(c.low)]
+    degrees += board.degrees[np.isfinite(board.low)].tolist()
+    if degrees:
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
         yield (
@@ -161,20 +163,21 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     if np.any(pull > PULLED):
         yield (
             f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
-            f"({board.models[int(np.nanargmax(pull))]}), which no interval includes; a --lam below "
-            f"{prior.lam:g} moves it less"
+            f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
+            f"not; a --lam below {prior.lam:g} moves it less"
         )
     if board.c:
         yield from _evidence(board)
 
 
-def _method(n_clusters: int, bootstrap: int) -> str:
+def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float]) -> str:
     if bootstrap:
         return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools"
-    last = n_clusters - 1
+    low, high = min(degrees), max(degrees)
+    between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
     return (
-        f"cluster-robust over {n_clusters} pools (sandwich times {n_clusters}/{last}, t with "
-        f"{last} degrees of freedom)"
+        f"jackknife over {n_clusters} pools (each left out in turn), t with {between} effective "
+        "degrees of freedom"
     )
 
 

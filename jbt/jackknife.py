@@ -11,8 +11,8 @@ This is CR3 (Bell & McCaffrey 2002; Hansen 2025). The plain sandwich has H in th
 it is too small where one cluster holds much of the information about a parameter, and t with G - 1
 degrees of freedom is then too narrow as well. Here the degrees of freedom match the first two
 moments of a variance in V under a working model (Satterthwaite), in which the scores of a cluster
-have covariance I_g + tau^2 I_g H^-1 I_g; the second part is the cluster's own effect, as in Imbens &
-Kolesar (2016), and tau^2 is estimated for each parameter.
+have covariance I_g + tau^2 I_g H^-1 I_g; the second part is the cluster's own effect, as in Imbens
+& Kolesar (2016), and tau^2 is estimated for each parameter.
 
 What the prior does to the expectation is not in V: where the verdicts say little V is small, and
 the error is not (`clusters.prior_part`, `identifiability.undetermined`).
@@ -197,7 +197,7 @@ class _Data:
             to += np.bincount(at, values, to.size).reshape(to.shape)
 
         information, score = np.zeros((n, w, w)), np.zeros((n, w))
-        left, right, corner = row * w + i, row * w + j, row * w * w
+        left, right = row * w + i, row * w + j
         add(score, np.r_[left, right], np.r_[residual, -residual])
         both = np.r_[left * w + i, right * w + j, left * w + j, right * w + i]
         add(information, both, np.r_[weight, weight, -weight, -weight])

@@ -12,6 +12,7 @@ import numpy as np
 from jbt import files
 from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.panels import JOINT
+from jbt.own.robust import Outside
 from jbt.own.spread import (
     FEWEST_DEGREES,
     FEWEST_RESAMPLED,
@@ -128,6 +129,8 @@ class Leaderboard:
     """None unless models have several answers to one prompt that differ in a covariate."""
     judges: tuple[JudgeCoefficient, ...] = ()
     """Of all judges together, their coefficients in place of c and kappa."""
+    outside: tuple[Outside, ...] = ()
+    """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
     """Of these, the judges whose c and kappa are known to be 0."""
 
@@ -171,6 +174,7 @@ class Leaderboard:
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
+            "outside": [one.record() for one in self.outside],
         }
 
 

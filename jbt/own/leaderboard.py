@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jbt import metrics, runtime
+from jbt import runtime
 from jbt.own import assumption
 from jbt.own.assumption import VersionCheck
 from jbt.own.batch import Position
@@ -21,8 +21,9 @@ from jbt.own.board import Coefficient, JudgeCoefficient, Leaderboard
 from jbt.own.listing import Difference
 from jbt.own.merged import Problem, Study, merge_pools
 from jbt.own.panels import JOINT, Judges
+from jbt.own.robust import outside, ranks
 from jbt.own.spread import Spread
-from jbt.own.tables import Tables, Transform, covariate_values
+from jbt.own.tables import Tables, Transform
 from jbt.types import Prior, Status, check_count
 
 FEWEST_RESAMPLES = 100
@@ -69,17 +70,9 @@ def leaderboard(
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
-    relative = difference == "relative"
-    x, labels, per = covariate_values(tables, covariates, transform, standardise and not relative)
-    if relative and standardise:
-        per = "root mean square of the relative difference of"
-    units = [f"{per} {label}" for label in labels]
-    study = Study(
-        tables, merge_pools(tables), x, difference, np.ones(x.shape[1]), position, prior or Prior()
+    study, coefficients = Study.of(
+        tables, covariates, transform, standardise, difference, position, prior or Prior()
     )
-    if relative and standardise:
-        study = study.standardised()
-    coefficients = list(zip(labels, units, strict=True))
     with runtime.precision("float64"):
         boards = [
             _board(study, judge, coefficients, bootstrap, seed)
@@ -111,6 +104,7 @@ def _board(
         kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
         anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
         versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
+        outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
     )
 
 
@@ -221,10 +215,10 @@ class _Found:
             theta_naive=theta_naive[order],
             low_naive=around_naive.low[:m][order],
             high_naive=around_naive.high[:m][order],
-            rank=_ranks(theta)[order],
+            rank=ranks(theta)[order],
             rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
             rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
-            rank_naive=_ranks(theta_naive)[order],
+            rank_naive=ranks(theta_naive)[order],
             n_verdicts=problem.n_verdicts[order].astype(int),
             status_of=around.status[:m][order],
             n_clusters=problem.n_clusters,
@@ -233,12 +227,6 @@ class _Found:
             pull=around.pull[order],
             **rest,
         )
-
-
-def _ranks(theta: np.ndarray) -> np.ndarray:
-    """1 + how many are higher by more than rounding."""
-    higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
-    return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
 
 def _versions(study: Study, judge: int) -> VersionCheck | None:

@@ -20,8 +20,8 @@ FEWEST_DEGREES = 5.0
 3 to 4, where the quantiles of t are as uncertain as the degrees of freedom are."""
 
 FEWEST_RESAMPLED = 50.0
-"""The same for percentiles of resampled clusters, which have no quantile to widen: they cover .85 to
-.92 at 12 to 30 degrees of freedom and .94 or more from 50 on."""
+"""The same for percentiles of resampled clusters, which no quantile widens: plain sandwiches, which
+they equal, cover .86 to .93 at 10 to 30 degrees of freedom and .94 or more from 50 on."""
 
 FEWEST_FOUND = 0.9
 """Share of resamples that must have an estimate; those without one are unlike the others."""
@@ -58,7 +58,7 @@ class Spread:
     pull: np.ndarray
     """[M] how far the prior has moved theta, in standard errors, to first order."""
     degrees: np.ndarray
-    """[P] effective degrees of freedom: those of the interval, or those that are too few for one."""
+    """[P] effective degrees of freedom: of the interval, or what is too few for one."""
 
     @classmethod
     def undefined(cls, n_models: int, n_covariates: int, status: str) -> Spread:

@@ -123,7 +123,8 @@ def _fit(rows: Rows, prior: Prior) -> Parameters:
 
 
 @jax.jit
-def _fits(rows: Rows) -> Parameters:
+def fits(rows: Rows) -> Parameters:
+    """The MAP of studies, [n]."""
     return jax.vmap(lambda one: fit_map(one, _design(), PRIOR, _variant()).parameters)(rows)
 
 
@@ -142,7 +143,7 @@ def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> It
     design, variant = _design(), _variant()
     for begin in range(0, studies, AT_ONCE):
         drawn = setting.draw(rng, AT_ONCE, setting.verdicts)
-        modes = _fits(drawn)
+        modes = fits(drawn)
         for i in range(min(AT_ONCE, studies - begin)):
             mode, rows = jax.tree.map(lambda v, i=i: v[i], (modes, drawn))
             given = mode, rows, design, PRIOR, variant, prompt

@@ -69,6 +69,8 @@ def outside(
     """
     of = tables.verdicts[tables.verdicts["judge"] == judge]
     seen = np.unique(of[["first", "second"]].to_numpy())
+    if not len(seen):
+        return ()
     contents, owner = np.unique(tables.items["content"].to_numpy()[seen], return_inverse=True)
     found = []
     for name, values in zip(covariates, x[seen].T, strict=True):

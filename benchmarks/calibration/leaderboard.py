@@ -27,7 +27,7 @@ C, KAPPA = 0.6, 0.3
 AT_ONCE = 50
 MOST = 1000
 """Studies of a setting: each is a fit and all its intervals, some 10 ms."""
-MOST_BOOTSTRAPPED, RESAMPLES = 100, 200
+MOST_BOOTSTRAPPED, RESAMPLES = 300, 200
 PRIOR = Prior(1.0, 0.1)
 
 
@@ -163,7 +163,11 @@ SETTINGS = (
         Setting(*size, sd_c=0.3, sd_theta=0.7)
         for size in (("equal", 15), ("9 large", 100), ("lognormal", 100))
     ),
-    *(Setting(*size, sd=sd) for sd in (0.4, 2.5) for size in (("equal", 30), ("9 large", 100))),
+    *(
+        Setting(*size, sd=sd)
+        for sd in (0.4, 2.5)
+        for size in (("equal", 30), ("equal", 100), ("9 large", 100))
+    ),
 )
 
 
@@ -172,7 +176,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     with runtime.precision("float64"):
         for setting in SETTINGS:
             found = list(spreads(setting, min(studies, MOST), seed))
-            yield from _cells(setting, found, "jbt leaderboard")
+            yield from _cells(setting, found, "jbt leaderboard, jbt identify --merge-pools")
         for prompts in (30, 100):
             setting = Setting("equal", prompts, sd_c=0.3)
             found = spreads(setting, min(studies, MOST_BOOTSTRAPPED), seed, RESAMPLES)
@@ -181,6 +185,9 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 
 def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell]:
     truth, middle = setting.truth(), 2
+    note = ""
+    if setting.sd > 2:
+        note = "often withheld as prior_selected; the report says how far the prior has moved theta"
     named = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
     for name, at in named.items():
         low, high = (np.array([getattr(one, end)[at] for one in found]) for end in ("low", "high"))
@@ -194,6 +201,7 @@ def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell
             int(printed.sum()),
             int(covered.sum()),
             median_width=width,
+            note=note,
         )
     ranks = np.array(
         [(1 + s.better[middle].sum(), MODELS - s.better[:, middle].sum()) for s in found]

@@ -17,8 +17,6 @@ from jbt.own.spread import (
     FEWEST_DEGREES,
     FEWEST_RESAMPLED,
     PRIOR_SHARE,
-    PULLED_BIAS,
-    PULLED_THETA,
 )
 from jbt.types import Status
 
@@ -26,10 +24,7 @@ REASONS = {
     "covariate_constant": "no comparison differs in it",
     "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
     "separated": "the likelihood rises all the way to infinity",
-    "prior_selected": (
-        f"the prior holds more than {PRIOR_SHARE:.0%} of the information about it, or has moved it "
-        f"by more than {PULLED_BIAS:g} standard errors (theta: {PULLED_THETA:g})"
-    ),
+    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
     "few_clusters": (
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
         f"of freedom; with --bootstrap {FEWEST_RESAMPLED:g})"

@@ -161,13 +161,16 @@ def widest(frame: pd.DataFrame) -> str:
     low, high = each.min(axis=1), each.max(axis=1)
     if not (high > low).any():
         return "every model has one rank under all of these"
-    i = int((high - low).idxmax())
-    return f"{frame['model'][i]} ranks {low[i]:.0f} to {high[i]:.0f}, the widest range"
+    i = int(np.argmax((high - low).fillna(0)))
+    name, least, most = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
+    return f"{name} ranks {least:.0f} to {most:.0f}, the widest range"
 
 
 def record(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """As JSON has it: null where missing."""
-    return [
-        {k: v if k == "model" else (None if pd.isna(v) else int(v)) for k, v in row.items()}
-        for row in frame.to_dict("records")
-    ]
+    each = {
+        k: v.tolist() if k == "model" else [None if pd.isna(rank) else int(rank) for rank in v]
+        for k, v in frame.items()
+    }
+    names = [str(k) for k in each]
+    return [dict(zip(names, row, strict=True)) for row in zip(*each.values(), strict=True)]

@@ -195,7 +195,7 @@ def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float]) -> str:
     between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
     return (
         f"jackknife over {n_clusters} pools (each left out in turn), t with {between} effective "
-        "degrees of freedom; those of theta are about theta without the prior's pull"
+        "degrees of freedom; about the estimates without the prior's pull"
     )
 
 

@@ -51,12 +51,13 @@ def draw(path: Path, n_rows: int) -> None:
 
 
 def jbt(data: Any, lam: float, lam_b: float) -> dict[str, Any]:
-    """The MAP, and with the default prior its sandwich with the pools as clusters."""
+    """The MAP, and with the default prior its jackknife with the pools as clusters."""
     import jax
     import jax.numpy as jnp
 
     from jbt import clusters, runtime
     from jbt.fit import fit_map
+    from jbt.jackknife import jackknife
     from jbt.types import Design, Prior, Rows, Variant
 
     with runtime.precision("float64"):
@@ -72,8 +73,8 @@ def jbt(data: Any, lam: float, lam_b: float) -> dict[str, Any]:
         if lam == 1:
             begin = time.perf_counter(), time.process_time()
             inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
-            covariance = clusters.sandwich(inverse, mode, rows, data["pool"])
-            found["sandwich"] = {**measured(begin), "trace": float(np.trace(covariance))}
+            covariance = jackknife(inverse, mode, rows, data["pool"]).covariance
+            found["jackknife"] = {**measured(begin), "trace": float(np.trace(covariance))}
     return found
 
 
@@ -160,8 +161,8 @@ def compare(n_rows: int, environment: Path | None) -> None:
         print(f"{'with compiling':44s} {'':24s}  {'theta':>9s} {'c':>9s}")
         mine = in_process(sys.executable, path, "jbt", 1.0, 0.1)
         print(line("jbt, MAP, lam = 1, lam_b = 0.1", mine))
-        mine["sandwich"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
-        print(line("  its cluster-robust covariance", mine["sandwich"]))
+        mine["jackknife"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
+        print(line("  its cluster-robust covariance", mine["jackknife"]))
         for reg in (1.0, 0.0):
             lam_b = max(n_rows * reg, LEAST_LAM)
             mine = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 TIED = 1e-9
-"""`tie_of` estimates in float64, logits."""
+"""`tie_of` estimates in float64, logits; whatever compares two estimates takes it from here."""
 
 
 def tie_of(estimate: Float[Array, " M"]) -> float:
     """Estimates closer than this, in logits, are tied: what a solver leaves of two contents
     with the same record differs by rounding, which must not decide who is in the top k."""
     return 1e-5 if estimate.dtype == jnp.float32 else TIED
+
+
+def order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How float64 estimates order a and b, elementwise: 1 where a is above, -1 where b is, 0 where
+    they are tied to within `TIED`; NaN where either is."""
+    apart = a - b
+    return np.where(np.abs(apart) <= TIED, 0.0, np.sign(apart))
 
 
 def top_k_recall(

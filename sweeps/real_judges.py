@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import estimators, identifiability, model, stats, study, sweep
+from jbt import estimators, identifiability, metrics, model, stats, study, sweep
 from jbt.fit import fit_map
 from jbt.simulate import Experiment
 from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
 """bias_known: item by item, with the coefficient c that the other questions tell when tied."""
-
-TIE = 1e-9
-"""Margins of quality (logits) that rounding leaves of a tie."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +145,7 @@ def analysis(
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
     """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin
     of 0, to within rounding, is half. NaN without labels."""
-    credit = jnp.where(margin > TIE, 1.0, jnp.where(margin >= -TIE, 0.5, 0.0))
+    credit = jnp.where(margin > metrics.TIED, 1.0, jnp.where(margin >= -metrics.TIED, 0.5, 0.0))
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 

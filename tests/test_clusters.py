@@ -1,4 +1,7 @@
-"""Cluster-robust covariances: against a dense twin, and by what their intervals cover."""
+"""The jackknife and the bootstrap over clusters: against a dense twin and explicit refits, and by
+what their intervals cover."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -7,8 +10,10 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
+from benchmarks.calibration import leaderboard
 from jbt import clusters
 from jbt.fit import fit_map
+from jbt.jackknife import jackknife
 from jbt.laplace import laplace
 from jbt.types import Design, Parameters, Prior, Rows, Status, Variant
 
@@ -44,7 +49,7 @@ def explicit(rows):
 
 
 @pytest.mark.heavy
-def test_the_sandwich_equals_a_loop_over_clusters(x64):
+def test_the_jackknife_equals_a_loop_over_clusters(x64):
     rows, cluster = draw(0, 12)
     # Repeats, orders that are not known, padding, and clusters numbered with gaps.
     rng = np.random.default_rng(1)
@@ -59,41 +64,94 @@ def test_the_sandwich_equals_a_loop_over_clusters(x64):
     design, variant = design_and_variant()
     mode = fit(rows, design, PRIOR, variant).parameters
     inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-    found = clusters.sandwich(inverse, mode, rows, cluster)
+    found = jackknife(inverse, mode, rows, cluster)
 
     z, beta = explicit(rows), np.asarray(mode.flat())
     p = expit(z @ beta)
-    hessian = np.diag(np.full(M + D + 1, 0.05))
-    meat = np.zeros_like(hessian)
+    weight, residual = shown * p * (1 - p), shown * (share - p)
     names = [g for g in np.unique(cluster) if shown[cluster == g].any()]
-    for g in names:
-        score = np.zeros(M + D + 1)
-        for r in np.flatnonzero(cluster == g):
-            score += z[r] * shown[r] * (share[r] - p[r])
-            hessian += shown[r] * p[r] * (1 - p[r]) * np.outer(z[r], z[r])
-        meat += np.outer(score, score)
+    within = [cluster == g for g in names]
+    informations = np.array([(z[of].T * weight[of]) @ z[of] for of in within])
+    scores = np.array([z[of].T @ residual[of] for of in within])
+    hessian = informations.sum(0) + 0.05 * np.eye(M + D + 1)
     bread = np.linalg.inv(hessian)
-    expected = len(names) / (len(names) - 1) * bread @ meat @ bread
+    left_out = np.linalg.inv(hessian - informations)
+    moves = np.einsum("gpq,gq->gp", left_out, scores)
+    expected = (len(names) - 1) / len(names) * moves.T @ moves
     np.testing.assert_allclose(inverse, bread, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found[:M, :M].sum(0), 0, atol=1e-12)  # theta has mean 0
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.covariance[:M, :M].sum(0), 0, atol=1e-12)  # mean 0
     posterior = laplace(mode, rows, design, PRIOR, variant).covariance()
     np.testing.assert_allclose(inverse, posterior, rtol=1e-9, atol=1e-12)
     # Each has the share of the prior that is left of its information.
     part = clusters.prior_part(inverse, np.full(M + D + 1, 0.05))
     np.testing.assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
 
-    along = rng.normal(size=M + D + 1)
-    told = [
-        sum(shown[r] * p[r] * (1 - p[r]) * (z[r] @ bread @ along) ** 2 for r in np.flatnonzero(of))
-        for of in (cluster == g for g in names)
-    ]
-    number = clusters.effective_number(along[None], inverse, mode, rows, cluster)
-    np.testing.assert_allclose(number, np.sum(told) ** 2 / np.sum(np.square(told)), rtol=1e-9)
-    weight = shown * p * (1 - p)
-    each = np.array([(z[cluster == g, :M] ** 2).T @ weight[cluster == g] for g in names])
-    number = clusters.effective_number_of_contents(mode, rows, cluster)
-    np.testing.assert_allclose(number, each.sum(0) ** 2 / (each**2).sum(0), rtol=1e-9)
+    # Degrees of freedom, of the coefficients: the bound, and the exact ones of Bell and McCaffrey.
+    for at in range(M, M + D + 1):
+        along = left_out[:, :, at]
+        pushed = np.einsum("gpq,gq->gp", informations, along)
+        part = (pushed * along).sum(1)
+        taken = pushed @ bread @ pushed.T
+        kept = part - np.diagonal(taken)
+        planned = kept.sum() ** 2 / (part * kept).sum()
+        assert found.planned[at] == pytest.approx(planned, rel=1e-8)
+        covariance = np.diag(part) - taken
+        exact = np.trace(covariance) ** 2 / (covariance**2).sum()
+        assert 0 < planned < 1.02 * exact
+        assert 0 < found.df[at] <= 1.001 * planned
+
+
+def test_degrees_of_freedom_of_equal_clusters_are_one_less(x64):
+    """Two contents compared once in each of G clusters: theta's are those of a mean."""
+    n = 20
+    first, zeros = np.arange(n) % 2, np.zeros((n, D))
+    rows = Rows.build(first, 1 - first, zeros, np.full(n, 0.5))
+    mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
+    found = jackknife(np.eye(M + D + 1), mode, rows, np.arange(n))
+    np.testing.assert_allclose(found.planned[:2], n - 1)
+    assert not found.planned[2:4].any()  # never compared
+
+
+@pytest.mark.heavy
+def test_one_step_equals_refits_without_each_cluster(x64):
+    rows, cluster = draw(4, 60)
+    cluster = np.minimum(cluster, 50)  # a sixth of all verdicts in one cluster
+    design, variant = design_and_variant()
+    mode = fit(rows, design, PRIOR, variant).parameters
+    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+    names = np.unique(cluster)
+    kept = jnp.asarray(cluster != names[:, None], float)
+    without = jax.vmap(
+        lambda w: dataclasses.replace(rows, shown=rows.shown * w, wins=rows.wins * w)
+    )
+    refits = jax.jit(jax.vmap(lambda r: fit_map(r, design, PRIOR, variant).parameters.flat()))
+    moved = np.asarray(refits(without(kept))) - np.asarray(mode.flat())
+    n = len(names)
+    refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
+    found = np.sqrt(np.diagonal(jackknife(inverse, mode, rows, cluster).covariance))
+    np.testing.assert_allclose(found, refitted, rtol=0.03)
+    plain = sandwich(inverse, mode, rows, cluster)
+    assert (np.sqrt(np.diagonal(plain)) < 0.92 * refitted).all()
+
+
+def sandwich(inverse, mode, rows, cluster):
+    """The plain sandwich times G / (G - 1), which intervals once were made of."""
+    z = np.column_stack([rows.difference, rows.ordered])
+    first, second = np.asarray(rows.first), np.asarray(rows.second)
+    beta = np.asarray(mode.flat())
+    m = len(mode.theta)
+    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(
+        beta[first] - beta[second] + z @ beta[m:]
+    )
+    names, of = np.unique(cluster, return_inverse=True)
+    scores = np.zeros((len(names), len(beta)))
+    np.add.at(scores, (of, first), residual)
+    np.add.at(scores, (of, second), -residual)
+    for d in range(z.shape[1]):
+        scores[:, m + d] = np.bincount(of, residual * z[:, d])
+    n = len(names)
+    return n / (n - 1) * inverse @ scores.T @ scores @ inverse
 
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):
@@ -102,7 +160,7 @@ def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):
     variant = Variant(jnp.ones(D, bool), jnp.array(False))
     mode = fit(rows, design, PRIOR, variant).parameters
     inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-    found = clusters.sandwich(inverse, mode, rows, cluster)
+    found = jackknife(inverse, mode, rows, cluster).covariance
     for matrix in (inverse, found):
         assert not matrix[[M, -1]].any()
         assert not matrix[:, [M, -1]].any()
@@ -112,7 +170,7 @@ def test_one_cluster_tells_nothing(x64):
     rows, _ = draw(0, 2)
     mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
     with pytest.raises(ValueError, match="needs 2 clusters, got 1"):
-        clusters.sandwich(np.eye(M + D + 1), mode, rows, np.zeros(2 * EACH, int))
+        jackknife(np.eye(M + D + 1), mode, rows, np.zeros(2 * EACH, int))
 
 
 @pytest.mark.heavy
@@ -130,7 +188,7 @@ def test_intervals_cover_where_verdicts_go_together(x64):
     for i, (rows, cluster) in enumerate(drawn):
         mode = jax.tree.map(lambda v, i=i: v[i], many.parameters)
         inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-        robust = clusters.sandwich(inverse, mode, rows, cluster)
+        robust = jackknife(inverse, mode, rows, cluster).covariance
         error = contrast @ (np.asarray(mode.flat()) - TRUTH)
         spread = [np.sqrt(np.diag(contrast @ v @ contrast.T)) for v in (robust, inverse)]
         errors.append(error / spread)
@@ -141,12 +199,40 @@ def test_intervals_cover_where_verdicts_go_together(x64):
 
 
 @pytest.mark.heavy
-def test_the_bootstrap_agrees_with_the_sandwich(x64):
+def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
+    """Nine prompts among a hundred hold 100 verdicts each, c and the qualities vary between them:
+    t with G - 1 degrees of freedom and the plain sandwich cover .85; the jackknife with its degrees
+    of freedom what it should."""
+    prompts, n_studies = 100, 300
+    setting = leaderboard.Setting("9 large", prompts, sd_c=0.3, sd_theta=0.7)
+    prompt = np.repeat(np.arange(prompts), setting.verdicts)
+    drawn = setting.draw(np.random.default_rng(0), n_studies, setting.verdicts)
+    modes, truth = leaderboard.fits(drawn), setting.truth()
+    design, variant = Design.of_contents(6, 1), Variant(jnp.ones(1, bool), jnp.array(True))
+    covered = []
+    for i in range(n_studies):
+        rows, mode = jax.tree.map(lambda v, i=i: v[i], (drawn, modes))
+        inverse = clusters.inverse_hessian(mode, rows, design, leaderboard.PRIOR, variant)
+        plain = sandwich(inverse, mode, rows, prompt)[6, 6]
+        robust = jackknife(inverse, mode, rows, prompt)
+        half = [
+            stats.t(prompts - 1).ppf(0.975) * np.sqrt(plain),
+            stats.t(robust.df[6]).ppf(0.975) * np.sqrt(robust.covariance[6, 6]),
+        ]
+        covered.append(abs(float(mode.c[0]) - truth[6]) <= np.array(half))
+    plain, robust = np.mean(covered, axis=0)
+    noise = np.sqrt(0.95 * 0.05 / n_studies)
+    assert plain < 0.95 - 3 * noise
+    assert abs(robust - 0.95) < 3 * noise
+
+
+@pytest.mark.heavy
+def test_the_bootstrap_agrees_with_the_jackknife(x64):
     rows, cluster = draw(3, 250)
     design, variant = design_and_variant()
     mode = fit(rows, design, PRIOR, variant).parameters
     inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-    robust = np.sqrt(np.diag(clusters.sandwich(inverse, mode, rows, cluster)))
+    robust = np.sqrt(np.diag(jackknife(inverse, mode, rows, cluster).covariance))
     given = mode, rows, design, PRIOR, variant, cluster
     draws = clusters.bootstrap(*given, resamples=200, seed=0)
     assert draws.shape == (200, M + D + 1)

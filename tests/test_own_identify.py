@@ -200,6 +200,7 @@ def identified(**changes):
         c_mle=0.5,
         low=0.1,
         high=0.9,
+        withheld="",
         status=Status.CONVERGED,
     )
     return dataclasses.replace(known, **changes)
@@ -222,6 +223,7 @@ def test_a_record_has_null_for_what_is_undefined():
         "c_map": 0.43,
         "c_mle": 0.5,
         "c_interval": [0.1, 0.9],
+        "withheld": None,
         "status": "converged",
     }
     flat = identified(status=Status.FLAT, **UNKNOWN).record()

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from jbt import panel
+from jbt import metrics, panel
 from jbt.types import Comparisons, Design, Parameters, Posterior, container
 
 
@@ -100,7 +100,7 @@ class View:
 
     def is_top(self, quality: Float[Array, " M"]) -> Bool[Array, " M"]:
         """Whether each content is one of the k of highest quality, ties by priority."""
-        tie = 1e-5 if quality.dtype == jnp.float32 else 1e-9
+        tie = metrics.tie_of(quality)
         quality = jnp.where(self.design.content_mask(), quality, -jnp.inf)
         above = quality > quality[:, None] + tie
         tied = ~above & ~above.T & (self.priority > self.priority[:, None])

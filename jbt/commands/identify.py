@@ -11,7 +11,7 @@ import tyro
 
 from jbt import files, runtime
 from jbt.commands.options import JointOptions
-from jbt.own import doctor, identify, identify_panel
+from jbt.own import doctor, identify, identify_merged, identify_panel
 from jbt.own.report import Report
 
 
@@ -37,10 +37,21 @@ def main(argv: Sequence[str]) -> int:
     runtime.start()
     batch = options.batch(tables)
     lead = doctor.headline(doctor.examine(tables, options.typed()))
+    how = {
+        "transform": options.transform,
+        "standardise": options.standardise,
+        "position": options.position,
+        "prior": prior,
+    }
     found = identify.identify(tables, batch, prior)
+    found = identify_merged.with_prompts(found, tables, options.covariates, **how)
     jointly = []
     if together is not None:
-        jointly = identify_panel.identify_panel(options.batch(together[0]), together[1], prior)
+        both, judges = together
+        jointly = identify_panel.identify_panel(options.batch(both), judges, prior)
+        jointly = identify_merged.with_prompts(
+            jointly, both, options.covariates, **how, judges=judges
+        )
     if options.json is not None:
         content = {"settings": options.settings(), "pools": [one.record() for one in found]}
         if together is not None:

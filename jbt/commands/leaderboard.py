@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import tyro
 
 from jbt import files, own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own import Leaderboard, doctor, standings
+from jbt.own import Leaderboard, doctor, robust, standings
 from jbt.own.listing import Difference
 from jbt.own.merged import merge_pools
 from jbt.simulate import check_seed
@@ -30,9 +31,12 @@ class LeaderboardOptions(JointOptions):
     """How covariates a and b of two items differ: a - b, or relative, (a - b) / (a + b), with c per
     root mean square of that unless --no-standardise."""
     bootstrap: int = 0
-    """Resamples of the pools for percentile intervals (count, at least 100); 0: the sandwich."""
+    """Resamples of the pools for percentile intervals (count, at least 100); 0: the jackknife."""
     seed: int = 0
     """Of the resampling."""
+    robust: bool = False
+    """Print ranks under log1p, no transform and relative differences of the covariates, and with
+    ties dropped, beside those asked for."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,21 +67,36 @@ def main(argv: Sequence[str]) -> int:
         seed=options.seed,
         together=together,
     )
+    compared = []
+    if options.robust:
+        compared = robust.compare(
+            tables,
+            options.covariates,
+            transform=options.transform,
+            standardise=options.standardise,
+            difference=options.difference,
+            position=options.position,
+            prior=prior,
+        )
     if options.json is not None:
-        content = {"settings": options.settings(), **_nested(boards)}
+        content = {"settings": options.settings(), **_nested(boards, compared)}
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
     checks = doctor.examine(merge_pools(tables), options.typed())
     lead = [*tables.summary, *doctor.headline(checks)]
     title = f"Leaderboard of {options.verdicts.name}"
-    report = standings.report(title, lead, boards, prior, options.bootstrap)
+    report = standings.report(title, lead, boards, prior, options.bootstrap, compared)
     print(report.text())
     if options.out is not None:
         report.write(options.out, standings.table(boards), standings.figure(boards))
     return 0
 
 
-def _nested(boards: list[Leaderboard]) -> dict[str, Any]:
+def _nested(boards: list[Leaderboard], compared: list[pd.DataFrame]) -> dict[str, Any]:
     """One leaderboard as it is, several each with its judge."""
+    records = [board.record() for board in boards]
+    for one, ranks in zip(records, compared, strict=False):
+        one["robust"] = robust.record(ranks)
     if len(boards) == 1:
-        return boards[0].record()
-    return {"leaderboards": [{"judge": board.judge, **board.record()} for board in boards]}
+        return records[0]
+    each = zip(boards, records, strict=True)
+    return {"leaderboards": [{"judge": board.judge, **one} for board, one in each]}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from jbt import metrics
 from jbt.own.tables import Tables
 
 RECURRING = 5
@@ -73,7 +74,9 @@ def check_anchors(
         return None
     content = tables.items["content"].to_numpy()
     better, worse = (tables.anchors[side].to_numpy() for side in ("better", "worse"))
-    right, right_naive = (np.sign(v[content[better]] - v[content[worse]]) for v in (theta, naive))
+    right, right_naive = (
+        metrics.order(v[content[better]], v[content[worse]]) for v in (theta, naive)
+    )
     two = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
     right, right_naive = right[two], right_naive[two]
     disputed = right * right_naive < 0

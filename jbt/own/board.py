@@ -12,7 +12,12 @@ import numpy as np
 from jbt import files
 from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.panels import JOINT
-from jbt.own.spread import FEWEST_CLUSTERS, PRIOR_SHARE
+from jbt.own.robust import Outside
+from jbt.own.spread import (
+    FEWEST_DEGREES,
+    FEWEST_RESAMPLED,
+    PRIOR_SHARE,
+)
 from jbt.types import Status
 
 REASONS = {
@@ -20,7 +25,10 @@ REASONS = {
     "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
     "separated": "the likelihood rises all the way to infinity",
     "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
-    "few_clusters": f"fewer than {FEWEST_CLUSTERS} pools tell of it",
+    "few_clusters": (
+        f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
+        f"of freedom; with --bootstrap {FEWEST_RESAMPLED:g})"
+    ),
     "no_verdicts": "no verdicts",
 }
 """Why there is no interval, by status."""
@@ -44,6 +52,8 @@ class Coefficient:
     status: str
     """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
     few_clusters, no_verdicts, not_converged or not_finite."""
+    degrees: float
+    """Effective degrees of freedom: of the interval, or too few for one; see `jbt.jackknife`."""
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -101,16 +111,21 @@ class Leaderboard:
     """None where kappa is fixed at 0."""
     n_clusters: int
     """Pools of the file with a verdict."""
+    degrees: np.ndarray
+    """[M] as `Coefficient.degrees`, of theta."""
     runaway: tuple[str, ...]
     """Models that the likelihood sends to infinity."""
     pull: np.ndarray
-    """[M] how far the prior has moved theta, in standard errors, to first order."""
+    """[M] how far the prior has moved theta, in standard errors, to first order; intervals take it
+    off."""
     anchors: AnchorCheck | None
     """None without anchors."""
     versions: VersionCheck | None
     """None unless models have several answers to one prompt that differ in a covariate."""
     judges: tuple[JudgeCoefficient, ...] = ()
     """Of all judges together, their coefficients in place of c and kappa."""
+    outside: tuple[Outside, ...] = ()
+    """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
     """Of these, the judges whose c and kappa are known to be 0."""
 
@@ -154,6 +169,7 @@ class Leaderboard:
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
+            "outside": [one.record() for one in self.outside],
         }
 
 

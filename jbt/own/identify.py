@@ -75,8 +75,11 @@ class Identified:
     c_mle: float
     """Without a prior."""
     low: float
-    """95 % profile-likelihood interval of c_mle."""
+    """95 % profile-likelihood interval of c_mle; where pools of a file are merged, the interval of
+    the leaderboard (`identify_merged`)."""
     high: float
+    withheld: str
+    """Why there is no interval although c_mle exists; else empty."""
     status: Status
     """Of c_mle, see `identifiability.estimate_bias`; NOT_CONVERGED or NOT_FINITE where c_map is
     not defined either."""
@@ -102,6 +105,7 @@ class Identified:
             "c_map": files.defined(self.c_map),
             "c_mle": files.defined(self.c_mle),
             "c_interval": None if None in interval else interval,
+            "withheld": self.withheld or None,
             "status": self.status.name.lower(),
         }
 
@@ -121,7 +125,8 @@ class Identified:
             return f"{said} {around}: the {side} the better, without an end; {chosen}"
         if self.status == Status.CONVERGED:
             best = with_interval(self.c_mle, self.low, self.high)
-            return f"{said} {around}: {best} without a prior, {signed(self.c_map)} with it"
+            none = f"; no interval: {self.withheld}" if self.withheld else ""
+            return f"{said} {around}: {best} without a prior, {signed(self.c_map)} with it{none}"
         if self.status == Status.COVARIATE_CONSTANT:
             return f"{self.covariate} never differs between the items, so that {c} changes nothing"
         if self.status == Status.NO_VERDICTS:
@@ -194,6 +199,7 @@ def _of_group(
                     c_mle=float(estimate.c[i, d]),
                     low=float(estimate.low[i, d]),
                     high=float(estimate.high[i, d]),
+                    withheld="",
                     status=Status(int(estimate.status[i, d] if found else mode.status[i])),
                 )
                 for d, covariate in enumerate(batch.covariates)
@@ -310,7 +316,7 @@ def figure(found: list[Identified]) -> Figure:
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (len(judges) - i)
                 some = [one for one in of if one.judge == judge]
                 _draw_band(ax, some, colour=colour, linewidth=width)
-        ax.axhline(-DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % interval")
+        ax.axhline(-DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % by the profile")
         ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {of[0].unit}")
         ax.set_ylabel("profile log-likelihood less its largest, nats")
         ax.legend(fontsize="small")

@@ -114,6 +114,7 @@ def _of_group(
                     c_mle=float(estimate.c[i, j]),
                     low=float(estimate.low[i, j]),
                     high=float(estimate.high[i, j]),
+                    withheld="",
                     status=Status(int(status)),
                     told_by=tellers[g][c],
                 )

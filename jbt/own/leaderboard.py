@@ -21,8 +21,9 @@ from jbt.own.board import Coefficient, JudgeCoefficient, Leaderboard
 from jbt.own.listing import Difference
 from jbt.own.merged import Problem, Study, merge_pools
 from jbt.own.panels import JOINT, Judges
+from jbt.own.robust import outside, ranks
 from jbt.own.spread import Spread
-from jbt.own.tables import Tables, Transform, covariate_values
+from jbt.own.tables import Tables, Transform
 from jbt.types import Prior, Status, check_count
 
 FEWEST_RESAMPLES = 100
@@ -53,7 +54,7 @@ def leaderboard(
       position: see `load`.
       prior: default `Prior()`.
       bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
-        ranks rest; 0 for the sandwich with Student's t, see `jbt.clusters`.
+        ranks rest; 0 for the jackknife with Student's t, see `jbt.jackknife`.
       seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
         judges, for one more leaderboard, of all of them.
@@ -69,17 +70,9 @@ def leaderboard(
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
-    relative = difference == "relative"
-    x, labels, per = covariate_values(tables, covariates, transform, standardise and not relative)
-    if relative and standardise:
-        per = "root mean square of the relative difference of"
-    units = [f"{per} {label}" for label in labels]
-    study = Study(
-        tables, merge_pools(tables), x, difference, np.ones(x.shape[1]), position, prior or Prior()
+    study, coefficients = Study.of(
+        tables, covariates, transform, standardise, difference, position, prior or Prior()
     )
-    if relative and standardise:
-        study = study.standardised()
-    coefficients = list(zip(labels, units, strict=True))
     with runtime.precision("float64"):
         boards = [
             _board(study, judge, coefficients, bootstrap, seed)
@@ -105,14 +98,13 @@ def _board(
         tables,
         judge=tables.judges[judge],
         c=tuple(
-            Coefficient(name, unit, *found.numbers(m + d), found.status_of(m + d))
+            Coefficient(name, unit, *found.numbers(m + d))
             for d, (name, unit) in enumerate(covariates)
         ),
-        kappa=Coefficient("kappa", "", *found.numbers(-1), found.status_of(-1))
-        if problem.variant.kappa
-        else None,
+        kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
         anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
         versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
+        outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
     )
 
 
@@ -133,7 +125,7 @@ def _joint_board(
     named = [*covariates, ("kappa", "")]
     coefficients = [
         JudgeCoefficient(
-            *(*named[d], *found.numbers(m + p), found.status_of(m + p)),
+            *(*named[d], *found.numbers(m + p)),
             judge=judges.names[g],
             told_by=tellers[g][d],
         )
@@ -199,13 +191,12 @@ class _Found:
         known = self.problem.n_verdicts > 0
         return np.where(known, beta[: len(known)], np.nan)
 
-    def numbers(self, p: int) -> tuple[float, float, float, float]:
-        """Of a coefficient, by its place in P: estimate, low, high, nats."""
-        estimate, low, high = (float(v[p]) for v in (self.beta, self.around.low, self.around.high))
-        return estimate, low, high, self.evidence.get(p, np.nan)
-
-    def status_of(self, p: int) -> str:
-        return str(self.around.status[p])
+    def numbers(self, p: int) -> tuple[float, float, float, float, str, float]:
+        """Of a coefficient, by its place in P: estimate, low, high, nats, status, degrees."""
+        around = self.around
+        estimate, low, high = (float(v[p]) for v in (self.beta, around.low, around.high))
+        evidence, status = self.evidence.get(p, np.nan), str(around.status[p])
+        return estimate, low, high, evidence, status, float(around.degrees[p])
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
         """Models in order; `rest`: the fields of the board that the fits do not say."""
@@ -224,23 +215,18 @@ class _Found:
             theta_naive=theta_naive[order],
             low_naive=around_naive.low[:m][order],
             high_naive=around_naive.high[:m][order],
-            rank=_ranks(theta)[order],
+            rank=ranks(theta)[order],
             rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
             rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
-            rank_naive=_ranks(theta_naive)[order],
+            rank_naive=ranks(theta_naive)[order],
             n_verdicts=problem.n_verdicts[order].astype(int),
             status_of=around.status[:m][order],
             n_clusters=problem.n_clusters,
+            degrees=around.degrees[:m][order],
             runaway=tuple(names[around.runaway]),
             pull=around.pull[order],
             **rest,
         )
-
-
-def _ranks(theta: np.ndarray) -> np.ndarray:
-    """1 + how many are higher by more than rounding."""
-    higher = (theta > theta[:, None] + 1e-9).sum(1)
-    return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
 
 def _versions(study: Study, judge: int) -> VersionCheck | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -17,7 +18,7 @@ from jbt.own.listing import Difference, Listing, listed, stacked
 from jbt.own.panels import Judges
 from jbt.own.shared_silence import MOVED
 from jbt.own.spread import Spread, spread
-from jbt.own.tables import Tables
+from jbt.own.tables import Tables, Transform, covariate_values
 from jbt.own.verdicts import ALL
 from jbt.types import Design, Fit, Prior, Rows, Variant
 
@@ -57,6 +58,34 @@ class Study:
     """[D] by which differences are divided."""
     position: Position
     prior: Prior
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        covariates: Sequence[str],
+        transform: Transform,
+        standardise: bool,
+        difference: Difference,
+        position: Position,
+        prior: Prior,
+    ) -> tuple[Study, list[tuple[str, str]]]:
+        """The study, with the name of each covariate and what c is per.
+
+        Raises:
+          TableError: see `covariate_values`.
+        """
+        relative = difference == "relative"
+        x, labels, per = covariate_values(
+            tables, covariates, transform, standardise and not relative
+        )
+        if relative and standardise:
+            per = "root mean square of the relative difference of"
+        ones = np.ones(x.shape[1])
+        study = cls(tables, merge_pools(tables), x, difference, ones, position, prior)
+        if relative and standardise:
+            study = study.standardised()
+        return study, [(label, f"{per} {label}") for label in labels]
 
     def standardised(self) -> Study:
         """Differences divided by their root mean square over all verdicts, which does not depend on

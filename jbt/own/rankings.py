@@ -71,8 +71,7 @@ class Rankings:
         """[2, J, pairs] how naive and bias-aware order the contents a and b [pairs]: 1 where a is
         above, -1 where b is, 0 where they are tied; NaN where a fit is not usable."""
         both = np.stack([self.naive, self.aware])
-        apart = both[..., a] - both[..., b]
-        return np.where(np.abs(apart) <= metrics.TIED, 0.0, np.sign(apart))
+        return metrics.order(both[..., a], both[..., b])
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of contents of one pool, in no meaningful order: [pairs] into E, twice."""

@@ -11,7 +11,8 @@ import pandas as pd
 from jbt.own.board import Coefficient, Leaderboard
 from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Report, Section
-from jbt.own.spread import FEWEST_CLUSTERS, LEVEL
+from jbt.own.robust import widest
+from jbt.own.spread import LEVEL
 from jbt.types import Prior, Status
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 PULLED = 0.5
 """Standard errors by which the prior may move a theta unmentioned."""
+
+SHOWN = 3
+"""Models outside the others that are named."""
 
 A_ROW = 3
 """Judges side by side in the figure."""
@@ -30,17 +34,23 @@ def report(
     boards: Sequence[Leaderboard],
     prior: Prior,
     bootstrap: int = 0,
+    compared: Sequence[pd.DataFrame] = (),
 ) -> Report:
     """Leaderboards as a report, a section each.
 
     Args:
       lead: the first lines, before any leaderboard.
       prior, bootstrap: of the leaderboards.
+      compared: of each judge, ranks under other choices (`robust.compare`).
     """
-    sections = [
-        Section(board.judge or "Ranking", list(_sentences(board, prior, bootstrap)), _shown(board))
-        for board in boards
-    ]
+    sections = []
+    for i, board in enumerate(boards):
+        name = board.judge or "Ranking"
+        sections.append(Section(name, list(_sentences(board, prior, bootstrap)), _shown(board)))
+        if i < len(compared):
+            title = f"{name}: ranks by the scale of the covariates, and with ties dropped"
+            shown = compared[i].rename(columns={"ties_dropped": "ties dropped"})
+            sections.append(Section(title, [widest(compared[i])], shown.fillna("-")))
     return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
 
 
@@ -58,6 +68,10 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         yield (
             f"the correction assumes that {names}, as far as it varies between answers of one "
             "model, is worth nothing: what the judge pays for it is called bias"
+        )
+        yield (
+            "c answers: of two answers to one prompt, what does the judge pay for the covariate "
+            "beyond what their models win by over all prompts? (jbt fit asks it within each prompt)"
         )
 
 
@@ -136,8 +150,10 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     if board.status != Status.CONVERGED:
         yield f"no ranking: {board.status.name.lower()}"
         return
-    if board.n_clusters >= FEWEST_CLUSTERS:
-        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap)}"
+    degrees = [c.degrees for c in (*board.c, *board.judges) if _known(c.low)]
+    degrees += board.degrees[np.isfinite(board.low)].tolist()
+    if degrees:
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
         yield (
@@ -161,20 +177,25 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     if np.any(pull > PULLED):
         yield (
             f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
-            f"({board.models[int(np.nanargmax(pull))]}), which no interval includes; a --lam below "
-            f"{prior.lam:g} moves it less"
+            f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
+            f"not; a --lam below {prior.lam:g} moves it less"
         )
+    for one in board.outside[:SHOWN]:
+        yield one.sentence()
+    if len(board.outside) > SHOWN:
+        yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
     if board.c:
         yield from _evidence(board)
 
 
-def _method(n_clusters: int, bootstrap: int) -> str:
+def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float]) -> str:
     if bootstrap:
         return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools"
-    last = n_clusters - 1
+    low, high = min(degrees), max(degrees)
+    between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
     return (
-        f"cluster-robust over {n_clusters} pools (sandwich times {n_clusters}/{last}, t with "
-        f"{last} degrees of freedom)"
+        f"jackknife over {n_clusters} pools (each left out in turn), t with {between} effective "
+        "degrees of freedom; about the estimates without the prior's pull"
     )
 
 

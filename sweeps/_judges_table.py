@@ -150,12 +150,13 @@ def reduced(
 ) -> None:
     """A row of one number made of the means of several judges; values [V, J, P]."""
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
-    interval = stats.percentiles(resampled[np.isfinite(resampled)])
+    n = values.shape[-1]
+    interval = stats.percentiles(resampled[np.isfinite(resampled)], n_units=n)
     t.add(
         quantity,
         float(reduce(values.mean(-1))),
-        interval if values.shape[-1] > 1 else (np.nan, np.nan),
-        values.shape[-1],
+        interval,
+        n,
         studies=lambda size, seeds: reduce(of_studies(values, counts, t.seed)),
         n_items=30,
         pool="statement_bank",

@@ -280,8 +280,7 @@ class Table:
             )
 
         resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
-        few = known.sum() < 2
-        interval = (math.nan, math.nan) if few else stats.percentiles(resampled)
+        interval = stats.percentiles(resampled, n_units=int(known.sum()))
         estimate = both[0].mean() / both[1].mean()
         self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
 
@@ -306,7 +305,7 @@ class Table:
         at = stats.first_crossing(x, np.nanmean(values, axis=-1))
         means = stats.bootstrap_means(values, seed=self.seed)
         found = stats.first_crossing(x, means)
-        interval = (math.nan, math.nan) if known < 2 else stats.crossing_interval(found)
+        interval = stats.crossing_interval(found, n_units=known)
         row = _scalars(benefit, self.columns) | setting
         for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
 

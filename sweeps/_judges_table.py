@@ -242,13 +242,14 @@ def reduced(
       studies: [R, V, J] means of studies of the paper's size, if it has the number.
     """
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
-    interval = stats.percentiles(resampled[np.isfinite(resampled)])
+    n = values.shape[-1]
+    interval = stats.percentiles(resampled[np.isfinite(resampled)], n_units=n)
     found = None if studies is None else reduce(studies)
     t.add(
         quantity,
         float(reduce(values.mean(-1))),
-        interval if values.shape[-1] > 1 else (np.nan, np.nan),
-        values.shape[-1],
+        interval,
+        n,
         studies=None if found is None else constant(found),
         n_items=30,
         pool="statement_bank",

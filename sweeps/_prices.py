@@ -48,8 +48,9 @@ def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.nda
     return np.where(there.any(1), found, np.nan)
 
 
-def of_resamples(found: np.ndarray) -> tuple[float, float]:
-    """Interval of a number that not every resample has; none where more than 2.5 % lack it."""
+def of_resamples(found: np.ndarray, n_pools: int) -> tuple[float, float]:
+    """Interval of a number that not every resample has; none where more than 2.5 % lack it, or of
+    fewer than five pools."""
     if np.isnan(found).mean() > 0.025:
         return np.nan, np.nan
-    return stats.percentiles(found[~np.isnan(found)])
+    return stats.percentiles(found[~np.isnan(found)], n_units=n_pools)

@@ -302,7 +302,7 @@ def reached(frontier: Frontier, s: Settings, t: Table) -> None:
             return frontier.reach(target, size)
 
         dollars = frontier.reach(target)
-        interval = prices.of_resamples(dollars[1:])
+        interval = prices.of_resamples(dollars[1:], n)
         t.add("cost_to_reach", dollars[0], interval, n, studies=studies, target=target, **row)
         of_its_size = frontier.reach(target, twins.known()[row["judge"]].pools)
         share = np.isfinite(of_its_size).mean()
@@ -325,7 +325,7 @@ def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
                 return _ratio(dear.reach(target, of_dear), cheap.reach(target, size) + labels)
 
             times = _ratio(other, own + labels)
-            interval = prices.of_resamples(times[1:])
+            interval = prices.of_resamples(times[1:], n)
             where = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", times[0], interval, n, studies=studies, **where)
 

@@ -205,7 +205,7 @@ def difference_rows(
         with np.errstate(invalid="ignore"):  # both beyond the grid
             moved, samples = means[0] - means[1], found[0] - found[1]
         samples = np.where(np.isnan(samples), 0, samples)
-        interval = stats.crossing_interval(samples) if benefit.sizes["pool"] > 1 else (np.nan,) * 2
+        interval = stats.crossing_interval(samples, n_units=benefit.sizes["pool"])
         t.add("crossing_minus_baseline", moved, interval, benefit.sizes["pool"], **where)
     mine, other = (
         crossings(b, stats.study_means(b.values, seed=t.seed + i, size=RUNS))

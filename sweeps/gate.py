@@ -186,13 +186,13 @@ def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
                 where = {"rule": rule, "labels": labels, "alpha": alpha, "judge": ALL, "rho": rho}
                 where["pool_class"] = "helped"
                 n = int(helped.any(0).sum())
-                t.add("labels_needed", each[0], prices.of_resamples(each[1:]), n, **where)
+                t.add("labels_needed", each[0], prices.of_resamples(each[1:], n), n, **where)
                 if labels != "pairs":
-                    t.add("times_fewer", ratio[0], prices.of_resamples(ratio[1:]), n, **where)
+                    t.add("times_fewer", ratio[0], prices.of_resamples(ratio[1:], n), n, **where)
                 for sharing in prices.SHARING:
                     cost = prices.overhead(each * prices.LABEL, prices.POOL, sharing)
                     where["n_sharing"] = sharing
-                    t.add("overhead", cost[0], prices.of_resamples(cost[1:]), n, **where)
+                    t.add("overhead", cost[0], prices.of_resamples(cost[1:], n), n, **where)
 
 
 def power_curve(
@@ -258,7 +258,13 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
                             ("family_enable_rate", rate),
                             ("family_benefit", rate * means[:, 2]),
                         ):
-                            t.add(quantity, of[0], stats.percentiles(of[1:]), s.pools, **row)
+                            t.add(
+                                quantity,
+                                of[0],
+                                stats.percentiles(of[1:], n_units=s.pools),
+                                s.pools,
+                                **row,
+                            )
 
 
 # --- rows
@@ -293,7 +299,7 @@ def add_rates(
     for row, of, interval in zip(rows, above, ends, strict=True):
         two = np.stack([of, both[-1]])
         studies = functools.partial(study_rates, two, t.seed)
-        interval = tuple(interval) if n > 1 else (np.nan, np.nan)
+        interval = tuple(interval) if n >= stats.FEWEST else (np.nan, np.nan)
         t.add(quantity, of.mean() / both[-1].mean(), interval, n, studies=studies, **row)
 
 

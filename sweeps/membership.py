@@ -285,7 +285,7 @@ def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
     resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
     for i, low in enumerate(part["bin"].values[told]):
         for quantity, found in mean.items():
-            interval = stats.percentiles(resampled[quantity][:, i])
+            interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
             t.add(quantity, found[i], interval, n_pools, **where, bin=low)
 
 

@@ -267,7 +267,7 @@ def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> 
     mean = np.array([w[np.isfinite(w)].mean() if np.isfinite(w).any() else np.nan for w in width])
     samples = solve(stats.bootstrap_means(width, seed=seed))
     at = stats.finite_or_nan(solve(mean))
-    return [at, *stats.crossing_interval(samples)]
+    return [at, *stats.crossing_interval(samples, n_units=width.shape[-1])]
 
 
 def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:

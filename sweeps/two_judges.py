@@ -142,7 +142,7 @@ def margin(
     that is least; above 0 where both are beaten at every correlation."""
     ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
     worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
-    interval = stats.percentiles(worst) if ahead.shape[-1] > 1 else (np.nan, np.nan)
+    interval = stats.percentiles(worst, n_units=ahead.shape[-1])
     n = int(recall["n_reference"])
     least = float(ahead.mean(-1).min())
     t.add("worst_margin", least, interval, ahead.shape[-1], n_reference=n, **where)

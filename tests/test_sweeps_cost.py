@@ -79,8 +79,8 @@ def test_where_a_curve_is_reached():
     curves = np.array([[0, 0.25, 0.75], [0.6, 0.2, 0.7], [0, 0.1, 0.2], [0.5, 0.9, 0.9]])
     found = prices.first_reached(spent, curves, wanted)
     np.testing.assert_array_equal(found, [3, 1, np.nan, 1])
-    assert np.isnan(prices.of_resamples(np.array([1.0, 2, np.nan]))).all()
-    assert prices.of_resamples(np.arange(1000.0)) == (24, 975)
+    assert np.isnan(prices.of_resamples(np.array([1.0, 2, np.nan]), 100)).all()
+    assert prices.of_resamples(np.arange(1000.0), 100) == (24, 975)
 
 
 def test_the_table_of_known_curves(table):

@@ -21,6 +21,7 @@ from jbt.own.oracle import Model
 from jbt.own.report import Report, Section
 from jbt.own.verdicts import ALL
 from jbt.progress import bar
+from jbt.stats import FEWEST
 from jbt.types import check_count
 
 MOST_SEEDS = 10_000
@@ -103,12 +104,21 @@ def _report(options: ReplayOptions, found: Replay, lead: list[str]) -> Report:
     rules = found.table["rule"].nunique()
     runs = f"{rules} rules, {found.seeds} seeds each, a refit after every "
     runs += "verdict" if found.refit_every == 1 else f"{found.refit_every} verdicts"
-    several = (found.verdicts["n_pools"] > 1).all()
-    unit = "pools" if several else "pools, or the seeds where there is one pool alone"
-    units = f"budgets are verdicts of one pool; [ ]: 95 % intervals over {unit}"
+    units = f"budgets are verdicts of one pool; {_intervals(found.verdicts['n_pools'])}"
     sections = [section for judge in found.verdicts.itertuples() for section in _of(found, judge)]
     title = f"How few verdicts of {options.verdicts.name} would have done"
     return Report(title, [*lead, *found.notes, runs, units], sections)
+
+
+def _intervals(n_pools: pd.Series) -> str:
+    """What intervals are over, or why there are none."""
+    few = (n_pools > 1) & (n_pools < FEWEST)
+    why = f"fewer than {FEWEST} pools, of which no interval covers what it says"
+    if few.all():
+        return f"no intervals: {why}"
+    alone = ", or the seeds where there is one pool alone" if (n_pools == 1).any() else ""
+    except_for = f"; none for a judge with {why}" if few.any() else ""
+    return f"[ ]: 95 % intervals at least, over pools{alone}{except_for}"
 
 
 def _of(found: Replay, judge: Any) -> Iterator[Section]:

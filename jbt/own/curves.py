@@ -41,8 +41,6 @@ class Curves:
     """[budgets] increasing, verdicts of a pool."""
     n_verdicts: np.ndarray
     """[pools of a judge] ordered pairs with a verdict; 0 where nothing was run."""
-    seed: int
-    """Of the resampling."""
 
     def table(self) -> pd.DataFrame:
         """A row for each judge, scored_by, rule, pool or all of them, and budget."""
@@ -56,15 +54,10 @@ class Curves:
         for judge, fits in self._judges():
             values = self.recall[:, fits][..., 0, :].transpose(0, 3, 1, 2)  # seeds last
             unit = values.mean(-1) if len(fits) > 1 else values[:, :, 0]
-            mean = self._first(unit.mean(-1), target)
-            if unit.shape[-1] > 1:
-                means = stats.bootstrap_means(unit, seed=self.seed)
-                ends = [stats.percentiles(budgets) for budgets in self._first(means, target).T]
-            else:
-                ends = [(np.nan, np.nan)] * len(mean)
             there = self.n_verdicts[fits]
-            for rule, found, (low, high) in zip(self.rules, mean, ends, strict=True):
-                budget, low, high = map(stats.finite_or_nan, (found, low, high))
+            numbers = needed(unit, self.budgets, target, all_at=int(there.max())).T
+            for rule, found in zip(self.rules, numbers, strict=True):
+                budget, low, high = map(stats.finite_or_nan, found)
                 share = np.minimum(budget, there).sum() / there.sum()
                 rows.append((judge, rule, budget, low, high, share))
         return pd.DataFrame(rows, columns=["judge", "rule", "budget", "low", "high", "share"])
@@ -82,13 +75,6 @@ class Curves:
             if (fits := np.flatnonzero(mine & (self.n_verdicts > 0))).size:
                 yield judge, fits
 
-    def _first(self, means: np.ndarray, target: float) -> np.ndarray:
-        """Of curves [..., budgets]: the first budget from which on all are at least the target, up
-        to rounding; infinity without one."""
-        from_here = np.minimum.accumulate(means[..., ::-1], -1)[..., ::-1]
-        reached = from_here >= target - 1e-9
-        return np.where(reached.any(-1), self.budgets[reached.argmax(-1)], np.inf)
-
     def _parts(self, judge: str | None, fits: np.ndarray) -> Iterator[pd.DataFrame]:
         for number, scored_by in enumerate(SCORED_BY):
             for rule, recall in zip(self.rules, self.recall[:, fits][..., number, :], strict=True):
@@ -96,23 +82,18 @@ class Curves:
                 if not defined.any():
                     continue
                 values = recall[defined].transpose(2, 0, 1)  # budgets, pools, seeds
-                each = self._interval(values)
+                there = self.n_verdicts[fits[defined]]
+                each = np.stack(stats.bounded_interval(values))
                 over = values.mean(-1) if values.shape[1] > 1 else values[:, 0]
-                yield self._frame(
-                    self._interval(over)[..., None], [ALL], np.array([np.inf])
-                ).assign(judge=judge, rule=rule, scored_by=scored_by)
+                mean = np.stack(stats.bounded_interval(over))[..., None]
+                if scored_by == "full_data":  # all verdicts give what all verdicts give
+                    each[:, self.budgets[:, None] >= there] = 1.0
+                    mean[:, self.budgets >= there.max()] = 1.0
+                where = {"judge": judge, "rule": rule, "scored_by": scored_by}
+                yield self._frame(mean, [ALL], np.array([np.inf])).assign(**where)
                 names = [self.batch.pools[i].pool for i in fits[defined]]
                 if names != [ALL]:
-                    yield self._frame(each, names, self.n_verdicts[fits[defined]]).assign(
-                        judge=judge, rule=rule, scored_by=scored_by
-                    )
-
-    def _interval(self, values: np.ndarray) -> np.ndarray:
-        """Mean over the last axis, low, high: [3, ...]. One unit alone has no interval."""
-        if values.shape[-1] == 1:
-            mean = values[..., 0]
-            return np.stack([mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)])
-        return np.stack(stats.mean_interval(values, seed=self.seed))
+                    yield self._frame(each, names, there).assign(**where)
 
     def _frame(self, numbers: np.ndarray, names: list[str], there: np.ndarray) -> pd.DataFrame:
         """Rows of numbers [3, budgets, pools], up to the budget that is all there is."""
@@ -121,6 +102,39 @@ class Curves:
         columns = dict(zip(("recall", "low", "high"), numbers[:, at, pool], strict=True))
         budget = np.minimum(self.budgets[at], there[pool]).astype(int)
         return pd.DataFrame({"pool": np.asarray(names, object)[pool], "budget": budget, **columns})
+
+
+def needed(
+    recall: np.ndarray, budgets: np.ndarray, target: float, *, all_at: float | int = np.inf
+) -> np.ndarray:
+    """The smallest budget from which on a mean recall is at least a target, with its 95 % interval:
+    [3, ...] budget, low, high; infinity where it lies beyond the budgets. Fewer than
+    `stats.FEWEST` units have no interval: NaN.
+
+    The interval is read off that of the mean at every budget (`stats.bounded_interval`): low is
+    where its upper end first reaches the target, high from where on its lower end stays there. Each
+    end is wrong only if the interval at one budget is, at that needed or the one before, so that
+    looking at many budgets costs no coverage.
+
+    Args:
+      recall: [..., budgets, units] of each pool, from 0 to 1.
+      budgets: [budgets] increasing.
+      target: recall wanted.
+      all_at: the budget from which on recall is 1 by definition.
+    """
+    mean, low, high = stats.bounded_interval(recall)
+    low, high = (np.where(budgets >= all_at, 1.0, end) for end in (low, high))
+
+    def at(reached: np.ndarray) -> np.ndarray:
+        return np.where(reached.any(-1), budgets[reached.argmax(-1)], np.inf)
+
+    def stays(curve: np.ndarray) -> np.ndarray:
+        return np.minimum.accumulate(curve[..., ::-1], -1)[..., ::-1] >= target - 1e-9
+
+    ends = np.stack([at(high >= target - 1e-9), at(stays(low))])
+    if recall.shape[-1] < stats.FEWEST:
+        ends = np.full_like(ends, np.nan)
+    return np.stack([at(stays(mean)), *ends])
 
 
 def figure(table: pd.DataFrame, k: int, target: float) -> Figure:

@@ -49,11 +49,13 @@ class Replay:
     """judge, pool, rule, budget (verdicts of a pool), recall (share of the top k), low, high (95 %
     interval), scored_by (one of `SCORED_BY`). A row for each pool, its interval over acquisition
     seeds, and one for `all`, the mean over pools, its interval over pools; a pool that has no more
-    verdicts than the budget counts there with all it has. NaN where one unit has no interval."""
+    verdicts than the budget counts there with all it has. NaN where fewer than five pools or seeds
+    have no interval."""
     needed: pd.DataFrame
     """judge, rule, budget (verdicts of a pool): the smallest from which on the recall of what all
     verdicts give stays at `target`, the mean over pools, with its 95 % interval low, high; NaN
-    where no budget asked for does. share: of all ordered pairs with a verdict."""
+    where no budget asked for does, or fewer than five pools or seeds have no interval. share: of
+    all ordered pairs with a verdict."""
     verdicts: pd.DataFrame
     """judge, n_pools, n_verdicts: pools that were run, and the ordered pairs with a verdict that
     they have in all."""
@@ -129,7 +131,7 @@ def replay(
     verdicts = np.zeros(len(batch.pools), int)
     for judge in judges:
         verdicts[judge.fits] = judge.n_verdicts
-    curves = Curves(batch, list(rules), recall, grid, verdicts, seed)
+    curves = Curves(batch, list(rules), recall, grid, verdicts)
     return Replay(
         table=curves.table(),
         needed=curves.needed(target),

@@ -37,6 +37,10 @@ from jbt.types import (
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
 
+FAR, HALVINGS = 50.0, 30
+"""How far from the truth an end of an interval is looked for, in half-widths expected, and in how
+many halvings."""
+
 
 def expected_half_width(
     pool: Pool, judge: Judge, shown: Float[Array, "N N"], *, level: float = 0.95
@@ -238,9 +242,10 @@ def reference_verdicts(
     """How well a few verdicts of a reference would tell a cheap judge's c, and what recall they
     would buy, by which pairs it is shown (`reference.PLACEMENTS`).
 
-    Half-widths are from the Fisher information at the truth about all parameters but the
-    reference's biases, which are taken for zero: nothing of them is the prior's. Recall is of
-    simulated fits in which quality may go with the covariate (`reference.correlated`).
+    Half-widths are those of profile-likelihood intervals, in which the reference's biases are taken
+    for zero: nothing of them is the prior's. They are from the Fisher information at the truth
+    about all other parameters, times what few simulated verdicts make of it
+    (`realised_over_expected`). Recall is of simulated fits in which quality may go with the covariate (`reference.correlated`).
 
     Args:
       n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair
@@ -300,7 +305,9 @@ def reference_verdicts(
             panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
             fit, _ = reference.correlated(panel, pool.design, prior)
             recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
-            return expected_half_width_beside(pool, cheap, panel), recall, shown.sum()
+            half_width = expected_half_width_beside(pool, cheap, panel)
+            half_width *= realised_over_expected(pool, cheap, panel, int(which[-1]))
+            return half_width, recall, shown.sum()
 
         allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
         numbers = jnp.asarray(which, pool.design.dtype)
@@ -328,6 +335,66 @@ def reference_verdicts(
         float(alone[0]),
         float(alone[1]),
     )
+
+
+def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) -> Float[Array, ""]:
+    """How many times wider the profile-likelihood interval for a cheap judge's c is, beside these
+    verdicts of a reference, than the information at the truth says: 1 in the limit of many
+    verdicts, 1.25 in the median of ten. D = 1.
+
+    The cheap judge's apparent quality is taken as known, for it has judged every pair: then the
+    reference's verdicts are a logistic regression on one number, c. Its log-likelihood is no
+    parabola where they are few.
+
+    Args:
+      cheap: judge 0 of the panel.
+      panel: of both judges; of the reference's verdicts every pair's are counted.
+      most: pairs shown to the reference, at most.
+
+    Returns:
+      Infinite where these verdicts set no bound on c on either side; 1 without a verdict.
+    """
+    shown, wins = (v[..., 1].ravel() for v in (panel.verdicts.shown, panel.verdicts.wins))
+    shown, at = jax.lax.top_k(shown, min(max(most, 1), shown.size))
+    wins, ratio = wins[at], panel.discrimination[1]
+    ahead, longer = (
+        (v[:, None] - v).ravel()[at]
+        for v in (
+            cheap.discrimination * (pool.design.ownership() @ pool.quality),
+            pool.design.covariates[:, 0],
+        )
+    )
+    offset, slope = ratio * ahead, ratio * longer  # logits at the truth; less slope * the change
+
+    def score(change: Float[Array, ""]) -> Float[Array, ""]:
+        return (slope * (shown * jax.nn.sigmoid(offset - slope * change) - wins)).sum()
+
+    def log_likelihood(change: Float[Array, ""]) -> Float[Array, ""]:
+        logit = offset - slope * change
+        return (wins * logit - shown * jax.nn.softplus(logit)).sum()
+
+    p = jax.nn.sigmoid(offset)
+    expected = Z / jnp.sqrt((shown * slope**2 * p * (1 - p)).sum())
+    far = FAR * expected
+
+    def root(of: Callable[[Array], Array], low: Array, high: Array) -> Array:
+        """Of a function that falls."""
+
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            middle = (ends[0] + ends[1]) / 2
+            above = of(middle) > 0
+            return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)
+
+        low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
+        return (low + high) / 2
+
+    top = root(score, -far, far)
+    least = log_likelihood(top) - Z**2 / 2
+    up = root(lambda c: log_likelihood(c) - least, top, far)
+    down = root(lambda c: log_likelihood(-c) - least, -top, far)
+    bounded = (log_likelihood(far) < least) & (log_likelihood(-far) < least)
+    realised = jnp.where(bounded, (up + down) / 2, jnp.inf)
+    return jnp.where(shown.sum() > 0, realised / expected, 1)
 
 
 def expected_half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[Array, ""]:

@@ -8,6 +8,7 @@ from jbt.stats.bootstrap import (
     bootstrap_means,
     jackknife_interval,
     mean_interval,
+    percentile_interval,
     study_means,
     with_seeds,
 )
@@ -19,7 +20,17 @@ from jbt.stats.crossings import (
     percentiles,
     sign_changes,
 )
-from jbt.stats.intervals import Tested, cluster_test, count_interval, share_interval, spearman
+from jbt.stats.intervals import (
+    FEWEST,
+    MANY,
+    Tested,
+    bounded_interval,
+    cluster_test,
+    count_interval,
+    share_interval,
+    spearman,
+    student_interval,
+)
 from jbt.stats.permutation import (
     MOST_ENUMERATED,
     PERMUTATIONS,
@@ -31,6 +42,8 @@ from jbt.stats.permutation import (
 )
 
 __all__ = [
+    "FEWEST",
+    "MANY",
     "MOST_BLOCKS",
     "MOST_ENUMERATED",
     "PERMUTATIONS",
@@ -39,6 +52,7 @@ __all__ = [
     "Tested",
     "bca_interval",
     "bootstrap_means",
+    "bounded_interval",
     "cluster_test",
     "count_interval",
     "crossing_interval",
@@ -49,6 +63,7 @@ __all__ = [
     "largest_increase",
     "mean_interval",
     "paired_permutation",
+    "percentile_interval",
     "percentiles",
     "share_interval",
     "sign_changes",
@@ -56,6 +71,7 @@ __all__ = [
     "small_study_power",
     "smallest_p",
     "spearman",
+    "student_interval",
     "study_means",
     "with_seeds",
 ]

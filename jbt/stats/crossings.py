@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from jbt.stats.bootstrap import bootstrap_means
+from jbt.stats.intervals import FEWEST, MANY
 
 
 def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -73,17 +76,34 @@ def finite_or_nan(x: float | np.ndarray) -> float:
     return float(x) if np.isfinite(x) else float("nan")
 
 
-def percentiles(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+def percentiles(
+    samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
+) -> tuple[float, float]:
     """The central `level` of some samples, which may be infinite: order statistics, as
-    interpolation between infinities is undefined."""
+    interpolation between infinities is undefined.
+
+    Args:
+      n_units: pools that were resampled. Of fewer than 30 the interval is expanded to the levels
+        at which that of a mean is as wide as Student's t (Hesterberg 2015, "What teachers should
+        know about the bootstrap", section 5.3); of fewer than 5 there is none: NaN.
+    """
+    if n_units is not None and n_units < FEWEST:
+        return math.nan, math.nan
+    if n_units is not None and n_units < MANY:
+        from scipy.stats import norm, t
+
+        quantile = t.ppf((1 + level) / 2, n_units - 1) * math.sqrt(n_units / (n_units - 1))
+        level = float(2 * norm.cdf(quantile) - 1)
     tail = (1 - level) / 2
     low = np.quantile(samples, tail, method="lower")
     high = np.quantile(samples, 1 - tail, method="higher")
     return float(low), float(high)
 
 
-def crossing_interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of resampled crossings. Resamples without a crossing count as
-    beyond the grid's end on their side; an end that lies there is NaN."""
-    low, high = percentiles(samples, level)
+def crossing_interval(
+    samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
+) -> tuple[float, float]:
+    """Percentile interval of resampled crossings, `n_units` as in `percentiles`. Resamples without
+    a crossing count as beyond the grid's end on their side; an end that lies there is NaN."""
+    low, high = percentiles(samples, level, n_units=n_units)
     return finite_or_nan(low), finite_or_nan(high)

@@ -1,4 +1,4 @@
-"""Intervals and tests in closed form: shares, clusters, ranks."""
+"""Intervals and tests in closed form: means of few, shares, clusters, ranks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,63 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 Method = Literal["exact", "wilson"]
+
+FEWEST = 5
+"""Units below which a mean is given no interval: nothing tells how far their distribution is from
+a normal one, and Student's t of three recalls covers 90 % instead of 95."""
+
+MANY = 30
+"""Units from which on the percentile bootstrap covers 93 % at least; of fewer it does not."""
+
+END = 0.5
+"""Units that `bounded_interval` adds at either end of the range."""
+
+
+def student_interval(
+    values: np.ndarray, *, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis (pools) with Student's interval of it: mean, low, high. NaN is left
+    out. Fewer than `FEWEST` pools, or pools that are all alike, have no interval: NaN."""
+    from scipy.stats import t
+
+    known = np.isfinite(values)
+    n = known.sum(-1)
+    total = np.where(known, values, 0).sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / n
+        square = np.where(known, values - mean[..., None], 0) ** 2
+        error = np.sqrt(square.sum(-1) / ((n - 1.0) * n))
+        half = t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * error
+    # Alike up to rounding, which a mean over seeds has.
+    half = np.where((n >= FEWEST) & (error > 1e-12 * np.maximum(abs(mean), 1)), half, np.nan)
+    return np.asarray(mean), np.asarray(mean - half), np.asarray(mean + half)
+
+
+def bounded_interval(
+    values: np.ndarray, *, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the last axis (pools) of numbers from 0 to 1, with an interval that covers it in
+    `level` of the samples or more: mean, low, high. NaN is left out; fewer than `FEWEST` pools have
+    no interval: NaN.
+
+    Student's t of the sample and of half a pool more at 0 and at 1, cut off there. Where most pools
+    are at an end, as recall is near 1, a small sample does not show those that are far from it:
+    Student's t alone then covers 40 to 90 %. What is added stands for them, as Agresti and Coull
+    (1998) add two of each outcome to a share. It weighs little in many pools.
+    """
+    from scipy.stats import t
+
+    known = np.isfinite(values)
+    n = known.sum(-1)
+    filled = np.where(known, values, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = filled.sum(-1) / n
+        middle = (filled.sum(-1) + END) / (n + 2 * END)
+        variance = ((filled**2).sum(-1) + END) / (n + 2 * END) - middle**2
+        half = t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * np.sqrt(variance / (n - 1.0))
+    half = np.where(n >= FEWEST, half, np.nan)
+    low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+    return np.asarray(mean), np.asarray(low), np.asarray(high)
 
 
 def count_interval(

@@ -195,7 +195,7 @@ class Table:
         values: xr.DataArray,
         runs: int | None = None,
         /,
-        carried: Carried | None = None,
+        carried: Any = None,
         **setting: Any,
     ) -> None:
         """Means over pools, a row for every other coordinate but that of acquisition seeds, which
@@ -204,7 +204,7 @@ class Table:
         Args:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
           runs: pools of a study to be replicated where the paper has no number.
-          carried: what studies are drawn from instead, in the shape of `values`.
+          carried: a `Carried`, what studies are drawn from instead, in the shape of `values`.
           setting: values of columns that are no coordinates, or instead of them.
         """
         interval = partial(stats.mean_interval, seed=self.seed)
@@ -221,7 +221,7 @@ class Table:
         values: xr.DataArray,
         setting: dict[str, Any],
         runs: int | None = None,
-        carried: Carried | None = None,
+        carried: Any = None,
     ) -> None:
         instead = None if carried is None else self._studies_of(carried)
         for rows in _slabs(rows_of(values, self.columns)):

@@ -7,6 +7,7 @@ import importlib
 import platform
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import pandas as pd
@@ -62,13 +63,13 @@ def page(folder: Path) -> str:
     """The page of all CSV files in a folder."""
     parts = [HEAD]
     for path in sorted(folder.glob("*.csv")):
-        rows = pd.read_csv(path, keep_default_na=True)
+        rows = pd.read_csv(path)
         parts.append(f"\n`python -m benchmarks.calibration {path.stem}`")
         for interval, some in rows.groupby("interval", sort=False):
             parts.append(f"\n### {interval}\n")
             parts.append("| setting | studies | printed | nominal | coverage | | median width | |")
             parts.append("|---|---|---|---|---|---|---|---|")
-            for r in some.itertuples():
+            for r in (SimpleNamespace(**record) for record in some.to_dict("records")):
                 covered = (
                     "none"
                     if pd.isna(r.coverage)

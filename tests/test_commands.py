@@ -159,7 +159,7 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]
     content = fit_json(tmp_path, *options, "--per-pool", "--out", str(tmp_path / "out"))
     shown = capsys.readouterr()
-    assert content["settings"]["lam"] == 1.0
+    assert content["settings"]["lam"] is None  # estimated
     records = {(r["pool"], r["judge"]): r for r in content["pools"]}
     statuses = {key: r["status"] for key, r in records.items()}
     assert statuses[("p", "a")] == "converged"
@@ -186,7 +186,9 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     assert one["c"][0]["prior_selected"] is True
     assert one["c"][0]["low"] is None
     assert one["c"][0]["profile_range"] == 0
-    assert one["kappa"]["low"] < one["kappa"]["estimate"] < one["kappa"]["high"]
+    # Two pools are too few to see whether kappa is the same in others.
+    assert one["kappa"]["low"] is None
+    assert one["kappa"]["basis"] in ("weak", "few_pools")
     assert one["kappa"]["without_ties"] != one["kappa"]["estimate"]
     assert (one["n_verdicts"], one["n_ties"], one["n_errors"]) == (6, 2, 2)
     assert (one["n_both_orders"], one["flip_rate"]) == (2, 0.75)

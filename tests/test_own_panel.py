@@ -230,7 +230,9 @@ def test_rows_are_counts(tables, monkeypatch):
     rows = fit_panel(batch, judges, prior=PRIOR)
     for one, other in zip(counts.judges, rows.judges, strict=True):
         assert [e.value for e in one.c] == pytest.approx([e.value for e in other.c], abs=1e-5)
-        assert [e.low for e in one.c] == pytest.approx([e.low for e in other.c], abs=1e-4, nan_ok=True)
+        assert [e.low for e in one.c] == pytest.approx(
+            [e.low for e in other.c], abs=1e-4, nan_ok=True
+        )
     for one, other in zip(counts.pools, rows.pools, strict=True):
         for a, b in zip(one.ranking, other.ranking, strict=True):
             assert (a.content, a.rank) == (b.content, b.rank)
@@ -264,7 +266,9 @@ def test_who_tells_a_coefficient(tables):
         c = [x, y and (x or z), False, x and y and z and w]
         return np.array([c, [x, y, False, False]])
 
-    judges = Judges(tuple("xyzw"), np.array([False, False, True, False]), np.ones(4), np.zeros(4, bool))
+    judges = Judges(
+        tuple("xyzw"), np.array([False, False, True, False]), np.ones(4), np.zeros(4, bool)
+    )
     x, y, z, w = judges.tellers(told)
     assert x == ((OWN,), (OWN,))
     assert y == (("x", "z"), (OWN,))

@@ -185,6 +185,8 @@ def test_rates_over_pools():
     # Exact where all pools are alike: 0.025^(1/3).
     np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
     np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
+    assert np.isnan([low[1], high[1]]).all()  # of three pools that are not alike
+    rate, low, high = planning.over_pools(np.repeat(values, 3, axis=0), 0)
     assert 0.1 <= low[1] < rate[1] < high[1] <= 0.7
     assert np.isnan(planning.over_pools(values[:0], 0)).all()
 

@@ -209,7 +209,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
         (["--redraw"], "nothing to redraw"),
         (["--seed", "-1"], "seed must lie in"),
         (["--seed", str(2**32)], "seed must lie in"),
-        (["--chunk", "0"], "chunk must be at least 1"),
+        (["--chunk", "0"], "chunk must be a whole number, at least 1"),
         (["--devices", "99"], "devices must lie in"),
     ],
 )

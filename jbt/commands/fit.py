@@ -38,7 +38,10 @@ class FitOptions(JointOptions):
     others."""
 
     def prior(self) -> Prior:
-        return Prior(1.0 if self.lam is None else self.lam, self.lam_b)
+        lam = 1.0 if self.lam is None else self.lam
+        check_number("lam", lam)
+        check_number("lam_b", self.lam_b)
+        return Prior(lam, self.lam_b)
 
     def graded(self) -> dict[str, float]:
         """`discrimination` by judge.

@@ -330,9 +330,7 @@ def reference_verdicts(
     )
 
 
-def realised_over_expected(
-    pool: Pool, cheap: Judge, panel: Panel, most: int
-) -> Float[Array, ""]:
+def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) -> Float[Array, ""]:
     """How many times wider the profile-likelihood interval for a cheap judge's c is, beside these
     verdicts of a reference, than the information at the truth says: 1 in the limit of many
     verdicts, 1.25 in the median of ten. D = 1.

@@ -541,11 +541,13 @@ def test_each_rule_promises_what_it_keeps():
     for labels in ("pairs", "members"):
         sign, betting = promised(labels, "sign"), promised(labels, "sign_sequential")
         assert "taken for certain: a wrong one may break it" in betting
-        assert "wrong at random" not in betting
+        assert "wrong labels keep" not in betting
         assert "for one decision, not again as labels come, on pools drawn at random" in betting
         assert "whenever labelling stops" not in sign
         assert "population" not in sign
-    assert "wrong at random, less than half of the time" in promised("members", "sign")
+    assert "independently of one another, with one chance for good" in promised("members", "sign")
+    assert "if one annotator gives a pool's labels" in promised("pairs", "sign")
+    assert "wrong labels keep" not in promised("pairs", "at_least")
     few = "5 discordant matches or more, which are 10 members: at k below 5 it enables in none"
     assert few in promised("members", "sign")
     assert few not in promised("pairs", "sign") + promised("members", "sign_sequential")

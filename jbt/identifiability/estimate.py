@@ -126,9 +126,13 @@ def _estimate_bias(of: Coefficient, start: Parameters | None, z: Float[Array, ""
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
     low, high = over(end, jnp.stack([c - half, c + half]), of.comparisons)
-    lost = exists & ~(jnp.isfinite(low) & jnp.isfinite(high))
-    status = jnp.where(lost, Status.NOT_CONVERGED, status)
-    exists = exists & ~lost
+    found = jnp.isfinite(low) & jnp.isfinite(high)
+    # Rounding may keep more than `FLAT` of the information where the profile rises without end. It
+    # falls on one side alone then, and both ends are found there.
+    one_sided = exists & found & ~((low < c) & (c < high))
+    status = jnp.where(one_sided, Status.SEPARATED, status)
+    status = jnp.where(exists & ~found, Status.NOT_CONVERGED, status)
+    exists = exists & found & ~one_sided
 
     def defined(value: Float[Array, ""]) -> Float[Array, ""]:
         return jnp.where(exists, value, jnp.nan)

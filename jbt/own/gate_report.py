@@ -233,6 +233,12 @@ def _of_pairs(found: Gate) -> Iterator[str]:
     if found.tie_breaks:
         yield "right on a pair that one ranking ties is whichever the other does not contradict"
     if found.rule.name == "sign":
+        yield (
+            "wrong labels keep this bound if they are wrong independently of one another and with "
+            "one chance, below one half, whichever ranking is right; if one annotator gives a "
+            "pool's labels, a misjudged content is wrong in all its pairs, and the bound is not "
+            "proved; if errors go with a covariate, it fails"
+        )
         yield "over pools: likewise where it is in the mean over the pools with such a label"
     else:
         yield f"over pools: likewise {POPULATION} it is in the mean over its pools with such a pair"
@@ -244,12 +250,16 @@ def _of_pairs(found: Gate) -> Iterator[str]:
 
 def _of_members(found: Gate) -> Iterator[str]:
     rule = found.rule
-    once = "; each label is used once, so this holds of labels that are wrong at random, less than "
-    once += "half of the time, too"
     yield (
         f"in a pool whose top-{found.k} recall the correction would not raise, it is enabled "
-        f"with probability at most {rule.alpha:g}{once * (rule.name == 'sign')}"
+        f"with probability at most {rule.alpha:g}"
     )
+    if rule.name == "sign":
+        yield (
+            "wrong labels keep this bound if they are wrong independently of one another, with one "
+            "chance for good contents and one for others, below one half, in either top k; if "
+            "errors go with a covariate, it fails"
+        )
     where = f"where, in the mean over pools as these, {SWAP}"
     if rule.name == "sign_sequential":
         where = f"{POPULATION}, in the mean over its pools, {SWAP}"

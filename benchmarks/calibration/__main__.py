@@ -69,7 +69,10 @@ def page(folder: Path) -> str:
             parts.append(f"\n### {interval}\n")
             parts.append("| setting | studies | printed | nominal | coverage | | median width | |")
             parts.append("|---|---|---|---|---|---|---|---|")
-            for r in (SimpleNamespace(**record) for record in some.to_dict("records")):
+            for r in (
+                SimpleNamespace(**{str(k): v for k, v in record.items()})
+                for record in some.to_dict("records")
+            ):
                 covered = (
                     "none"
                     if pd.isna(r.coverage)

@@ -66,7 +66,7 @@ def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*la
     most 1/2.
 
     **Wrong labels.** Turned around with one chance e below one half, whichever ranking is right and
-    independently of one another, they keep both. Neither may be dropped: if the chance is 0.05 where
+    independently of one another, they keep both. Neither may be dropped: if the chance is .05 where
     bias-aware is right and 0.35 where naive is, 65 % of the labels of a pool at one half speak for
     bias-aware; and who misjudges a content errs on all its pairs alike, so that the labels of one
     pool, all pointing one way, are fewer than they seem.

@@ -164,7 +164,6 @@ def test_one_pool_that_decides_alone_has_no_interval(tables):
     (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False))
     assert found.c_basis == (Basis.FEW_POOLS,)
     assert np.isnan(found.c_low).all()
-    assert np.isfinite(found.kappa_low)
 
 
 @pytest.mark.heavy

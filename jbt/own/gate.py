@@ -8,8 +8,9 @@ none of which is used twice. Then the sign test enables with probability at most
 - of members, where recall would not rise. For with m contents a side, matched at random, the pairs
   that favour either side differ in number by what recall would gain times k, so that at most half
   of the discordant ones favour the bias-aware side; and the labelled ones are a draw of these
-  without replacement, as above. Every label is used once, so stored noise keeps it: labels that err independently, with chances
-  that depend on whether the content is good, below one half, and not on the side it is on.
+  without replacement, as above. Every label is used once, so stored noise keeps it: labels that err
+  independently, with chances below one half that depend on whether the content is good, and not on
+  the side it is on.
 
 Labels of one pool go together. Over the pools of a judge the sign test uses one label of each,
 drawn at random:

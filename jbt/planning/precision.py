@@ -240,7 +240,8 @@ def reference_verdicts(
     Half-widths are those of profile-likelihood intervals, in which the reference's biases are taken
     for zero: nothing of them is the prior's. They are from the Fisher information at the truth
     about all other parameters, times what few simulated verdicts make of it
-    (`realised_over_expected`). Recall is of simulated fits in which quality may go with the covariate (`reference.correlated`).
+    (`realised_over_expected`). Recall is of simulated fits in which quality may go with the
+    covariate (`reference.correlated`).
 
     Args:
       n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import coverage, device
+from benchmarks import device
+from benchmarks.calibration import few_pools
 from benchmarks.problems import in_batches
 from benchmarks.roofline import Rates
 from jbt import runtime
@@ -101,17 +102,20 @@ def test_every_kernel_stays_in_its_precision():
 
 
 def test_how_often_intervals_of_a_few_pools_cover():
-    """Of normal pools Student's t as it says, of five an exact test always; pools all alike have no
-    interval."""
+    """Of five normal pools the interval printed as it says, those by bootstrap less often; pools
+    all alike have no interval."""
     studies = np.random.default_rng(1).normal(0.3, 2.0, (400, 5))
-    held = {name: found.mean() for name, found in coverage.covered(studies, 0.3).items()}
-    error = np.sqrt(0.95 * 0.05 / 400)
-    assert abs(held["t"] - 0.95) <= 4 * error
-    assert held["exact"] == 1
-    assert held["percentile"] < 0.95 - 4 * error > held["BCa"]
-    alike = coverage.covered(np.full((2, 5), 0.2), 0.2)
-    assert not alike["t"].any()
-    assert not alike["BCa"].any()
-    # Beside a mean far away, none but the exact test, which cannot tell.
-    far = {name: found.mean() for name, found in coverage.covered(studies, 50.0).items()}
-    assert far == {"percentile": 0, "BCa": 0, "t": 0, "exact": 1}
+
+    def held(values, mean):
+        return {
+            name: ((low <= mean) & (mean <= high)).mean()
+            for name, (low, high) in few_pools.ends(values).items()
+        }
+
+    share, error = held(studies, 0.3), np.sqrt(0.95 * 0.05 / 400)
+    assert abs(share["printed"] - 0.95) <= 4 * error
+    assert share["percentile"] < 0.95 - 4 * error > share["BCa"]
+    alike = few_pools.ends(np.full((2, 5), 0.2))
+    assert np.isnan(alike["printed"]).all()
+    assert np.isnan(alike["BCa"]).all()
+    assert held(studies, 50.0) == {"printed": 0, "percentile": 0, "BCa": 0}

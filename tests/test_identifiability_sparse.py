@@ -90,15 +90,15 @@ def test_the_interval_alone_tells_separated_data(x64, monkeypatch):
     interval are found on one side of the estimate. Here the threshold on information is taken away,
     so that this happens in an eighth of the designs."""
     monkeypatch.setattr(estimate, "FLAT", 0.0)
-    jax.clear_caches()
-    designs = sparse(np.random.default_rng(0), 300)
+    estimate._estimate_bias.clear_cache()
+    designs = sparse(np.random.default_rng(0), 60)
     found = jax.device_get(jax.jit(jax.vmap(one))(*map(jnp.asarray, designs)))
-    jax.clear_caches()  # of the threshold that was taken away
+    estimate._estimate_bias.clear_cache()  # of the threshold that was taken away
     converged = found.status == Status.CONVERGED
-    assert converged.sum() > 100
+    assert converged.sum() > 20
     runs_away = [c_can_run_away(*(v[i] for v in designs)) for i in np.flatnonzero(converged)]
     assert not any(runs_away)
     one_sided = found.status == Status.SEPARATED
-    assert one_sided.sum() > 20
+    assert one_sided.sum() > 4
     for values in (found.c, found.low, found.high, found.wald_low):
         assert np.isnan(values[one_sided]).all()

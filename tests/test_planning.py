@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from jbt import cli, identifiability, judges, pairs, planning, pools, reference
+from jbt import cli, identifiability, judges, pairs, planning, pools, reference, stats
 from jbt.types import Comparisons, Design, Judge, Pool, Status
 
 
@@ -113,6 +113,40 @@ def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
     assert np.isinf(width(np.zeros((n, n))))
 
 
+def half_width_of_ten(key):
+    """Half the length of the interval for c beside ten verdicts of a reference, in a pool of 8, and
+    what is expected of it: by the information at the truth, and by the plan."""
+    a, b, c, d = jax.random.split(key, 4)
+    pool, cheap = pools.gaussian(a, 8, sd=1.2), Judge(jnp.ones(1), 0.0)
+    every = 20 * pairs.every_pair(pool)  # many, as the plan takes apparent quality for known
+    made = judges.fresh_comparisons(b, judges.verdict_probability(pool, cheap), every)
+    asked = reference.asked(c, pairs.every_pair(pool), jnp.array(10.0))
+    trusted = judges.verdict_probability(pool, Judge(jnp.zeros(1), 0.0))
+    panel = reference.beside(made, judges.fresh_comparisons(d, trusted, asked))
+    found = identifiability.estimate_bias(
+        panel, pool.design, judge=0, variant=reference.joint_variant(panel, pool.design)
+    )
+    expected = planning.expected_half_width_beside(pool, cheap, panel)
+    planned = expected * planning.realised_over_expected(pool, cheap, panel, 10)
+    return (found.high - found.low) / 2, expected, planned, found.status
+
+
+@pytest.mark.heavy
+def test_the_plan_beside_a_reference_foretells_the_interval(x64):
+    """The information at the truth promises intervals a fifth too short, as the likelihood of ten
+    verdicts is no parabola."""
+    keys = jax.random.split(jax.random.key(0), 300)
+    found, expected, planned, status = jax.device_get(jax.jit(jax.vmap(half_width_of_ten))(keys))
+    exists = status == Status.CONVERGED
+    assert (exists == np.isfinite(planned)).mean() > 0.97
+    found = np.where(exists, found, np.inf)
+    middle = np.median(found)
+    assert np.median(expected) < 0.9 * middle
+    assert np.median(planned) == pytest.approx(middle, rel=0.06)
+    both = exists & np.isfinite(planned)
+    assert np.median(np.abs(np.log(planned[both] / found[both]))) < 0.1
+
+
 def test_the_smallest_number_of_reference_verdicts_lasts():
     half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
     plan = planning.ReferencePlan(
@@ -180,15 +214,15 @@ def test_the_smallest_number_of_labels_is_by_the_lower_end_and_lasts():
 
 def test_rates_over_pools():
     values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
-    rate, low, high = planning.over_pools(values, 0)
+    rate, low, high = planning.over_pools(values)
     np.testing.assert_allclose(rate, [0, 1.3 / 3, 1])
     # Exact where all pools are alike: 0.025^(1/3).
     np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
     np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
-    assert np.isnan([low[1], high[1]]).all()  # of three pools that are not alike
-    rate, low, high = planning.over_pools(np.repeat(values, 3, axis=0), 0)
-    assert 0.1 <= low[1] < rate[1] < high[1] <= 0.7
-    assert np.isnan(planning.over_pools(values[:0], 0)).all()
+    assert np.isnan([low[1], high[1]]).all()  # of three pools
+    many = planning.over_pools(np.tile(values, (40, 1)))
+    np.testing.assert_allclose(many[:, 1], stats.bounded_interval(np.tile(values[:, 1], 40)))
+    assert np.isnan(planning.over_pools(values[:0])).all()
 
 
 @pytest.mark.heavy
@@ -234,7 +268,7 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["pairing", "--half-width", "-1"], "half_width must be finite and above 0"),
         (["pairing", "--budget", "0"], "budget must be finite and above 0"),
         (["pairing", "--max-repeats", "0"], "max_repeats must be at least 1, got 0"),
-        (["pairing", "--max-repeats", "nan"], "max_repeats must be finite, got nan"),
+        (["pairing", "--max-repeats", "nan"], "max_repeats must be at least 1, got nan"),
         (["pairing", "--json", ""], "cannot write .: it is a folder, not the name of a file"),
         (["pairing", "--json", "no/such/plan.json"], "no folder"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),

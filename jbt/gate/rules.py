@@ -65,11 +65,10 @@ def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*la
     draws are independent. Given n discordant ones, `right` is then binomial with a chance of at
     most 1/2.
 
-    **Wrong labels.** Turned around with one chance e below one half, whichever ranking is right and
-    independently of one another, they keep both. Neither may be dropped: if the chance is .05 where
-    bias-aware is right and 0.35 where naive is, 65 % of the labels of a pool at one half speak for
-    bias-aware; and who misjudges a content errs on all its pairs alike, so that the labels of one
-    pool, all pointing one way, are fewer than they seem.
+    **Wrong labels.** Turned around with one chance e below one half, whichever ranking is right,
+    and independently of one another, they keep both. Neither condition may be dropped: if the
+    chance is 0.05 where bias-aware is right and 0.35 where naive is, 65 % of the labels of a pool
+    at one half speak for bias-aware; and who misjudges a content errs on all its pairs together.
     For pairs let s be the noisy lead, right less wrong, of all labels but one. Making that one
     truly right instead of wrong raises the chance of a lead of at least c either way by (1 - 2e)
     (P(s = c - 1) - P(s = 1 - c)), which is not negative where the others' truth is not behind: so

@@ -12,6 +12,7 @@ from jbt.planning.precision import (
     expected_half_width,
     expected_half_width_beside,
     pairing,
+    realised_over_expected,
     reference_verdicts,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "gate_labels",
     "over_pools",
     "pairing",
+    "realised_over_expected",
     "reference_verdicts",
 ]

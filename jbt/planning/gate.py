@@ -160,7 +160,7 @@ def gate_labels(
     inside = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))
 
     def rates(of: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: over_pools(of[pools], seed) for name, pools in inside.items()}
+        return {name: over_pools(of[pools]) for name, pools in inside.items()}
 
     return GatePlan(
         which,
@@ -168,7 +168,7 @@ def gate_labels(
         dict(zip(LABELS, out["used"].mean(0, dtype=float), strict=True)),
         {name: v[:, 0] for name, v in rates(out["census_rate"][:, None]).items()},
         float(out["census_used"].mean()),
-        {name: over_pools(v[:, None], seed)[:, 0] for name, v in inside.items()},
+        {name: over_pools(v[:, None])[:, 0] for name, v in inside.items()},
         float(out["naive"].mean()),
         float(out["bias_aware"].mean()),
     )
@@ -179,17 +179,16 @@ def _by_default(n_pairs: int) -> np.ndarray:
     return np.array([*numbers, n_pairs] if n_pairs <= ROUND[-1] else ROUND)
 
 
-def over_pools(values: np.ndarray, seed: int) -> np.ndarray:
-    """Mean over pools with its 95 % interval, [3, K]: of resampled pools, and exact (Clopper and
-    Pearson) for zeros and ones.
+def over_pools(values: np.ndarray) -> np.ndarray:
+    """Mean over pools with its 95 % interval, [3, K]: of bounded means (`stats.bounded_interval`:
+    none for fewer than five pools), and exact (Clopper and Pearson) for zeros and ones.
 
     Args:
       values: [P, K] shares of a pool; without pools all is NaN.
-      seed: of the resampling.
     """
     if not len(values):
         return np.full((3, values.shape[1]), np.nan)
     values = np.round(values.T.astype(np.float64), 6)  # a mean of ones is 1
-    found = np.stack(stats.mean_interval(values, seed=seed))
+    found = np.stack(stats.bounded_interval(values))
     exact = np.stack(stats.share_interval(np.round(values)))
     return np.where(np.isin(values, [0, 1]).all(1), exact, found)

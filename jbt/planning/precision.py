@@ -381,7 +381,7 @@ def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) ->
     def root(of: Callable[[Array], Array], low: Array, high: Array) -> Array:
         """Of a function that falls."""
 
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             middle = (ends[0] + ends[1]) / 2
             above = of(middle) > 0
             return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)

@@ -15,8 +15,9 @@ a normal one, and Student's t of three recalls covers 90 % instead of 95."""
 MANY = 30
 """Units from which on the percentile bootstrap covers 93 % at least; of fewer it does not."""
 
-END = 0.5
-"""Units that `bounded_interval` adds at either end of the range."""
+END = 1.0
+"""Units that `bounded_interval` adds at either end of the range: nearly z^2 / 4, which Wilson's
+interval of a share adds to either count. Half of it covers 85 % where all of 100 are at an end."""
 
 
 def student_interval(
@@ -46,10 +47,10 @@ def bounded_interval(
     `level` of the samples or more: mean, low, high. NaN is left out; fewer than `FEWEST` pools have
     no interval: NaN.
 
-    Student's t of the sample and of half a pool more at 0 and at 1, cut off there. Where most pools
-    are at an end, as recall is near 1, a small sample does not show those that are far from it:
-    Student's t alone then covers 40 to 90 %. What is added stands for them, as Agresti and Coull
-    (1998) add two of each outcome to a share. It weighs little in many pools.
+    Student's t of the sample and of one pool more at 0 and one at 1, cut off there. Where most
+    pools are at an end, as recall is near 1, a small sample does not show those that are far from
+    it: Student's t alone then covers 40 to 90 %. What is added stands for them, as Agresti and
+    Coull (1998) add two of each outcome to a share. It weighs little in many pools.
     """
     from scipy.stats import t
 

@@ -62,7 +62,7 @@ class PairingOptions:
 class ReferenceOptions:
     """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
     of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
-    from the information at the truth of simulated pools, and the recall of the fit of both judges
+    that simulated verdicts of the reference give, and the recall of the fit of both judges
     in which quality may go with the covariate (float64)."""
 
     half_width: float | None = None

@@ -55,7 +55,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             words = f"quality sd {sd:g}, corr {rho:g}, {n_twice} of {CONTENTS} twice"
             words += "" if share == 1 else f", {share:.0%} of the pairs"
             for name, ends in (("profile likelihood", (low, high)), ("Wald", wald)):
-                held = (ends[0] <= BIAS) & (BIAS <= ends[1])
+                held = (ends[0] <= BIAS) & (ends[1] >= BIAS)
                 printed = name != "Wald"
                 yield Cell(
                     f"jbt identify: c of one pool, {name}" + ", for comparison" * (not printed),

@@ -248,7 +248,7 @@ def test_better_items_listed_first_are_no_order_effect(tables):
     rows = [f"{p},a,b,{'first' if rng.random() < 0.9 else 'second'}\n" for p in range(40)]
     v, _ = tables("pool,first,second,winner\n" + "".join(rows))
     assert all(np.isnan(f.kappa) for f in own.fit(own.load(v)))
-    assert np.mean([f.kappa for f in own.fit(own.load(v, position="yes"))]) > 0.5
+    assert np.mean([f.kappa for f in own.fit(own.load(v, position="yes"), prior=Prior())]) > 0.5
 
 
 def test_pools_are_grouped_by_size():

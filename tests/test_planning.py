@@ -268,7 +268,7 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["pairing", "--half-width", "-1"], "half_width must be finite and above 0"),
         (["pairing", "--budget", "0"], "budget must be finite and above 0"),
         (["pairing", "--max-repeats", "0"], "max_repeats must be at least 1, got 0"),
-        (["pairing", "--max-repeats", "nan"], "max_repeats must be at least 1, got nan"),
+        (["pairing", "--max-repeats", "nan"], "max_repeats must be finite, got nan"),
         (["pairing", "--json", ""], "cannot write .: it is a folder, not the name of a file"),
         (["pairing", "--json", "no/such/plan.json"], "no folder"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),

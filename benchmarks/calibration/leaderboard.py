@@ -185,15 +185,17 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 
 def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell]:
     truth, middle = setting.truth(), 2
-    note = ""
-    if setting.sd > 2:
-        note = "often withheld as prior_selected; the report says how far the prior has moved theta"
     named = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
     for name, at in named.items():
         low, high = (np.array([getattr(one, end)[at] for one in found]) for end in ("low", "high"))
         printed = np.isfinite(low)
         covered = (low <= truth[at]) & (truth[at] <= high)
         width = float(np.median((high - low)[printed])) if printed.any() else float("nan")
+        note = ""
+        if printed.mean() < 0.5:
+            note = "withheld in most studies, too few prompts or too much of it the prior's"
+        elif setting.sd > 2:
+            note = "the report says how far the prior has moved theta, and to lower --lam"
         yield Cell(
             f"{name} ({command})",
             setting.name,

@@ -9,7 +9,7 @@ import pytest
 
 from jbt import identifiability, own
 from jbt.own.batch import _by_size
-from jbt.types import Comparisons, Rows
+from jbt.types import Comparisons, Prior, Rows
 
 
 def test_counts_ties_errors_and_padding(tables):

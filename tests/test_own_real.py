@@ -82,7 +82,7 @@ def test_every_pool_equals_scipy(name, merged, data):
         content=content,
         merge_pools=merged,
     )
-    fits = {(f.pool, f.judge): f for f in own.fit(batch, intervals=False)}
+    fits = {(f.pool, f.judge): f for f in own.fit(batch, prior=prior, intervals=False)}
     n = 0
     for pool, judge, theta, c, kappa in by_scipy(folder, merged, prior):
         found = fits[str(pool), str(judge)]

@@ -169,7 +169,7 @@ def fit_panel(
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         graded = judges.graded & (panels.n_verdicts.sum(0) > 0)
         top = shared.maximum(parts, prior, lam_b, 1, spread=spread, graded=graded)
-        estimates = _Estimates(top, parts, np.r_[told.ravel(), sloped, graded, spread])
+        estimates = _Estimates(top, parts, silence, np.r_[told.ravel(), sloped, graded, spread])
         return PanelFit(
             judges=_judges(panels, estimates, told),
             differences=tuple(_differences(panels, estimates, told)),
@@ -179,7 +179,7 @@ def fit_panel(
                 if sloped[i]
             },
             sd=float(np.exp(top.at[0, -1])),
-            pools=_pools(panels, parts, estimates, silence, k),
+            pools=_pools(panels, parts, estimates, k),
             status=estimates.status,
         )
 
@@ -209,24 +209,16 @@ def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[Pa
 
 def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Iterator[Difference]:
     """c_g - (s_g / s_f) c_f, f being the first judge: what a null direction that trades quality
-    against a covariate leaves as it is."""
-    (d, j), names = panels.shape, panels.judges.names
-    n = (d + 1) * j + d
+    against a covariate leaves as it is, the discriminations being known."""
+    (d, j), names, s = panels.shape, panels.judges.names, panels.judges.discrimination
     place, at = np.arange((d + 1) * j).reshape(d + 1, j), estimates.top.at[0]
-    s = at[n : n + j]
-    null = None
     for i, covariate in enumerate(panels.batch.covariates):
-        open_ = np.flatnonzero(panels.estimated[i] & ~told[i])
+        open_ = np.flatnonzero(panels.estimated[i] & ~told[i] & ~panels.judges.graded)
         for g in open_[1:]:
-            first = open_[0]
-            null = panels.silence(discrimination=s) if null is None else null
-            along = np.zeros(len(at))
-            c_first = at[place[i, first]]
+            first, along = open_[0], np.zeros(len(at))
             along[place[i, g]], along[place[i, first]] = 1, -s[g] / s[first]
-            value = float(along @ at)
-            # And how it changes with the discriminations.
-            along[n + g], along[n + first] = -c_first / s[first], s[g] * c_first / s[first] ** 2
-            if not null.moves(along[:n]):
+            if not estimates.silence.moves(along[: (d + 1) * j + d]):
+                value = float(along @ at)
                 yield Difference(covariate, names[g], names[first], estimates.of(value, along))
 
 
@@ -234,7 +226,6 @@ def _pools(
     panels: Panels,
     parts: Sequence[Part],
     estimates: _Estimates,
-    silence: Silence,
     k: int,
 ) -> tuple[PanelPool, ...]:
     tables, judges, n_verdicts = panels.batch.tables, panels.judges, panels.n_verdicts
@@ -242,6 +233,7 @@ def _pools(
     together = dataclasses.replace(tables, verdicts=together, judges=[None])
     islands = chains(together, np.zeros((len(tables.items), 0))).islands
     found: dict[int, PanelPool] = {}
+    silence = estimates.silence
     for group, part, between, start, follows in zip(
         panels.groups, parts, panels.between, estimates.top.theta, silence.follows, strict=True
     ):
@@ -285,8 +277,10 @@ def _border(facts: PoolTable, n_verdicts: np.ndarray, n_known: int, judges: Judg
 class _Estimates:
     """The shared parameters as `Estimate`s."""
 
-    def __init__(self, top: Top, parts: Sequence[Part], identified: np.ndarray) -> None:
-        self.top, self._parts = top, parts
+    def __init__(
+        self, top: Top, parts: Sequence[Part], silence: Silence, identified: np.ndarray
+    ) -> None:
+        self.top, self.silence, self._parts = top, silence, parts
         self.status = Status(int(top.status[0]))
         every = known(top, parts, 0, np.eye(len(identified)), identified)
         self.each = [

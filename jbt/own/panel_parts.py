@@ -55,37 +55,25 @@ class Panels:
         """D and J."""
         return len(self.batch.covariates), len(self.judges.names)
 
-    def parts(
-        self,
-        slope: np.ndarray,
-        some: np.ndarray | None = None,
-        discrimination: np.ndarray | None = None,
-    ) -> list[Part]:
+    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[Part]:
         """The pools, for `shared.maximum`.
 
         Args:
           slope: [D] for which covariates b is free; else it is 0.
           some: [J] whose verdicts; default all.
-          discrimination: [J] in place of the judges' own.
         """
         d, j = self.shape
         keep, found = np.r_[np.ones((d + 1) * j), slope], []
         for group, hears in zip(self.groups, self.hears, strict=True):
             panel = group.panel if some is None else only(group.panel, some)
-            if discrimination is not None:
-                s = jnp.asarray(np.tile(discrimination, (len(hears), 1)))
-                panel = dataclasses.replace(panel, discrimination=s)
             owner = np.zeros(len(hears), int)
             found.append(Part(panel, group.design, jnp.asarray(hears * keep), owner))
         return found
 
-    def silence(
-        self, some: np.ndarray | None = None, discrimination: np.ndarray | None = None
-    ) -> Silence:
-        """What the verdicts of some judges [J], default all, are silent about, with discriminations
-        [J], default the judges' own. b is left out, as quality takes up what it would tell."""
-        slope = np.zeros(self.shape[0], bool)
-        return shared_silence.silence(self.parts(slope, some, discrimination), 1)
+    def silence(self, some: np.ndarray | None = None) -> Silence:
+        """What the verdicts of some judges [J], default all, are silent about. b is left out, as
+        quality takes up what it would tell."""
+        return shared_silence.silence(self.parts(np.zeros(self.shape[0], bool), some), 1)
 
     def told(self, silence: Silence) -> np.ndarray:
         """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""

@@ -43,7 +43,8 @@ class Judges:
     """[J] factor on quality in each judge's logits; where `graded`, the one to begin with."""
     graded: np.ndarray
     """[J] whose discrimination is estimated. It is known for those named, and for the first judge
-    whose biases are known (else the first), whose logits are the unit of quality."""
+    whose biases are known, whose logits are the unit of quality. Without such a judge all are taken
+    to discriminate alike: then only differences of c are identified, and those by this alone."""
 
     @classmethod
     def of(
@@ -88,7 +89,7 @@ class Judges:
             if not (np.isfinite(value) and value > 0):
                 raise TableError(f"the discrimination of {name!r} must be above 0, got {value:g}")
             s[_index(names, name, "discrimination")] = value
-        graded = ~np.isin(names, list(discrimination or {}))
+        graded = ~np.isin(names, list(discrimination or {})) & known.any()
         graded[int(np.argmax(known))] = False
         return cls(names, known, s, graded)
 

@@ -58,7 +58,7 @@ DISCRIMINATION_SPREAD = 1.0
 whose verdicts have nothing to do with quality."""
 
 DIFFERENCE = 1e-3
-"""Step in log sd by which the gradient is differenced."""
+"""Step in a discrimination or log sd by which the gradient is differenced."""
 
 AT_ONCE = 2**22
 """Entries of the pools' Hessians worked on together (count)."""
@@ -89,7 +89,7 @@ class Top:
     gradient: np.ndarray
     """[owners, K]"""
     information: np.ndarray
-    """[owners, K, K] minus its Hessian, but for that of the determinant in all but log sd; the
+    """[owners, K, K] minus its Hessian, but for that of the determinant in the coefficients; the
     identity where a parameter is held."""
     status: np.ndarray
     """[owners] the worst of the pools'."""
@@ -156,7 +156,7 @@ def maximum(
         top = _chosen(good, then, top, parts)
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)
-    return posterior.with_curvature_of_spread(top) if spread else top
+    return posterior.with_curvature(top, np.flatnonzero(~held[len(precision) :]) + len(precision))
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -232,28 +232,31 @@ class _Posterior:
         weight = np.where(self.held, 0, self.weight)
         return Top(point, gradient, information, status, thetas, scores, informations, weight)
 
-    def with_curvature_of_spread(self, top: Top) -> Top:
-        """The information about log sd that was found, not expected, and its border."""
-        ends = []
-        for change in (DIFFERENCE, -DIFFERENCE):
-            point = top.at.copy()
-            point[:, -1] += change
-            ends.append(self.at(point, top.theta))
-
-        def filled(matrices: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
-            matrices, row = matrices.copy(), (down - up) / (2 * DIFFERENCE)
-            matrices[:, -1], matrices[:, :, -1] = row, row
-            return matrices
-
-        information = filled(top.information, *(end.gradient for end in ends))
-        by_part = zip(top.informations, *(end.scores for end in ends), strict=True)
+    def with_curvature(self, top: Top, places: np.ndarray) -> Top:
+        """With the curvature that the gradient has in some parameters, discriminations and log sd,
+        which enter the determinant as much as the rest."""
+        information = top.information.copy()
+        informations = [each.copy() for each in top.informations]
+        for place in places:
+            ends = []
+            for change in (DIFFERENCE, -DIFFERENCE):
+                point = top.at.copy()
+                point[:, place] += change
+                ends.append(self.at(point, top.theta))
+            up, down = ends
+            gradients = zip(
+                (information, *informations),
+                (up.gradient, *up.scores),
+                (down.gradient, *down.scores),
+                strict=True,
+            )
+            for matrices, above, below in gradients:
+                row = (below - above) / (2 * DIFFERENCE)
+                matrices[:, place], matrices[:, :, place] = row, row
         lost = np.linalg.eigvalsh(information)[:, 0] <= 0
         status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
         return dataclasses.replace(
-            top,
-            information=information,
-            status=status,
-            informations=[filled(*one) for one in by_part],
+            top, information=information, status=status, informations=informations
         )
 
 

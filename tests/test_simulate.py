@@ -100,9 +100,9 @@ def test_chunk_order_and_devices_do_not_matter():
 @pytest.mark.heavy
 def test_eight_devices_give_the_bits_of_two(tmp_path):
     code = f"""
-import numpy, test_simulate
 from jbt import runtime
 runtime.start(cpu_devices=8)
+import numpy, test_simulate
 numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SEVERAL, 1000, 8))
 """
     here = Path(__file__).parent

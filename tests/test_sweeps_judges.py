@@ -356,7 +356,9 @@ def test_the_smoke_run(tmp_path, capsys):
     assert recall["residualised"] == pytest.approx(recall["bias_aware"], abs=0.05)
     five = [n for n, p in judges.PUBLISHED.items() if p.group == "biased"]
     each = table[table.judge.isin(five) & (table.model == "bias_aware") & (table.n_items == 30)]
-    mean = each[(each.quantity == "recall") & (each.k == 5)].estimate.mean()
+    each = each[(each.quantity == "recall") & (each.k == 5)]
+    # Over the pools of all five, of which some have more.
+    mean = np.average(each.estimate, weights=[judges.PUBLISHED[n].pools for n in each.judge])
     assert mean == pytest.approx(recall["bias_aware"], abs=1e-6)
     # Twins miss their targets by what 32 pools may differ from 512.
     naive = table[(table.model == "naive") & (table.quantity == "recall") & (table.k == 5)]

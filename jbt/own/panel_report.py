@@ -47,7 +47,8 @@ def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
             f"{batch.units} it, over all pools"
         )
     for of in found.differences:
-        yield f"{difference_in_words(of)} is told, if both discriminate alike: {_interval(of.estimate)}"
+        apart = difference_in_words(of)
+        yield f"{apart} is told, if both discriminate alike: {_interval(of.estimate)}"
     statuses = Counter(pool.status.name.lower() for pool in found.pools)
     yield ", ".join(f"{status} {n}" for status, n in statuses.items())
     silent = statuses[Status.NO_REFERENCE.name.lower()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -39,25 +40,54 @@ def jackknife(
     degrees of freedom are Satterthwaite's under the same: few clusters, or few that matter, leave
     few.
 
+    Where the model is not linear in its parameters, the H_g observed of one cluster need not be a
+    covariance. What is negative in them is left out, and the rest turned so that it sums to what
+    they sum to.
+
     Args:
-      information: H, the prior's included, at the optimum.
+      information: H, the prior's included, at the optimum; positive definite.
       scores: each cluster's term of the gradient there.
       informations: H_g, each cluster's term of the information.
       along: combinations of the K parameters.
     """
+    # In coordinates in which H is the identity.
+    whiten = np.linalg.inv(np.linalg.cholesky(information))
+    scores, along = scores @ whiten.T, along @ whiten.T
+    covariances = _as_covariances(whiten @ informations @ whiten.T)  # [G, K, K]
+
+    known = (along**2).sum(1)
     left_out = np.linalg.solve(
-        information - informations, np.broadcast_to(along.T, (len(scores), *along.T.shape))
+        np.eye(len(information)) - covariances,
+        np.broadcast_to(along.T, (len(scores), *along.T.shape)),
     )  # [G, K, C]
     change = np.einsum("gk,gkc->gc", scores, left_out)
     # Covariances of the changes: on the diagonal w'H_g w, less what the estimate takes, v'H^-1 v.
-    v = np.einsum("gkl,glc->gkc", informations, left_out)
+    v = np.einsum("gkl,glc->gkc", covariances, left_out)
     alone = np.einsum("gkc,gkc->gc", left_out, v)
-    solved = np.linalg.solve(information, v)  # [G, K, C]
-    shared = np.einsum("gkc,gkc->gc", v, solved)
-    cross = np.einsum("gkc,glc->ckl", v, solved)
-    every = np.einsum("ckl,clk->c", cross, cross)
-    mean = (alone - shared).sum(0)
-    square = ((alone - shared) ** 2).sum(0) + every - (shared**2).sum(0)
-    known = np.einsum("ck,kc->c", along, np.linalg.solve(information, along.T))
-    with np.errstate(invalid="ignore"):  # a parameter that no cluster moves
-        return Jackknife(np.sqrt((change**2).sum(0) * known / mean), mean**2 / square)
+    taken = (v**2).sum(1)
+    cross = np.einsum("gkc,glc->ckl", v, v)
+    mean = (alone - taken).sum(0)
+    square = ((alone - taken) ** 2).sum(0) + (cross**2).sum((1, 2)) - (taken**2).sum(0)
+    mean = np.where(mean > 1e-9 * known, mean, np.nan)  # a combination that no cluster moves
+    return Jackknife(np.sqrt((change**2).sum(0) * known / mean), mean**2 / square)
+
+
+def _as_covariances(matrices: np.ndarray) -> np.ndarray:
+    """[G, K, K] positive semidefinite matrices near some symmetric ones, with the same sum (if that
+    is one)."""
+    total, kept = matrices.sum(0), _map_spectrum(matrices, lambda values: values)
+    turn = _map_spectrum(total, np.sqrt) @ _map_spectrum(kept.sum(0), _inverse_root)
+    return turn @ kept @ turn.T
+
+
+def _inverse_root(values: np.ndarray) -> np.ndarray:
+    seen = values > 1e-12 * values.max(initial=0)
+    return np.where(seen, 1 / np.sqrt(np.where(seen, values, 1)), 0)
+
+
+def _map_spectrum(
+    matrices: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """A function of symmetric matrices [..., K, K] by their eigenvalues, negative ones taken as 0."""
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * function(np.maximum(values, 0))[..., None, :]) @ vectors.swapaxes(-1, -2)

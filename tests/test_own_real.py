@@ -123,10 +123,15 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
     folder = data / "prd"
     files = [folder / f"{name}.csv" for name in ("verdicts", "items", "anchors")]
     read = own.read(*files, covariates=["words"], content=None)
-    found = {}
-    for name, tables in (("without", read), ("with", read.with_anchors())):
+    found, alike = {}, dict.fromkeys(read.judges, 1.0)
+    with_anchors = read.with_anchors()
+    for name, tables, known in (
+        ("without", read, {}),
+        ("with", with_anchors, {}),
+        ("alike", with_anchors, alike),
+    ):
         batch = own.Batch.of(tables, ["words"], transform="log")
-        found[name] = own.fit_panel(batch, own.Judges.of(tables))
+        found[name] = own.fit_panel(batch, own.Judges.of(tables, discrimination=known))
         assert {p.status.name for p in found[name].pools} == {"CONVERGED"}
     assert all(j.c[0].told_by == () for j in found["without"].judges)
     *judges, anchors = found["with"].judges
@@ -135,6 +140,11 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
     # People prefer the longer answer, and no less than the judges do.
     assert found["with"].slope["log(words)"].low > 1
     assert max(j.c[0].value for j in judges) < 0
+    # Differences without anchors hold if all discriminate alike; these judges do not.
+    assert [j.discrimination.value for j in judges] != pytest.approx([1] * 3, abs=0.2)
     for apart in found["without"].differences:
-        one, other = (next(j for j in judges if j.judge == n) for n in (apart.judge, apart.other))
+        one, other = (
+            next(j for j in found["alike"].judges if j.judge == n)
+            for n in (apart.judge, apart.other)
+        )
         assert apart.estimate.low < one.c[0].value - other.c[0].value < apart.estimate.high

@@ -22,6 +22,11 @@ LARGEST_SHARE = 0.1
 """Share of a coefficient's precision that the priors may hold where it is called measured. With
 more they draw the estimate by as much, and no interval is printed."""
 
+LEAST_SQUARE = 0.5
+"""The variance of a discrimination s grows with its square. Were it measured wherever its variance
+is small, it would be where it came out small, and those intervals cover .86; the share allowed is
+`LARGEST_SHARE` times s^2 + this."""
+
 TRACE = 1e-6
 """Share of the priors left in what stands for no prior."""
 
@@ -86,6 +91,9 @@ def known(
         for of in (information, from_verdicts)
     )
     share = np.where(without > 0, 1 - variance / without, 1)
+    of_discriminations = along[:, top.discriminations]
+    squares = (of_discriminations @ top.at[owner, top.discriminations]) ** 2
+    allowed = LARGEST_SHARE * np.where(of_discriminations.any(1), squares + LEAST_SQUARE, 1)
     if len(scores) > 1:
         informations = np.concatenate(
             [i[p.owner == owner] for p, i in zip(parts, top.informations, strict=True)]
@@ -94,10 +102,10 @@ def known(
         halves, dofs = found.half_width(LEVEL), found.dof
     else:
         halves, dofs = Z * np.sqrt(variance), np.full(len(along), np.inf)
-    for half, dof, told, by_prior in zip(halves, dofs, identified, share, strict=True):
+    for half, dof, told, weak in zip(halves, dofs, identified, share > allowed, strict=True):
         if not told:
             basis = Basis.PRIOR
-        elif by_prior > LARGEST_SHARE:
+        elif weak:
             basis = Basis.WEAK
         elif dof < FEWEST:
             basis = Basis.FEW_POOLS

@@ -101,6 +101,8 @@ class Top:
     """[F, K, K] of each part, a pool's term of the information."""
     weight: np.ndarray
     """[K] the prior's term of the information, a diagonal; 0 where held."""
+    discriminations: slice
+    """Where they are among the K."""
 
 
 def maximum(
@@ -151,7 +153,8 @@ def maximum(
         # the rest, and steps as long as this would go to and fro.
         left = (then.gradient * step).sum(1) / np.where(going, slope, 1)
         good = np.abs(left) < 1
-        kept = np.where(left < -TURNED, reach / (1 - left), np.where(left > TURNED, 1, reach))
+        shorter = reach / (1 - np.minimum(left, -TURNED))
+        kept = np.where(left < -TURNED, shorter, np.where(left > TURNED, 1, reach))
         length = np.where(good, kept, reach / 2)
         top = _chosen(good, then, top, parts)
     else:
@@ -229,8 +232,17 @@ class _Posterior:
                 (thetas, scores, informations), (theta, score, curvature), strict=True
             ):
                 found.append(one)
-        weight = np.where(self.held, 0, self.weight)
-        return Top(point, gradient, information, status, thetas, scores, informations, weight)
+        return Top(
+            at=point,
+            gradient=gradient,
+            information=information,
+            status=status,
+            theta=thetas,
+            scores=scores,
+            informations=informations,
+            weight=np.where(self.held, 0, self.weight),
+            discriminations=slice(self.parts[0].hears.shape[2], len(self.centre) - 1),
+        )
 
     def with_curvature(self, top: Top, places: np.ndarray) -> Top:
         """With the curvature that the gradient has in some parameters, discriminations and log sd,

@@ -52,14 +52,14 @@ def test_it_is_the_spread_of_refits_without_a_cluster():
     squares = (np.array(change) @ along.T) ** 2
     # What the sum of squares is on average under the model, by every row's error.
     rows, known = np.concatenate(x), np.linalg.inv(information)
-    errors = np.eye(len(rows)) - rows @ known @ rows.T  # of the residuals; the prior is an error too
+    errors = (
+        np.eye(len(rows)) - rows @ known @ rows.T
+    )  # of the residuals; the prior is an error too
     covariance = errors @ errors.T + 0.5 * rows @ known @ known @ rows.T
     starts = np.cumsum([0, *map(len, x)])
     spots = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
     moved = np.stack([along @ w[g] @ covariance[s] for g, s in enumerate(spots)])
-    mean = sum(
-        np.einsum("cn,cn->c", moved[g][:, s], along @ w[g]) for g, s in enumerate(spots)
-    )
+    mean = sum(np.einsum("cn,cn->c", moved[g][:, s], along @ w[g]) for g, s in enumerate(spots))
     scale = np.einsum("ck,kl,cl->c", along, known, along) / mean
     np.testing.assert_allclose(found.sd, np.sqrt(squares.sum(0) * scale))
 

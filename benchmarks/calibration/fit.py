@@ -39,7 +39,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     for number, of in enumerate(GRID):
         rng = np.random.default_rng([seed, number])
         c, kappa = [], []
-        for some in chunks(min(studies, max(24_000 // of.pools, 300)), of.pools):
+        for some in chunks(studies, of.pools):
             pools = draw(rng, of, some)
             spread = of.c + of.c_sd * rng.normal(size=some * of.pools)
             top, parts = fitted(pools, [judged(rng, pools, spread, of.kappa)])

@@ -2,66 +2,88 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.calibration import Cell
-from benchmarks.calibration._pools import Setting, cell, chunks, draw, fitted, judged, pooled
+from benchmarks.calibration._pools import Pools, Setting, cell, chunks, draw, fitted, judged, pooled
+
+
+@dataclass(frozen=True)
+class Two:
+    """Studies with a judge and one that is trusted."""
+
+    pools: Setting
+    s: float = 1.0
+    """The judge's discrimination."""
+    s_trusted: float = 1.0
+    pairs: int | None = None
+    """Pairs in each pool that the trusted one saw once, in some order (count); None: all, in
+    both."""
+
+    @property
+    def words(self) -> str:
+        said = self.pools.words
+        if not self.s:
+            return said + ", a deaf judge (c = 0, its verdicts heed position alone)"
+        for name, s in (("judge", self.s), ("trusted judge", self.s_trusted)):
+            said += f", discrimination of the {name} {s:g}" * (s != 1)
+        if self.pairs is not None:
+            said += f", {self.pairs} trusted pairs a pool"
+        return said
+
 
 PLAIN = Setting(pools=40, contents=5, twice=0, corr=0.5)
 
-CHANGES: list[tuple[Setting, float, float]] = [
-    *(
-        (dataclasses.replace(PLAIN, sd=sd, corr=corr), 1.0, 1.0)
-        for sd in (0.4, 1.0, 2.5)
-        for corr in (0.0, 0.5, 0.8)
-    ),
-    (dataclasses.replace(PLAIN, c=0.0), 0.0, 1.0),
-    (PLAIN, 0.3, 1.0),
-    (PLAIN, 1.0, 0.5),
-    (PLAIN, 1.0, 2.0),
-    (dataclasses.replace(PLAIN, c_sd=0.3), 1.0, 1.0),
-    (dataclasses.replace(PLAIN, c_sd=0.5), 1.0, 1.0),
-    (dataclasses.replace(PLAIN, unequal=True), 1.0, 1.0),
-    (dataclasses.replace(PLAIN, pools=12), 1.0, 1.0),
-    (dataclasses.replace(PLAIN, pools=12, twice=2), 1.0, 1.0),
-    (dataclasses.replace(PLAIN, pools=100), 1.0, 1.0),
+GRID = [
+    *(Two(replace(PLAIN, sd=sd, corr=corr)) for sd in (0.4, 1.0, 2.5) for corr in (0.0, 0.5, 0.8)),
+    Two(replace(PLAIN, c=0.0), s=0.0),
+    Two(PLAIN, s=0.3),
+    Two(PLAIN, s_trusted=0.5),
+    Two(PLAIN, s_trusted=2.0),
+    Two(replace(PLAIN, c_sd=0.3)),
+    Two(replace(PLAIN, c_sd=0.5)),
+    Two(replace(PLAIN, unequal=True)),
+    Two(replace(PLAIN, pools=12)),
+    Two(replace(PLAIN, pools=12, twice=2)),
+    Two(replace(PLAIN, pools=100)),
+    Two(PLAIN, pairs=3),
+    Two(replace(PLAIN, pools=12), pairs=3),
+    Two(replace(PLAIN, pools=60, contents=3), pairs=1),
 ]
-"""Settings, with the discriminations of the judge and of the one that is trusted."""
 
 
-def _words(of: Setting, judge: float, trusted: float) -> str:
-    said = of.words
-    if not judge:
-        return said + ", a deaf judge (c = 0, its verdicts heed position alone)"
-    for name, s in (("judge", judge), ("trusted judge", trusted)):
-        said += f", discrimination of the {name} {s:g}" * (s != 1)
-    return said
+def _few(rng: np.random.Generator, pools: Pools, pairs: int | None) -> np.ndarray | None:
+    """[F, N, N] how often the trusted one was shown each pair; None: as the judge."""
+    if pairs is None:
+        return None
+    score = np.where(pools.shown > 0, rng.random(pools.shown.shape), 1)
+    score = np.where(score < score.swapaxes(1, 2), score, 1)  # one of the two orders
+    last = np.sort(score.reshape(len(score), -1))[:, pairs - 1]
+    return (score <= last[:, None, None]).astype(float)
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    for number, (of, s, s_trusted) in enumerate(CHANGES):
-        rng = np.random.default_rng([seed, number])
+    for number, of in enumerate(GRID):
+        rng, at = np.random.default_rng([seed, number]), of.pools
         truths = {
-            "c": (0, of.c),
-            "kappa": (2, of.kappa),
-            "slope of quality": (4, s_trusted * of.sd * of.corr),
-            "discrimination": (5, s / s_trusted),
+            "c": (0, at.c),
+            "kappa": (2, at.kappa),
+            "slope of quality": (4, of.s_trusted * at.sd * at.corr),
+            "discrimination": (5, of.s / of.s_trusted),
         }
         found: dict[str, list[Cell]] = {name: [] for name in truths}
-        for some in chunks(studies, of.pools):
-            pools = draw(rng, of, some)
-            c = of.c + of.c_sd * rng.normal(size=some * of.pools)
+        for some in chunks(studies, at.pools):
+            pools = draw(rng, at, some)
+            c = at.c + at.c_sd * rng.normal(size=some * at.pools)
             verdicts = [
-                judged(rng, pools, c, of.kappa, s),
-                judged(rng, pools, 0.0, 0.0, s_trusted),
+                judged(rng, pools, c, at.kappa, of.s),
+                judged(rng, pools, 0.0, 0.0, of.s_trusted, _few(rng, pools, of.pairs)),
             ]
             top, parts = fitted(pools, verdicts, n_known=1)
             for name, (place, truth) in truths.items():
-                interval = f"`jbt fit --joint`: {name}"
-                found[name].append(
-                    cell(interval, _words(of, s, s_trusted), top, parts, place, truth)
-                )
+                one = cell(f"`jbt fit --joint`: {name}", of.words, top, parts, place, truth)
+                found[name].append(one)
         yield from map(pooled, found.values())

@@ -61,7 +61,8 @@ class PoolFit:
     theta_low: np.ndarray
     """[items] interval of theta, and theta_high: of its distance from the mean over the pool's
     contents, which no verdict tells; from the Laplace posterior. NaN where a c is free: it would
-    rest on quality that has nothing to do with the covariate."""
+    rest on quality that has nothing to do with the covariate. As the other intervals NaN where
+    pools are merged (`Basis.MERGED`)."""
     theta_high: np.ndarray
     theta_naive: np.ndarray
     """[items] quality under the naive model, c = kappa = 0, logits."""
@@ -201,6 +202,9 @@ def _fit_group(
         bias = np.full((3, *aware.parameters.c.shape), np.nan)
     modes = [np.asarray(f.parameters.theta) for f in (aware, naive)]
     c, owner = np.asarray(aware.parameters.c), group.items.content
+    merged = batch.tables.merged
+    if merged:
+        bias[1:] = np.nan
     for i, at in enumerate(group.index.tolist()):
         pool = batch.pools[at]
         n, m = len(pool.items), len(pool.contents)
@@ -209,9 +213,9 @@ def _fit_group(
         kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
         status = _status(pool, int(naive.status[i]), int(aware.status[i]))
         silent = pool.prior_selected if usable(status) else ("theta", "kappa")
-        undecided = "theta" in silent or not all(pool.constant_covariates)
+        undecided = "theta" in silent or not all(pool.constant_covariates) or merged
         wide = Z * (np.full(m, np.nan) if undecided else sd_theta[i, :m])
-        kappa_wide = np.nan if "kappa" in silent else Z * float(sd_kappa[i])
+        kappa_wide = np.nan if "kappa" in silent or merged else Z * float(sd_kappa[i])
         finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
         ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
         yield (

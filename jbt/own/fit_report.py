@@ -26,6 +26,7 @@ COLUMNS = (
 BASIS = {
     Basis.MEASURED: "",
     Basis.FEW_POOLS: " (no interval: one or two pools decide)",
+    Basis.MERGED: " (no interval over merged pools: see leaderboard)",
     Basis.WEAK: " (partly the prior's)",
     Basis.PRIOR: " (prior-selected)",
     Basis.UNDEFINED: "",
@@ -58,7 +59,9 @@ def report(
     if one_pool:
         sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
     elif any(judge.coefficients for judge in judges):
-        sections.append(Section("All pools of a judge together", (), _coefficients(judges)))
+        spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
+        lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
+        sections.append(Section("All pools of a judge together", lines, _coefficients(judges)))
     told = [
         line
         for d in range(len(batch.covariates))
@@ -127,6 +130,11 @@ def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
         within = f"renderings of one content carry {nats(c.profile_range)} about it"
         if c.basis == Basis.MEASURED:
             yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+        elif c.basis == Basis.MERGED:
+            yield (
+                f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
+                "pool may go together, and jbt leaderboard has the interval that allows for it"
+            )
         elif c.basis == Basis.FEW_POOLS:
             yield (
                 f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
@@ -245,6 +253,11 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
     else:
         yield "No covariate was asked for: bias-aware here means position only."
+    if batch.tables.merged:
+        yield (
+            "Pools are merged: there are no intervals, and P(top k) takes all verdicts for "
+            "independent. jbt leaderboard takes the pools as unit."
+        )
     if any(f.usable and np.isnan(f.kappa) for f in fits):
         yield "kappa is fixed at 0 where no pair was shown in both orders; see --position."
     if any(f.prior_selected for f in fits):

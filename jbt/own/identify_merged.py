@@ -40,7 +40,7 @@ def with_prompts(
       tables: of these.
       covariates, transform, standardise, position, prior: as `found` was made with.
     """
-    if len(tables.pools) > 1 or tables.verdicts["source"].nunique() < 2:
+    if not tables.merged:
         return list(found)
     study, named = Study.of(tables, covariates, transform, standardise, "plain", position, prior)
     labels = [label for label, _ in named]

@@ -43,6 +43,9 @@ class Basis(StrEnum):
     FEW_POOLS = "few_pools"
     """The verdicts decide, but nearly all that identifies it lies in one or two of several pools:
     whether it is the same in others cannot be seen, and there is no interval."""
+    MERGED = "merged"
+    """The verdicts decide, of pools merged into one. Those of one pool may go together, and only
+    `leaderboard` has intervals that allow for it."""
     WEAK = "weak"
     """The verdicts identify it, but the priors hold more than `LARGEST_SHARE` of the precision."""
     PRIOR = "prior"
@@ -68,6 +71,8 @@ def known(
     owner: int,
     along: np.ndarray,
     identified: np.ndarray,
+    *,
+    merged: bool = False,
 ) -> Iterator[Known]:
     """How well combinations of one owner's parameters are known.
 
@@ -78,6 +83,7 @@ def known(
     Args:
       along: [C, K] the combinations.
       identified: [C] whether the verdicts identify each.
+      merged: whether the only pool is several of the file (`Tables.merged`).
     """
     information = top.information[owner]
     scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
@@ -109,6 +115,8 @@ def known(
             basis = Basis.WEAK
         elif dof < FEWEST:
             basis = Basis.FEW_POOLS
+        elif merged:
+            basis = Basis.MERGED
         else:
             basis = Basis.MEASURED
         yield Known(float(half) if basis == Basis.MEASURED else np.nan, basis, float(dof))

@@ -84,10 +84,13 @@ def fit_judges(
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)
     position = np.array([p.position and p.n_verdicts > 0 for p in batch.pools])
     position = np.any(position.reshape(-1, n_judges), axis=0)
-    along = np.eye(top.at.shape[1])[: d + 1]
+    along, merged = np.eye(top.at.shape[1])[: d + 1], batch.tables.merged
     found = []
     for j, judge in enumerate(batch.tables.judges):
-        value, each = top.at[j, : d + 1].copy(), list(known(top, parts, j, along, told[j]))
+        value, each = (
+            top.at[j, : d + 1].copy(),
+            list(known(top, parts, j, along, told[j], merged=merged)),
+        )
         basis, half = [k.basis for k in each], np.array([k.half_width for k in each])
         if not position[j]:
             value[-1], half[-1], basis[-1] = np.nan, np.nan, Basis.UNDEFINED

@@ -73,7 +73,7 @@ class PanelJudge:
     known: bool
     """Whether c and kappa are known to be 0, and not estimated."""
     discrimination: Estimate
-    """Factor on quality in its logits; an interval where it is estimated and measured."""
+    """Factor on quality in its logits; its basis is UNDEFINED where it is fixed."""
     agreement: Agreement | None
     """With the judges whose biases are known; None for one of them, or without any."""
     n_verdicts: int
@@ -169,9 +169,10 @@ def fit_panel(
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         graded = judges.graded & (panels.n_verdicts.sum(0) > 0)
         top = shared.maximum(parts, prior, lam_b, 1, spread=spread, graded=graded)
-        estimates = _Estimates(top, parts, silence, np.r_[told.ravel(), sloped, graded, spread])
+        identified = np.r_[told.ravel(), sloped, graded, spread]
+        estimates = _Estimates(top, parts, silence, identified, batch.tables.merged)
         return PanelFit(
-            judges=_judges(panels, estimates, told),
+            judges=_judges(panels, estimates, told, graded),
             differences=tuple(_differences(panels, estimates, told)),
             slope={
                 name: estimates.each[(d + 1) * j + i]
@@ -184,7 +185,9 @@ def fit_panel(
         )
 
 
-def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[PanelJudge, ...]:
+def _judges(
+    panels: Panels, estimates: _Estimates, told: np.ndarray, graded: np.ndarray
+) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
     coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
     tellers = judges.tellers(lambda some: panels.told(panels.silence(some)))
@@ -192,12 +195,12 @@ def _judges(panels: Panels, estimates: _Estimates, told: np.ndarray) -> tuple[Pa
     found = []
     for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
         each = [dataclasses.replace(coefficients[i, g], told_by=told_by[i]) for i in range(d + 1)]
-        known = bool(judges.known[g])
+        known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
         found.append(
             PanelJudge(
                 judge=name,
                 known=known,
-                discrimination=estimates.each[(d + 1) * j + d + g],
+                discrimination=s if graded[g] else dataclasses.replace(s, basis=Basis.UNDEFINED),
                 agreement=agreements[g],
                 n_verdicts=int(panels.n_verdicts[:, g].sum()),
                 c=() if known else tuple(each[:-1]),
@@ -247,7 +250,7 @@ def _pools(
             if status == Status.CONVERGED:
                 status = _border(facts, n_verdicts[at], n_known, judges)
             silent = bool(islands[at] > 1 or moved[i])
-            has_interval = not silent and status in SOUND
+            has_interval = not silent and status in SOUND and not panels.batch.tables.merged
             wide = Z * (sd[i, :m] if has_interval else np.full(m, np.nan))
             quality, before = mode[i, :m], naive[i, :m]
             finite = np.isfinite(quality).all() and np.isfinite(before).all()
@@ -278,11 +281,16 @@ class _Estimates:
     """The shared parameters as `Estimate`s."""
 
     def __init__(
-        self, top: Top, parts: Sequence[Part], silence: Silence, identified: np.ndarray
+        self,
+        top: Top,
+        parts: Sequence[Part],
+        silence: Silence,
+        identified: np.ndarray,
+        merged: bool,
     ) -> None:
-        self.top, self.silence, self._parts = top, silence, parts
+        self.top, self.silence, self._parts, self._merged = top, silence, parts, merged
         self.status = Status(int(top.status[0]))
-        every = known(top, parts, 0, np.eye(len(identified)), identified)
+        every = known(top, parts, 0, np.eye(len(identified)), identified, merged=merged)
         self.each = [
             _estimate(float(value), of) for value, of in zip(top.at[0], every, strict=True)
         ]
@@ -290,7 +298,8 @@ class _Estimates:
 
     def of(self, value: float, along: np.ndarray) -> Estimate:
         """An identified combination of them, its value and its gradient [K]."""
-        (of,) = known(self.top, self._parts, 0, along[None], np.array([True]))
+        told = np.array([True])
+        (of,) = known(self.top, self._parts, 0, along[None], told, merged=self._merged)
         return _estimate(value, of)
 
 

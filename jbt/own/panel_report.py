@@ -43,8 +43,8 @@ def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
     yield known_in_words(found.trusted)
     for name, b in found.slope.items():
         yield (
-            f"quality goes with {name} by {with_interval(b.value, b.low, b.high)} logits per "
-            f"{batch.units} it, over all pools"
+            f"quality goes with {name} by {_interval(b)} logits per {batch.units} it, over all "
+            f"pools{BASIS[b.basis]}"
         )
     for of in found.differences:
         apart = difference_in_words(of)

@@ -80,6 +80,11 @@ class Tables:
     item_lines: np.ndarray
     """[rows of items] line of the file."""
 
+    @property
+    def merged(self) -> bool:
+        """Whether several pools of the file are one here."""
+        return len(self.pools) == 1 and self.verdicts["source"].nunique() > 1
+
     def without_ties(self) -> Tables:
         """The same tables with ties left out instead of counted as half a win each."""
         kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)

@@ -85,9 +85,7 @@ def _inverse_root(values: np.ndarray) -> np.ndarray:
     return np.where(seen, 1 / np.sqrt(np.where(seen, values, 1)), 0)
 
 
-def _map_spectrum(
-    matrices: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def _map_spectrum(matrices: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """A function of symmetric matrices [..., K, K] by their eigenvalues, negative ones taken as 0."""
     values, vectors = np.linalg.eigh(matrices)
     return (vectors * function(np.maximum(values, 0))[..., None, :]) @ vectors.swapaxes(-1, -2)

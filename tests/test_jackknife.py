@@ -1,5 +1,7 @@
 """The jackknife of estimates that clusters share: closed form, refits, simulation, invariance."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import t
@@ -57,7 +59,7 @@ def test_it_is_the_spread_of_refits_without_a_cluster():
     )  # of the residuals; the prior is an error too
     covariance = errors @ errors.T + 0.5 * rows @ known @ known @ rows.T
     starts = np.cumsum([0, *map(len, x)])
-    spots = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    spots = [slice(a, b) for a, b in pairwise(starts)]
     moved = np.stack([along @ w[g] @ covariance[s] for g, s in enumerate(spots)])
     mean = sum(np.einsum("cn,cn->c", moved[g][:, s], along @ w[g]) for g, s in enumerate(spots))
     scale = np.einsum("ck,kl,cl->c", along, known, along) / mean

@@ -86,6 +86,6 @@ def _inverse_root(values: np.ndarray) -> np.ndarray:
 
 
 def _map_spectrum(matrices: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """A function of symmetric matrices [..., K, K] by their eigenvalues, negative ones taken as 0."""
+    """A function of symmetric matrices [..., K, K] by their eigenvalues, negative ones as 0."""
     values, vectors = np.linalg.eigh(matrices)
     return (vectors * function(np.maximum(values, 0))[..., None, :]) @ vectors.swapaxes(-1, -2)

@@ -1,0 +1,85 @@
+"""`jbt fit`: the intervals of one pool, those of theta, kappa and c."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.calibration import Cell
+from jbt import own
+
+KAPPA, C = 0.3, 1.0
+
+NOTES = {
+    "theta": "the report says that these hold 89 to 95 %",
+    "kappa": "0.3 lies near the mean of the prior, 0",
+}
+
+GRID = [(sd, corr) for sd in (0.4, 1.0, 2.5) for corr in (0.0, 0.8)]
+"""Standard deviation of quality, and its correlation with the covariate."""
+
+
+def cells(studies: int, seed: int) -> Iterator[Cell]:
+    for number, (sd, corr) in enumerate(GRID):
+        rng = np.random.default_rng([seed, number])
+        drawn = f"sd {sd:g}, corr {corr:g}, both orders of every pair once, lam estimated"
+        plain = _fits(rng, studies, sd, corr, twice=0)
+        setting = f"5 contents, {drawn}, no covariate (c = 0)"
+        yield _cell("theta of a pool", setting, plain, ("theta", "theta_low", "theta_high"))
+        yield _cell("kappa of a pool", setting, plain, ("kappa", "kappa_low", "kappa_high"))
+        rendered = _fits(rng, studies, sd, corr, twice=4)
+        setting = f"8 contents, 4 rendered twice, {drawn}"
+        yield _cell("c of a pool", setting, rendered, ("c", "c_low", "c_high"))
+
+
+def _fits(
+    rng: np.random.Generator, pools: int, sd: float, corr: float, twice: int
+) -> list[tuple[own.PoolFit, dict[str, np.ndarray]]]:
+    """Pools of one judge, fitted together, each with its truths."""
+    n, truths, items, verdicts = (8 if twice else 5), [], [], []
+    for pool in range(pools):
+        base = rng.normal(size=n)
+        quality = sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=n))
+        content = np.r_[np.arange(n), np.arange(twice)]
+        x = np.r_[base, base[:twice] + rng.normal(size=twice)]
+        phi = quality[content] + (C if twice else 0.0) * x
+        items += [(pool, i, content[i], x[i]) for i in range(len(x))]
+        for i, j in itertools.permutations(range(len(x)), 2):
+            first = rng.random() < 1 / (1 + np.exp(-(phi[i] - phi[j] + KAPPA)))
+            verdicts.append((pool, i, j, "first" if first else "second"))
+        theta = (quality - quality.mean())[content]
+        truths.append({"theta": theta, "kappa": np.array([KAPPA]), "c": np.array([C])})
+    with TemporaryDirectory() as folder:
+        names = Path(folder, "verdicts.csv"), Path(folder, "items.csv")
+        for rows, columns, name in zip(
+            (verdicts, items),
+            (["pool", "first", "second", "winner"], ["pool", "item", "content", "x"]),
+            names,
+            strict=True,
+        ):
+            pd.DataFrame(rows, columns=pd.Index(columns)).to_csv(name, index=False)
+        batch = own.load(*names, ["x"] if twice else [], standardise=False)
+    return list(zip(own.fit(batch), truths, strict=True))
+
+
+def _cell(
+    interval: str,
+    setting: str,
+    found: list[tuple[own.PoolFit, dict[str, np.ndarray]]],
+    fields: tuple[str, str, str],
+) -> Cell:
+    name, low, high = fields
+    truth = np.stack([np.atleast_1d(t[name]) for _, t in found])
+    ends = [np.stack([np.atleast_1d(getattr(f, end)) for f, _ in found]) for end in (low, high)]
+    # Of theta one content each: those of a pool go together.
+    truth, below, above = (v[:, 0] for v in (truth, *ends))
+    printed = np.isfinite(below) & np.isfinite(above)
+    covered = ((below <= truth) & (truth <= above))[printed]
+    width = float(np.median((above - below)[printed])) if printed.any() else np.nan
+    n = (len(found), int(printed.sum()), int(covered.sum()))
+    return Cell(f"`jbt fit`: {interval}", setting, *n, median_width=width, note=NOTES.get(name, ""))

@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     report = identify.report(title, lead, found)
     table = identify.table(found)
     if together is not None:
-        more = identify_panel.sections(jointly, together[1])
+        more = identify_panel.sections(together[0], jointly, together[1])
         report = Report(report.title, report.lead, [*report.sections, *more])
         both = [table.assign(joint=False), identify_panel.table(jointly).assign(joint=True)]
         table = pd.concat(both, ignore_index=True)

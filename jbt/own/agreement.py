@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,24 @@ class Agreement:
     """A tie of the judge is half an agreement."""
     n_pairs: int
     """Pairs that both have judged and on which the trusted verdicts are no tie (count)."""
+
+
+def by_judge(tables: Tables, trusted: np.ndarray) -> dict[str, Agreement]:
+    """`agreement` of the judges that have one, by their names."""
+    found = zip(tables.judges, agreement(tables, trusted), strict=True)
+    return {str(judge): one for judge, one in found if one is not None}
+
+
+def in_words(agreements: Mapping[str, Agreement]) -> list[str]:
+    """What stands beside coefficients that take every judge's discrimination for 1."""
+    if not agreements:
+        return []
+    each = [f"{judge} on {one.share:.0%} of {one.n_pairs}" for judge, one in agreements.items()]
+    return [
+        f"agreement with the trusted, of the pairs that both decide: {', '.join(each)}",
+        "all are taken to hear quality equally well (discrimination 1): one that agrees near 50% "
+        "seems to have a c against what the trusted favour; jbt fit --joint estimates it",
+    ]
 
 
 def agreement(tables: Tables, trusted: np.ndarray) -> list[Agreement | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from jbt import files
+from jbt.own.agreement import Agreement
 from jbt.own.assumption import AnchorCheck, VersionCheck
 from jbt.own.panels import JOINT
 from jbt.own.robust import Outside
@@ -128,6 +129,8 @@ class Leaderboard:
     """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
     """Of these, the judges whose c and kappa are known to be 0."""
+    agreements: Mapping[str, Agreement] = field(default_factory=dict)
+    """With those, of the other judges."""
 
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
@@ -162,7 +165,11 @@ class Leaderboard:
                 rank = getattr(self, k)[i]
                 row[k] = None if np.isnan(rank) else int(rank)
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
-        joint = {"judges": [one.record() for one in self.judges], "trusted": list(self.trusted)}
+        joint = {
+            "judges": [one.record() for one in self.judges],
+            "trusted": list(self.trusted),
+            "agreement": {judge: asdict(one) for judge, one in self.agreements.items()},
+        }
         return {
             "c": [c.record() for c in self.c],
             "kappa": kappa,

@@ -248,8 +248,8 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
 
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield (
-        "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %. Those of theta "
-        "hold 89 to 95 % in simulations."
+        "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %. Those of "
+        "theta hold 89 to 95 % in simulations."
     )
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:

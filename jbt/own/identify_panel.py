@@ -24,12 +24,13 @@ from jbt.identifiability import (
     null_space,
     profile,
 )
-from jbt.own import identify, shared_silence
+from jbt.own import agreement, identify, shared_silence
 from jbt.own.batch import Batch
 from jbt.own.identify import Identified, content_names
 from jbt.own.panels import Judges, PanelGroup, known_in_words, only, panels_of
 from jbt.own.report import Section
 from jbt.own.shared import Part
+from jbt.own.tables import Tables
 from jbt.types import Design, Fit, Prior, Status, Variant, Verdicts
 
 
@@ -170,9 +171,10 @@ class _Told:
         return self._found[key][i]
 
 
-def sections(found: Sequence[IdentifiedTogether], judges: Judges) -> list[Section]:
+def sections(tables: Tables, found: Sequence[IdentifiedTogether], judges: Judges) -> list[Section]:
     """In words, as `identify.report` has it of each judge alone; and who tells what."""
-    lines = [known_in_words(judges.trusted)]
+    agreements = agreement.by_judge(tables, judges.known)
+    lines = [known_in_words(judges.trusted), *agreement.in_words(agreements)]
     of: dict[tuple[str | None, str], list[IdentifiedTogether]] = {}
     for one in found:
         of.setdefault((one.judge, one.covariate), []).append(one)

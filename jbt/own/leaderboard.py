@@ -15,6 +15,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.own import assumption
+from jbt.own.agreement import by_judge
 from jbt.own.assumption import VersionCheck
 from jbt.own.batch import Position
 from jbt.own.board import Coefficient, JudgeCoefficient, Leaderboard
@@ -143,6 +144,7 @@ def _joint_board(
         versions=None,
         judges=tuple(coefficients),
         trusted=judges.trusted,
+        agreements=by_judge(study.tables, judges.known),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from jbt.own import agreement
 from jbt.own.board import Coefficient, Leaderboard
 from jbt.own.panels import JOINT, known_in_words
 from jbt.own.report import Report, Section
@@ -162,6 +163,7 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         )
     if board.judge == JOINT:
         yield known_in_words(board.trusted)
+        yield from agreement.in_words(board.agreements)
     for one in board.judges:
         what = "kappa" if not one.unit else f"c[{one.covariate}]"
         per = f" per {one.unit}" if one.unit else " in favour of the first shown"

@@ -210,7 +210,8 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
 
 
 def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
-    """Merged, items of one content are one line; equal qualities share a rank."""
+    """Merged, items of one content are one line; equal qualities share a rank. The unit of a merged
+    pool's verdicts is not seen here: no interval."""
     rows = [f"{p},{a},{b},tie" for p in "pq" for a in "xyz" for b in "xyz" if a != b]
     items = [f"{p},{a},{c},1" for p in "pq" for a, c in zip("xyz", "XYY", strict=True)]
     v, i = tables(
@@ -222,7 +223,10 @@ def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
     assert [(r["content"], r["rank"]) for r in pool["ranking"]] == [("X", 1), ("Y", 1)]
     assert content["judges"][0]["kappa"]["estimate"] == pool["kappa"]
     text = capsys.readouterr().out
-    assert re.search(r"^1= +X +\+0 \[-", text, re.MULTILINE)
+    assert re.search(r"^1= +X +\+0 +\+0", text, re.MULTILINE)
+    assert content["judges"][0]["kappa"]["basis"] == "merged"
+    assert pool["kappa_low"] is None
+    assert all(r["low"] is None for r in pool["ranking"])
     assert text.count("1=") == 2
 
 

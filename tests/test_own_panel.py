@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from jbt import cli, own
 from jbt.own import batch as batches
-from jbt.own.intervals import Z
+from jbt.own.intervals import Basis, Z
 from jbt.own.panel_fit import fit_panel
 from jbt.own.panel_parts import Panels
 from jbt.own.panels import OWN, TOGETHER, Judges
@@ -219,6 +219,31 @@ def test_anchors_tell_what_the_prior_chose(tables):
     assert x.c[0].told_by == ("y",)
     assert y.known
     assert x.c[0].low < sd < x.c[0].high
+
+
+@pytest.mark.heavy
+def test_a_coin_hears_no_quality_and_has_no_bias(tables):
+    """Held at the discrimination of the others, it is biased against what the anchors favour."""
+    written, items, anchors = simulated(n_pools=100)
+    rng = np.random.default_rng(7)
+    head, *rows = written.splitlines()
+    coin = [
+        f"{row.rpartition(',')[0]},{rng.choice(['first', 'second'])}" if ",y," in row else row
+        for row in rows
+    ]
+    written = "\n".join([head, *coin]) + "\n"
+    found = {}
+    for name, held in (("estimated", {}), ("held", {"y": 1.0})):
+        batch, judges = read(tables, written, items, anchors, discrimination=held)
+        found[name] = fit_panel(batch, judges).judges[1]
+    estimated, held = found["estimated"], found["held"]
+    assert held.c[0].high < -0.3
+    assert held.c[0].basis == Basis.MEASURED  # as it used to be told, of a coin
+    assert abs(estimated.c[0].value) < 0.1
+    assert estimated.c[0].low < 0 < estimated.c[0].high
+    assert abs(estimated.discrimination.value) < 0.15
+    assert estimated.discrimination.low < 0 < estimated.discrimination.high < 0.5
+    assert abs(estimated.agreement.share - 0.5) < 4 * 0.5 / np.sqrt(100)
 
 
 @pytest.mark.heavy

@@ -90,6 +90,8 @@ def test_k(k, files):
     ):
         with pytest.raises(ValueError, match=r"^k must be an integer, got"):
             function()
+    with pytest.raises(ValueError, match=r"^k must lie in 1\.\.2 .*, got"):
+        own.fit(batch, k=k)
 
 
 def test_gate_labelling_and_replay(files):

@@ -35,6 +35,9 @@ class Two:
         return said
 
 
+FEW = 0.25
+"""Share of studies that print an interval below which they are a selection."""
+
 PLAIN = Setting(pools=40, contents=5, twice=0, corr=0.5)
 
 GRID = [
@@ -53,6 +56,14 @@ GRID = [
     Two(replace(PLAIN, pools=12), pairs=3),
     Two(replace(PLAIN, pools=60, contents=3), pairs=1),
 ]
+
+
+def _note(name: str, printed: float) -> str:
+    """What is said where few studies print an interval, which are those whose discrimination came
+    out small."""
+    if name in ("c", "discrimination") and printed < FEW:
+        return "few print it; most call the discrimination partly the prior's"
+    return ""
 
 
 def _few(rng: np.random.Generator, pools: Pools, pairs: int | None) -> np.ndarray | None:
@@ -86,4 +97,6 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             for name, (place, truth) in truths.items():
                 one = cell(f"`jbt fit --joint`: {name}", of.words, top, parts, place, truth)
                 found[name].append(one)
-        yield from map(pooled, found.values())
+        for name, some in found.items():
+            every = pooled(some)
+            yield replace(every, note=_note(name, every.printed / every.studies))

@@ -372,9 +372,9 @@ def check_sizes(sizes: Mapping[str, int], k: int) -> None:
         raise ValueError("every pool has only one content: there is nothing to rank")
     pool = min(several, key=several.__getitem__)
     smallest = several[pool]
-    if not 1 <= k < smallest:
+    if not (isinstance(k, int | np.integer) and 1 <= k < smallest):
         what = f"pool {pool!r} has {smallest} contents"
-        raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k}")
+        raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k!r}")
 
 
 def usable(status: Status) -> bool:

@@ -90,7 +90,7 @@ def test_k(k, files):
     ):
         with pytest.raises(ValueError, match=r"^k must be an integer, got"):
             function()
-    with pytest.raises(ValueError, match=r"^k must lie in 1\.\.2 .*, got"):
+    with pytest.raises(ValueError, match=r"^k must lie in 1\.\.\d+ .*, got"):
         own.fit(batch, k=k)
 
 

@@ -245,6 +245,7 @@ def test_twice_the_prices_and_the_purse_change_nothing(name):
     np.testing.assert_array_equal(again.recall, trace.recall)
 
 
+@pytest.mark.heavy
 def test_who_cannot_be_asked_changes_nothing():
     """By price, or for want of answers."""
     keys, tasks = keys_of(4), tasks_of(keys_of(1))

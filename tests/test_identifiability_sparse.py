@@ -64,7 +64,7 @@ def c_can_run_away(x, content, shown, wins) -> bool:
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(2000, marks=pytest.mark.heavy),
+        pytest.param(1000, marks=pytest.mark.heavy),
         pytest.param(100_000, marks=pytest.mark.slow),
     ],
 )

@@ -481,6 +481,7 @@ def test_a_model_outside_the_others_is_pointed_out(tables, capsys, tmp_path):
     assert written["outside"][0]["model"] == "D"
 
 
+@pytest.mark.heavy
 def test_one_c_has_one_interval(tables, tmp_path):
     """identify --merge-pools took verdicts on one prompt for independent."""
     v, i = tables(*repeated(simulated(20, judges=("one", "two")), 4))

@@ -143,8 +143,12 @@ VARIANTS: dict[str, list[dict]] = {
 """Settings, beside those of the full preset, under which every number of the paper has its row."""
 
 
+LARGE = ("gate", "acquisition", "stochastic_judge", "paired", "prior_sensitivity")
+"""Sweeps whose table of the full preset takes seconds."""
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n == "gate")) for n in METRICS]
+    "name", [pytest.param(n, marks=[pytest.mark.heavy] * (n in LARGE)) for n in METRICS]
 )
 def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
     """Of the full preset, whatever its results are."""

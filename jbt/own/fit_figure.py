@@ -54,7 +54,8 @@ def _qualities(ax: Axes, judges: list[JudgeSummary]) -> None:
         of = of.loc[names].rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
         at = -np.arange(len(names)) - (j + 1) / (len(judges) + 1) + 0.5
         told = of["ci_low"].notna().all()
-        label = (judge.judge or "theta") + ("" if told else " (prior-selected)")
+        why = "prior-selected" if "theta" in judge.fits[0].prior_selected else "no interval"
+        label = (judge.judge or "theta") + ("" if told else f" ({why})")
         style = {} if told else {"mfc": "white"}
         plots.points(ax, of, at, colour=_colour(j), label=label, horizontal=True, **style)
         naive = "naive, c = kappa = 0" if j == len(judges) - 1 else None
@@ -75,15 +76,15 @@ def _coefficients(ax: Axes, judges: list[JudgeSummary]) -> None:
                 low, high = np.quantile(of.values, [0.05, 0.95])
                 ax.plot([low, high], [at, at], color=_colour(j), alpha=0.25, lw=6)
             row = pd.DataFrame({"estimate": [of.estimate], "ci_low": of.low, "ci_high": of.high})
-            style = {"mfc": "white"} if of.prior_selected else {}
+            style = {"mfc": "white"} if np.isnan(of.low) else {}
             plots.points(ax, row, [at], colour=_colour(j), label="", horizontal=True, **style)
     ax.axvline(0, color="grey", lw=0.8, ls=":")
     ax.set_yticks(-np.arange(len(labels)), labels)
     ax.margins(y=0.5 / max(len(labels), 1))
     grey = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
     ax.plot([], [], **grey, label="all pools together, 95 %")
-    if any(c.prior_selected for judge in judges for c in judge.coefficients):
-        ax.plot([], [], **grey, mfc="white", label="chosen by the prior")
+    if any(np.isnan(c.low) for judge in judges for c in judge.coefficients):
+        ax.plot([], [], **grey, mfc="white", label="no interval: see the report")
     if len(judges[0].fits) > 1:
         ax.plot([], [], color="grey", alpha=0.25, lw=6, label="pools' own, central 90 %")
     ax.set_xlabel("c and kappa, logits")
@@ -109,7 +110,7 @@ def _profiles(ax: Axes, judges: list[JudgeSummary]) -> None:
             ax.plot(fine, curve, styles[d % 4], color=_colour(j), label=label, lw=width)
             ax.plot(of.grid, points, "o", color=_colour(j), ms=3)
     bottom = 1.05 * max(lowest, third)
-    ax.axhline(-DROP, color="grey", lw=0.8, ls=":", label="95 % of one parameter")
+    ax.axhline(-DROP, color="grey", lw=0.8, ls=":", label="95 % if verdicts are independent")
     ax.set_ylim(bottom, -bottom / 20)
     ax.set_xlabel(f"c, logits per {judges[0].c[0].unit if len(judges[0].c) == 1 else 'unit'}")
     ax.set_ylabel("profile log-likelihood less its largest, nats")

@@ -58,9 +58,13 @@ GRID = [
 ]
 
 
-def _note(name: str, printed: float) -> str:
-    """What is said where few studies print an interval, which are those whose discrimination came
-    out small."""
+def _note(name: str, of: Two, printed: float) -> str:
+    """What is said of intervals that may miss their target."""
+    if name == "c" and of.pools.c_sd >= 0.5:
+        return "the report says that c is taken to be the same in all pools"
+    if name == "discrimination" and of.s / of.s_trusted == 2:
+        return "at one standard deviation of its prior, which is centred on 1"
+    # Few studies print one, and they are those whose discrimination came out small.
     if name in ("c", "discrimination") and printed < FEW:
         return "few print it; most call the discrimination partly the prior's"
     return ""
@@ -99,4 +103,4 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 found[name].append(one)
         for name, some in found.items():
             every = pooled(some)
-            yield replace(every, note=_note(name, every.printed / every.studies))
+            yield replace(every, note=_note(name, of, every.printed / every.studies))

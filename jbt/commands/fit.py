@@ -34,8 +34,8 @@ class FitOptions(JointOptions):
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
-    """Of a joint fit, how well judges hear quality, NAME=NUMBER (space-separated); 1 for the
-    others."""
+    """Of a joint fit, factors on quality in the judges' logits that are known, NAME=NUMBER
+    (space-separated); the others are estimated where anything is trusted, and 1 elsewhere."""
 
     def prior(self) -> Prior:
         lam = 1.0 if self.lam is None else self.lam

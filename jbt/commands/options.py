@@ -141,7 +141,8 @@ class JointOptions(TableOptions):
     joint: bool = False
     """Besides each judge alone, all of them in one fit, with one quality and each its own c and
     kappa. Trusted pairs (--anchors) enter it as verdicts of a judge `anchors`, without order and
-    bias. All are taken to hear quality equally well, but for `jbt fit --discrimination`."""
+    bias. `jbt fit` estimates each judge's discrimination where anything is trusted; elsewhere all
+    are taken to be 1."""
     reference: str | None = None
     """Of a joint fit, the judge whose c and kappa are taken to be 0."""
 

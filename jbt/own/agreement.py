@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from jbt import stats
 from jbt.own.tables import Tables
 
 
@@ -20,6 +21,11 @@ class Agreement:
     n_pairs: int
     """Pairs that both have judged and on which the trusted verdicts are no tie (count)."""
 
+    @property
+    def clear(self) -> bool:
+        """Whether the 95 % interval of the share lies above a half."""
+        return stats.count_interval(round(self.share * self.n_pairs), self.n_pairs)[1] > 0.5
+
 
 def by_judge(tables: Tables, trusted: np.ndarray) -> dict[str, Agreement]:
     """`agreement` of the judges that have one, by their names."""
@@ -28,15 +34,26 @@ def by_judge(tables: Tables, trusted: np.ndarray) -> dict[str, Agreement]:
 
 
 def in_words(agreements: Mapping[str, Agreement]) -> list[str]:
-    """What stands beside coefficients that take every judge's discrimination for 1."""
+    """What stands beside a joint fit in which every judge's discrimination is 1."""
     if not agreements:
         return []
     each = [f"{judge} on {one.share:.0%} of {one.n_pairs}" for judge, one in agreements.items()]
     return [
         f"agreement with the trusted, of the pairs that both decide: {', '.join(each)}",
-        "all are taken to hear quality equally well (discrimination 1): one that agrees near 50% "
-        "seems to have a c against what the trusted favour; jbt fit --joint estimates it",
+        "all judges count as equally good at quality (discrimination 1): one that is less good "
+        "pulls theta towards 0 and gets a c against what the trusted favour; jbt fit --joint "
+        "estimates it",
+        *warnings(agreements),
     ]
+
+
+def warnings(agreements: Mapping[str, Agreement]) -> Iterator[str]:
+    """Where what is trusted may be a coin."""
+    if agreements and not any(one.clear for one in agreements.values()):
+        yield (
+            "warning: nobody agrees with the trusted clearly more often than a coin would; if "
+            "these know nothing of quality, every joint number is wrong"
+        )
 
 
 def agreement(tables: Tables, trusted: np.ndarray) -> list[Agreement | None]:

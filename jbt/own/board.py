@@ -28,7 +28,7 @@ REASONS = {
     "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
     "few_clusters": (
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
-        f"of freedom; with --bootstrap {FEWEST_RESAMPLED:g})"
+        f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
     ),
     "no_verdicts": "no verdicts",
 }

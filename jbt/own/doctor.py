@@ -253,8 +253,8 @@ class _Examination:
         found = f"{where} {name} does not vary within a content that comparisons link: there the "
         found += f"prior chooses c[{name}], whatever the verdicts{some}"
         if self.merged is not None and not self.of_places and self.merged.tells[:, d].any():
-            found += "; over all pools merged it varies, which tells another c, "
-            found += "of all pools: that of a leaderboard"
+            found += "; over all pools merged it varies within models: jbt leaderboard "
+            found += "estimates that c, which is another"
             return Check(check, False, found, self._merging("identify"), share)
         return Check(check, False, found, "jbt plan pairing", share)
 

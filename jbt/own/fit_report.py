@@ -146,7 +146,8 @@ def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
                 f"{LARGEST_SHARE:.0%} of its precision: {within}"
             )
         elif c.basis == Basis.PRIOR:
-            chosen.append(_of(judge) + signed(c.estimate))
+            one = c.mean if len(judge.fits) == 1 else c.estimate
+            chosen.append(_of(judge) + signed(one))
     if chosen:
         yield (
             f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
@@ -201,7 +202,7 @@ def _note(name: str, fit: PoolFit) -> str:
 
 def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
     parts = [
-        f"c[{name}] {with_interval(fit.c[d], fit.c_low[d], fit.c_high[d])}{_note('c', fit)}"
+        f"c[{name}] {signed(fit.c[d])}{_without_prior(fit, d)}"
         for d, name in enumerate(batch.covariates)
     ]
     kappa = with_interval(fit.kappa, fit.kappa_low, fit.kappa_high)
@@ -209,6 +210,15 @@ def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
     if "phi" in fit.prior_selected:
         parts.append("phi (prior-selected)")
     return [*parts, fit.status.name.lower()]
+
+
+def _without_prior(fit: PoolFit, d: int) -> str:
+    """What a pool's verdicts alone say of one c, which its interval is about."""
+    if "c" in fit.prior_selected:
+        return _note("c", fit)
+    if np.isnan(fit.c_mle[d]):
+        return " (none without a prior)"
+    return f" (without a prior {with_interval(fit.c_mle[d], fit.c_low[d], fit.c_high[d])})"
 
 
 def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
@@ -247,10 +257,9 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
 
 
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
-    yield (
-        "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %. Those of "
-        "theta hold 89 to 95 % in simulations."
-    )
+    yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
+    if any(np.isfinite(of.low) for f in fits for of in f.ranking):
+        yield "The intervals of theta hold 89 to 95 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
@@ -266,7 +275,7 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     if any(f.prior_selected for f in fits):
         yield (
             "prior-selected: the comparisons made are silent about this number, and the prior "
-            "chose it. phi = theta + c x and kappa are measured where they are not marked too."
+            "chose it. theta + c x, and kappa, are measured unless they are marked too."
         )
     if len(batch.tables.pools) > 1:
         yield (

@@ -49,7 +49,7 @@ def report(
         name = board.judge or "Ranking"
         sections.append(Section(name, list(_sentences(board, prior, bootstrap)), _shown(board)))
         if i < len(compared):
-            title = f"{name}: ranks by the scale of the covariates, and with ties dropped"
+            title = f"{name}: ranks under other choices"
             shown = compared[i].rename(columns={"ties_dropped": "ties dropped"})
             sections.append(Section(title, [widest(compared[i])], shown.fillna("-")))
     return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
@@ -214,6 +214,8 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
             f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
             f"{anchors.corrected_right}"
             if anchors.n_disputed
+            else "they order none oppositely, but one may tie what the other orders"
+            if anchors.naive != anchors.corrected
             else "they differ on none"
         )
         yield (

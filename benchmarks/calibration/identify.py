@@ -73,4 +73,6 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 def _note(printed: bool, share: float) -> str:
     if not printed:
         return "jbt identify does not print it"
-    return "without an estimate: why (flat, separated)" if share < 1 else ""
+    approximate = "with few verdicts a profile interval is approximate"
+    why = "; it prints why a pool has no estimate (flat, separated)"
+    return approximate + why * (share < 1)

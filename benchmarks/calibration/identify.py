@@ -75,4 +75,4 @@ def _note(printed: bool, share: float) -> str:
         return "jbt identify does not print it"
     approximate = "with few verdicts a profile interval is approximate"
     why = "; it prints why a pool has no estimate (flat, separated)"
-    return approximate + why * (share < 1)
+    return approximate + (why if share < 1 else "")

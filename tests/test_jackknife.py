@@ -121,3 +121,24 @@ def test_a_combination_that_no_cluster_moves_has_no_standard_error():
     found = jackknife(np.diag([4.0, 0.1]), scores, informations, np.eye(2))
     assert np.isfinite(found.sd[0])
     assert np.isnan(found.sd[1])
+
+
+def test_clusters_that_do_not_differ_at_all_have_the_error_of_the_model():
+    """A judge that names the same winner in both orders has a score of 0 in every pool."""
+    informations = np.tile(np.diag([2.0, 3.0]), (10, 1, 1))
+    found = jackknife(informations.sum(0), np.zeros((10, 2)), informations, np.eye(2))
+    np.testing.assert_allclose(found.sd, 1 / np.sqrt([20, 30]))
+
+
+def test_the_test_that_clusters_are_alike_holds_its_level():
+    rng, n_draws = np.random.default_rng(4), 4000
+    x = regression(rng, g=15, k=2)
+    alike, unlike = [], []
+    for p, apart in ((alike, 0.0), (unlike, 1.0)):
+        for _ in range(n_draws):
+            own = apart * rng.normal(size=(15, 2))
+            y = [a @ b + rng.normal(size=len(a)) for a, b in zip(x, own, strict=True)]
+            p.append(jackknife(*of_regression(x, y), np.eye(2)[:1]).p_alike()[0])
+    rejected = np.mean(np.array(alike) < 0.05)
+    assert abs(rejected - 0.05) < 0.02 + 4 * np.sqrt(0.05 * 0.95 / n_draws)
+    assert np.mean(np.array(unlike) < 0.05) > 0.5

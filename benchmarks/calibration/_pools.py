@@ -13,13 +13,14 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.own import shared
+from jbt.own import fit_report, shared
 from jbt.own.between import content_means, with_means
 from jbt.own.intervals import known
 from jbt.own.shared import Part, Top
 from jbt.types import Comparisons, Design, Panel, Prior
 
 LAM_B = 0.1
+LEVEL_ALIKE = fit_report.ALIKE
 
 
 @dataclass(frozen=True)
@@ -148,15 +149,25 @@ def fitted(
 
 
 def cell(
-    interval: str, setting: str, top: Top, parts: list[Part], place: int, truth: float
+    interval: str,
+    setting: str,
+    top: Top,
+    parts: list[Part],
+    place: int,
+    truth: float,
+    *,
+    alike: bool = False,
 ) -> Cell:
-    """The coverage of one parameter's interval."""
+    """The coverage of one parameter's interval; `alike`: in the studies in which the test that all
+    pools have the same finds nothing."""
     along = np.zeros((1, top.at.shape[1]))
     along[0, place] = 1
     every = [
         one for s in range(len(top.at)) for one in known(top, parts, s, along, np.array([True]))
     ]
     half = np.array([one.half_width for one in every])
+    if alike:
+        half = np.where([one.p_alike < LEVEL_ALIKE for one in every], np.nan, half)
     printed = np.isfinite(half)
     covered = np.abs(top.at[:, place] - truth)[printed] <= half[printed]
     width = float(np.median(2 * half[printed])) if printed.any() else np.nan

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.calibration import Cell
 from benchmarks.calibration._pools import Setting, cell, chunks, draw, fitted, judged, pooled
 
+C, ALIKE = "`jbt fit`: c", "where the test that it is the same in all pools is silent"
+UNLIKE = (
+    "an average over unlike pools is drawn towards 0; the report says so where the test finds it"
+)
+
 GRID = [
     *(Setting(sd=sd, corr=corr) for sd in (0.4, 1.0, 2.5) for corr in (0.0, 0.5, 0.8)),
     *(
-        dataclasses.replace(Setting(corr=0.5), **change)
+        replace(Setting(corr=0.5), **change)
         for change in (
             {"c_sd": 0.3},
             {"c_sd": 0.5},
@@ -30,6 +35,9 @@ GRID = [
             {"pools": 40, "c_sd": 0.3},
             {"pools": 80, "contents": 5, "twice": 1},
             {"pools": 100, "unequal": True, "c_sd": 0.3},
+            {"pools": 40, "c_sd": 0.5},
+            {"pools": 100, "c_sd": 0.5},
+            {"pools": 40, "c_sd": 1.0},
         )
     ),
 ]
@@ -38,12 +46,15 @@ GRID = [
 def cells(studies: int, seed: int) -> Iterator[Cell]:
     for number, of in enumerate(GRID):
         rng = np.random.default_rng([seed, number])
-        c, kappa = [], []
+        c, silent, kappa = [], [], []
+        note = UNLIKE if of.c_sd >= 0.5 else ""
         for some in chunks(studies, of.pools):
             pools = draw(rng, of, some)
             spread = of.c + of.c_sd * rng.normal(size=some * of.pools)
             top, parts = fitted(pools, [judged(rng, pools, spread, of.kappa)])
-            c.append(cell("`jbt fit`: c over all pools", of.words, top, parts, 0, of.c))
+            c.append(cell(f"{C} over all pools", of.words, top, parts, 0, of.c))
+            silent.append(cell(f"{C}, {ALIKE}", of.words, top, parts, 0, of.c, alike=True))
             kappa.append(cell("`jbt fit`: kappa over all pools", of.words, top, parts, 1, of.kappa))
-        yield pooled(c)
+        yield replace(pooled(c), note=note)
+        yield replace(pooled(silent), note=note)
         yield pooled(kappa)

@@ -16,32 +16,41 @@ from jbt import own
 KAPPA, C = 0.3, 1.0
 
 NOTES = {
-    "theta": "the report says that these hold 89 to 95 %",
+    "theta": "the report says that these hold less than 95 %",
     "kappa": "0.3 lies near the mean of the prior, 0",
 }
 
-GRID = [(sd, corr) for sd in (0.4, 1.0, 2.5) for corr in (0.0, 0.8)]
-"""Standard deviation of quality, and its correlation with the covariate."""
+SDS = (0.4, 1.0, 2.5)
+"""Standard deviation of quality."""
+
+POOLS = ((1, 6), (1, 12), (12, 5))
+"""Pools of a judge, which tell its sd of quality, and contents of each."""
+
+MOST = 100
+"""Studies of theta and kappa: each is a judge of its own, of which all contents count."""
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    for number, (sd, corr) in enumerate(GRID):
+    for number, (sd, (pools, contents)) in enumerate(itertools.product(SDS, POOLS)):
         rng = np.random.default_rng([seed, number])
-        drawn = f"sd {sd:g}, corr {corr:g}, both orders of every pair once, lam estimated"
-        plain = _fits(rng, studies, sd, corr, twice=0)
-        setting = f"5 contents, {drawn}, no covariate (c = 0)"
-        yield _cell("theta of a pool", setting, plain, ("theta", "theta_low", "theta_high"))
-        yield _cell("kappa of a pool", setting, plain, ("kappa", "kappa_low", "kappa_high"))
-        rendered = _fits(rng, studies, sd, corr, twice=4)
-        setting = f"8 contents, 4 rendered twice, {drawn}"
+        drawn = f"sd {sd:g}, every ordered pair once"
+        each = [_fits(rng, pools, contents, sd, 0.0, 0) for _ in range(min(studies, MOST))]
+        found = list(itertools.chain(*each))
+        setting = f"{pools} pools of {contents} contents, {drawn}, no covariate"
+        yield _cell("theta of a pool", setting, found, ("theta", "theta_low", "theta_high"))
+        yield _cell("kappa of a pool", setting, found, ("kappa", "kappa_low", "kappa_high"))
+    for number, (sd, corr) in enumerate(itertools.product(SDS, (0.0, 0.8))):
+        rng = np.random.default_rng([seed, number, 1])
+        setting = f"8 contents, 4 rendered twice, sd {sd:g}, corr {corr:g}, every ordered pair once"
+        rendered = _fits(rng, studies, 8, sd, corr, 4)
         yield _cell("c of a pool", setting, rendered, ("c", "c_low", "c_high"))
 
 
 def _fits(
-    rng: np.random.Generator, pools: int, sd: float, corr: float, twice: int
+    rng: np.random.Generator, pools: int, n: int, sd: float, corr: float, twice: int
 ) -> list[tuple[own.PoolFit, dict[str, np.ndarray]]]:
-    """Pools of one judge, fitted together, each with its truths."""
-    n, truths, items, verdicts = (8 if twice else 5), [], [], []
+    """Pools of n contents of one judge, fitted together, each with its truths."""
+    truths, items, verdicts = [], [], []
     for pool in range(pools):
         base = rng.normal(size=n)
         quality = sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=n))
@@ -76,10 +85,9 @@ def _cell(
     name, low, high = fields
     truth = np.stack([np.atleast_1d(t[name]) for _, t in found])
     ends = [np.stack([np.atleast_1d(getattr(f, end)) for f, _ in found]) for end in (low, high)]
-    # Of theta one content each: those of a pool go together.
-    truth, below, above = (v[:, 0] for v in (truth, *ends))
+    below, above = ends
     printed = np.isfinite(below) & np.isfinite(above)
     covered = ((below <= truth) & (truth <= above))[printed]
     width = float(np.median((above - below)[printed])) if printed.any() else np.nan
-    n = (len(found), int(printed.sum()), int(covered.sum()))
+    n = (truth.size, int(printed.sum()), int(covered.sum()))
     return Cell(f"`jbt fit`: {interval}", setting, *n, median_width=width, note=NOTES.get(name, ""))

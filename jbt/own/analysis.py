@@ -21,12 +21,15 @@ from jbt.own.batch import Batch, Group, PoolTable
 from jbt.own.chains import chains
 from jbt.own.chunks import in_chunks
 from jbt.own.flips import flips
-from jbt.own.intervals import LEVEL, Z
+from jbt.own.intervals import LEVEL, Basis, Z
 from jbt.own.joint import JudgeFit, fit_judges
 from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
 
 AT_ONCE = 2**22
 """Draws of qualities made together (count), so that memory does not grow with the pools."""
+
+UNKNOWN = (Basis.WEAK, Basis.NOT_CONVERGED, Basis.UNDEFINED)
+"""Of the sd of quality, what leaves the width of theta's interval to the prior."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,15 +153,19 @@ def fit(
     check_k(batch, k)
     spread = prior is None if spread is None else spread
     prior = Prior() if prior is None else prior
-    lam = np.full(len(batch.tables.judges), float(np.asarray(prior.lam)))
+    n_judges = len(batch.tables.judges)
+    lam, known_sd = np.full(n_judges, float(np.asarray(prior.lam))), np.ones(n_judges, bool)
     if spread:
         judges = judges or fit_judges(batch, prior=prior, spread=True)
-        lam = np.array([judge.sd**-2 for judge in judges])
+        converged = [judge.status == Status.CONVERGED for judge in judges]
+        lam = np.where(converged, [judge.sd**-2 for judge in judges], lam)
+        known_sd = np.array([judge.sd_basis not in UNKNOWN for judge in judges])
     found: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):
         for group in batch.groups:
-            found.update(_fit_group(batch, group, facts, prior, lam, k, intervals))
+            fits = _fit_group(batch, group, facts, prior, lam, known_sd, k, intervals)
+            found.update(fits)
     return [found[i] for i in range(len(batch.pools))]
 
 
@@ -186,10 +193,12 @@ def _fit_group(
     facts: _Facts,
     prior: Prior,
     lam: np.ndarray,
+    known_sd: np.ndarray,
     k: int,
     intervals: bool,
 ) -> Iterator[tuple[int, PoolFit]]:
-    """`lam`: [judges], in place of the prior's."""
+    """`lam`: [judges], in place of the prior's; `known_sd`: [judges] whether the verdicts tell it,
+    without which theta has no interval."""
     priors = jnp.asarray(lam[group.index % len(lam)]), jnp.asarray(prior.lam_b, float)
     each = group.comparisons, group.design, group.items, group.variant
     naive, aware, phi, differ = jax.device_get(_fit_both(*each, *priors, k))
@@ -214,6 +223,7 @@ def _fit_group(
         status = _status(pool, int(naive.status[i]), int(aware.status[i]))
         silent = pool.prior_selected if usable(status) else ("theta", "kappa")
         undecided = "theta" in silent or not all(pool.constant_covariates) or merged
+        undecided |= not known_sd[at % len(known_sd)]
         wide = Z * (np.full(m, np.nan) if undecided else sd_theta[i, :m])
         kappa_wide = np.nan if "kappa" in silent or merged else Z * float(sd_kappa[i])
         finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()

@@ -29,9 +29,14 @@ BASIS = {
     Basis.MERGED: " (no interval over merged pools: see leaderboard)",
     Basis.WEAK: " (partly the prior's)",
     Basis.PRIOR: " (prior-selected)",
-    Basis.UNDEFINED: "",
+    Basis.NOT_CONVERGED: " (the fit did not converge)",
+    Basis.UNDEFINED: " (no verdicts)",
+    Basis.FIXED: "",
 }
 """What stands behind an estimate."""
+
+ALIKE = 0.05
+"""Level of the test that a coefficient is the same in all pools."""
 
 RANKED = 50
 """Most contents of one pool that a report lists."""
@@ -130,6 +135,7 @@ def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
         within = f"renderings of one content carry {nats(c.profile_range)} about it"
         if c.basis == Basis.MEASURED:
             yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+            yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
         elif c.basis == Basis.MERGED:
             yield (
                 f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
@@ -152,6 +158,15 @@ def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
         yield (
             f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
             "nothing to do with it: what contents differ by cannot separate the two"
+        )
+
+
+def differs(name: str, p_alike: float) -> Iterator[str]:
+    """What is said of a coefficient that pools do not share."""
+    if p_alike < ALIKE:
+        yield (
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): one number for "
+            "all is drawn towards 0, and its interval holds less than 95 %"
         )
 
 
@@ -259,7 +274,7 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
     if any(np.isfinite(of.low) for f in fits for of in f.ranking):
-        yield "The intervals of theta hold 89 to 95 % in simulations."
+        yield "The intervals of theta hold 85 to 95 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."

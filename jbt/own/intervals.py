@@ -50,8 +50,12 @@ class Basis(StrEnum):
     """The verdicts identify it, but the priors hold more than `LARGEST_SHARE` of the precision."""
     PRIOR = "prior"
     """The verdicts do not identify it: the prior chose."""
+    NOT_CONVERGED = "not_converged"
+    """The fit did not end at a maximum: the number is where it stopped."""
     UNDEFINED = "undefined"
-    """There is no verdict or no converged fit, or it is fixed."""
+    """There is no verdict."""
+    FIXED = "fixed"
+    """It is not estimated."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Known:
     basis: Basis
     dof: float
     """Degrees of freedom of the interval: pools that count, less one. Infinite with one pool."""
+    p_alike: float
+    """p-value of the hypothesis that it is the same in all pools; NaN with one."""
 
 
 def known(
@@ -77,8 +83,9 @@ def known(
     """How well combinations of one owner's parameters are known.
 
     Pools are the unit: the interval allows for coefficients that differ from pool to pool, and for
-    verdicts of a pool that depend on each other (`jackknife`). It is about their mean over pools
-    like these. Of a single pool it is about that pool's own, from the information in its verdicts.
+    verdicts of a pool that depend on each other (`jackknife`). It is about the value that all pools
+    have; of values that differ, the estimate is an average drawn towards 0 (`Known.p_alike`). Of a
+    single pool it is about that pool's own, from the information in its verdicts.
 
     Args:
       along: [C, K] the combinations.
@@ -88,7 +95,7 @@ def known(
     information = top.information[owner]
     scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
     if top.status[owner] != Status.CONVERGED:
-        yield from (Known(np.nan, Basis.UNDEFINED, np.nan) for _ in along)
+        yield from (Known(np.nan, Basis.NOT_CONVERGED, np.nan, np.nan) for _ in along)
         return
     # A trace of the prior keeps what is not identified finite.
     from_verdicts = information - (1 - TRACE) * np.diag(top.weight)
@@ -105,10 +112,12 @@ def known(
             [i[p.owner == owner] for p, i in zip(parts, top.informations, strict=True)]
         )
         found = jackknife(information, scores, informations, along)
-        halves, dofs = found.half_width(LEVEL), found.dof
+        halves, dofs, alike = found.half_width(LEVEL), found.dof, found.p_alike()
     else:
         halves, dofs = Z * np.sqrt(variance), np.full(len(along), np.inf)
-    for half, dof, told, weak in zip(halves, dofs, identified, share > allowed, strict=True):
+        alike = np.full(len(along), np.nan)
+    each = zip(halves, dofs, alike, identified, share > allowed, strict=True)
+    for half, dof, p_alike, told, weak in each:
         if not told:
             basis = Basis.PRIOR
         elif weak:
@@ -119,4 +128,5 @@ def known(
             basis = Basis.MERGED
         else:
             basis = Basis.MEASURED
-        yield Known(float(half) if basis == Basis.MEASURED else np.nan, basis, float(dof))
+        half = float(half) if basis == Basis.MEASURED else np.nan
+        yield Known(half, basis, float(dof), float(p_alike))

@@ -47,12 +47,16 @@ class JudgeFit:
     kappa_low: float
     kappa_high: float
     kappa_basis: Basis
+    c_p_alike: np.ndarray
+    """[D] p-value of the hypothesis that c is the same in all pools; NaN where it is in one."""
     slope: np.ndarray
     """[D] b, how quality goes with each covariate between contents, logits per unit; NaN where the
     verdicts do not identify c and it is fixed at 0."""
     sd: float
     """Standard deviation of quality about its mean and slope, logits; that of the prior where lam
     is known."""
+    sd_basis: Basis
+    """What its logarithm rests on; FIXED where lam is known."""
     status: Status
     """CONVERGED, NO_VERDICTS, or how the worst pool ended."""
 
@@ -84,16 +88,15 @@ def fit_judges(
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)
     position = np.array([p.position and p.n_verdicts > 0 for p in batch.pools])
     position = np.any(position.reshape(-1, n_judges), axis=0)
-    along, merged = np.eye(top.at.shape[1])[: d + 1], batch.tables.merged
+    along, merged = np.eye(top.at.shape[1])[[*range(d + 1), -1]], batch.tables.merged
+    told = np.c_[told, np.ones(n_judges, bool)]
     found = []
     for j, judge in enumerate(batch.tables.judges):
-        value, each = (
-            top.at[j, : d + 1].copy(),
-            list(known(top, parts, j, along, told[j], merged=merged)),
-        )
+        value = top.at[j, : d + 1].copy()
+        *each, of_sd = known(top, parts, j, along, told[j], merged=merged)
         basis, half = [k.basis for k in each], np.array([k.half_width for k in each])
         if not position[j]:
-            value[-1], half[-1], basis[-1] = np.nan, np.nan, Basis.UNDEFINED
+            value[-1], half[-1], basis[-1] = np.nan, np.nan, Basis.FIXED
         if not verdicts[j]:
             basis = [Basis.UNDEFINED] * (d + 1)
         low, high = value - half, value + half
@@ -109,7 +112,9 @@ def fit_judges(
                 kappa_high=float(high[-1]),
                 kappa_basis=basis[-1],
                 slope=np.where(told[j, :d], top.at[j, d + 1 : -1], np.nan),
+                c_p_alike=np.array([one.p_alike for one in each[:-1]]),
                 sd=float(np.exp(top.at[j, -1])),
+                sd_basis=of_sd.basis if spread else Basis.FIXED,
                 status=Status(int(top.status[j])) if verdicts[j] else Status.NO_VERDICTS,
             )
         )

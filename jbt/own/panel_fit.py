@@ -56,6 +56,8 @@ class Estimate:
     high: float
     basis: Basis
     """What it rests on."""
+    p_alike: float = np.nan
+    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
     told_by: tuple[str, ...] = ()
     """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
 
@@ -73,7 +75,7 @@ class PanelJudge:
     known: bool
     """Whether c and kappa are known to be 0, and not estimated."""
     discrimination: Estimate
-    """Factor on quality in its logits; its basis is UNDEFINED where it is fixed."""
+    """Factor on quality in its logits; its basis is FIXED where it is not estimated."""
     agreement: Agreement | None
     """With the judges whose biases are known; None for one of them, or without any."""
     n_verdicts: int
@@ -195,12 +197,14 @@ def _judges(
     found = []
     for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
         each = [dataclasses.replace(coefficients[i, g], told_by=told_by[i]) for i in range(d + 1)]
+        if not panels.n_verdicts[:, g].any():
+            each = [dataclasses.replace(one, basis=Basis.UNDEFINED) for one in each]
         known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
         found.append(
             PanelJudge(
                 judge=name,
                 known=known,
-                discrimination=s if graded[g] else dataclasses.replace(s, basis=Basis.UNDEFINED),
+                discrimination=s if graded[g] else dataclasses.replace(s, basis=Basis.FIXED),
                 agreement=agreements[g],
                 n_verdicts=int(panels.n_verdicts[:, g].sum()),
                 c=() if known else tuple(each[:-1]),
@@ -304,7 +308,8 @@ class _Estimates:
 
 
 def _estimate(value: float, of: Known) -> Estimate:
-    return Estimate(value, value - of.half_width, value + of.half_width, of.basis)
+    half = of.half_width
+    return Estimate(value, value - half, value + half, of.basis, of.p_alike)
 
 
 def _pools_of(

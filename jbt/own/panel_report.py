@@ -12,7 +12,7 @@ import pandas as pd
 from jbt import files
 from jbt.own import agreement
 from jbt.own.batch import Batch
-from jbt.own.fit_report import BASIS, COLUMNS, RANKED
+from jbt.own.fit_report import BASIS, COLUMNS, RANKED, differs
 from jbt.own.intervals import Basis
 from jbt.own.panel_fit import Difference, Estimate, PanelFit, PanelJudge, PanelPool
 from jbt.own.panels import JOINT, known_in_words
@@ -50,11 +50,10 @@ def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
             f"quality goes with {name} by {_interval(b)} logits per {batch.units} it, over all "
             f"pools{BASIS[b.basis]}"
         )
-    if any(c.basis == Basis.MEASURED for judge in found.judges for c in judge.c):
-        yield (
-            "c is taken to be the same in all pools: where it varies between them with a standard "
-            "deviation of 0.5 logits, its intervals hold 88 % in simulations"
-        )
+    for judge in found.judges:
+        for name, c in zip(batch.covariates, judge.c, strict=False):
+            if c.basis == Basis.MEASURED:
+                yield from differs(f"{judge.judge}: c[{name}]", c.p_alike)
     for of in found.differences:
         apart = difference_in_words(of)
         yield (
@@ -216,6 +215,7 @@ def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
         more = {
             "prior_selected": of.prior_selected,
             "basis": str(of.basis),
+            "p_alike": files.defined(of.p_alike),
             "told_by": list(of.told_by),
         }
         return {**unit, **_estimate(of), **more}

@@ -148,11 +148,11 @@ def maximum(
         reach = np.minimum(length, FURTHEST / np.maximum(longest, FURTHEST))
         then = posterior.at(top.at + np.where(going, reach, 0)[:, None] * step, top.theta)
         correction += _secant(top, then, correction)
-        # The slope falls along the step; where it has turned to as steep a descent, the step was
-        # too long. Where it has turned to one nearly as steep, the determinant curves as much as
-        # the rest, and steps as long as this would go to and fro.
+        # The slope falls along the step, but for where the posterior is convex; where it has turned
+        # to as steep a descent, the step was too long. Where it has turned to one nearly as steep,
+        # the determinant curves as much as the rest, and steps as long as this would go to and fro.
         left = (then.gradient * step).sum(1) / np.where(going, slope, 1)
-        good = np.abs(left) < 1
+        good = left > -1
         shorter = reach / (1 - np.minimum(left, -TURNED))
         kept = np.where(left < -TURNED, shorter, np.where(left > TURNED, 1, reach))
         length = np.where(good, kept, reach / 2)

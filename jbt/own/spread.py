@@ -9,6 +9,7 @@ import numpy as np
 
 from jbt import clusters, identifiability, metrics, model
 from jbt.jackknife import Jackknife, jackknife
+from jbt.stats.jackknife import NO_DIFFERENCE
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 LEVEL = 0.95
@@ -121,7 +122,7 @@ def spread(
         low, high = np.quantile(draws @ (centre @ pushed).T, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], 0)
     else:
         covariance = found.covariance
-    variances = _Variances.of(pushed @ covariance @ pushed.T, centre, m)
+    variances = _Variances.of(pushed @ covariance @ pushed.T, centre, m).unless_none(posterior)
     error, error_apart = np.sqrt(variances.own), np.sqrt(variances.apart)
     if not bootstrap:
         half = _quantile((1 + LEVEL) / 2, df.own) * error
@@ -235,6 +236,12 @@ class _Variances:
         apart = theta + theta[:, None] - 2 * covariance[:m, :m]
         own = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
         return cls(own.clip(0), apart.clip(0))
+
+    def unless_none(self, of_model: _Variances) -> _Variances:
+        """These, and those of the model where clusters do not differ at all: a judge that is
+        symmetric by construction says nothing of the error."""
+        pairs = (self.own, of_model.own), (self.apart, of_model.apart)
+        return _Variances(*(np.where(a > NO_DIFFERENCE * b, a, b) for a, b in pairs))
 
 
 def _centring(known: np.ndarray, n_parameters: int) -> np.ndarray:

@@ -39,6 +39,8 @@ class Coefficient:
     """Values of c within 1 of the estimate; empty for kappa."""
     log_likelihood: np.ndarray
     """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
+    p_alike: float
+    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
     without_ties: float
     """The estimate if ties are dropped; NaN where there is none."""
 
@@ -78,6 +80,7 @@ class Coefficient:
             "high": files.defined(self.high),
             "prior_selected": self.prior_selected,
             "basis": str(self.basis),
+            "p_alike": files.defined(self.p_alike),
             "mean_over_pools": files.defined(self.mean),
             "sd_over_pools": files.defined(self.sd),
             "n_pools": self.n_pools,
@@ -212,6 +215,7 @@ def _summary(
                 n_prior_selected=sum("c" in f.prior_selected for f in varying),
                 grid=curves[d][0],
                 log_likelihood=curves[d][1],
+                p_alike=float(joint.c_p_alike[d]),
                 without_ties=np.nan if untied is None else float(untied.c[d]),
             )
         )
@@ -228,6 +232,7 @@ def _summary(
         n_prior_selected=sum("kappa" in f.prior_selected for f in free),
         grid=np.zeros(0),
         log_likelihood=np.zeros(0),
+        p_alike=np.nan,
         without_ties=np.nan if untied is None else untied.kappa,
     )
     pairs = sum(f.n_both_orders for f in fits)

@@ -8,6 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+NO_DIFFERENCE = 1e-6
+"""Largest ratio of variances, see `Jackknife.ratio`, that is rounding."""
+
 
 class Jackknife(NamedTuple):
     """How well combinations of parameters are known, clusters being the unit."""
@@ -16,6 +19,16 @@ class Jackknife(NamedTuple):
     """[C] standard error of each combination."""
     dof: np.ndarray
     """[C] degrees of freedom of Student's t for it: effective number of clusters less one."""
+    ratio: np.ndarray
+    """[C] variance of what leaving clusters out changes, over that expected where all clusters
+    have the same parameters."""
+
+    def p_alike(self) -> np.ndarray:
+        """[C] p-value of that hypothesis: the ratio times dof is then chi-squared with dof degrees
+        of freedom, nearly."""
+        from scipy.stats import chi2
+
+        return chi2.sf(self.ratio * self.dof, self.dof)
 
     def half_width(self, level: float = 0.95) -> np.ndarray:
         """[C] of the interval at that level."""
@@ -69,7 +82,11 @@ def jackknife(
     mean = (alone - taken).sum(0)
     square = ((alone - taken) ** 2).sum(0) + (cross**2).sum((1, 2)) - (taken**2).sum(0)
     mean = np.where(mean > 1e-9 * known, mean, np.nan)  # a combination that no cluster moves
-    return Jackknife(np.sqrt((change**2).sum(0) * known / mean), mean**2 / square)
+    ratio = (change**2).sum(0) / mean
+    # Clusters that do not differ at all, as those of a judge that is symmetric by construction, say
+    # nothing of the error: there it is that of the model.
+    factor = np.where(ratio <= NO_DIFFERENCE, 1, ratio)
+    return Jackknife(np.sqrt(known * factor), mean**2 / square, ratio)
 
 
 def _as_covariances(matrices: np.ndarray) -> np.ndarray:

@@ -43,6 +43,9 @@ class Cell:
     """Of the intervals printed, in the interval's own unit."""
     note: str = ""
     """What the command says where the row misses its target."""
+    may_miss: bool = False
+    """Whether it is known to miss: an assumption fails that nothing in the verdicts shows, or it is
+    there for comparison."""
 
     @property
     def coverage(self) -> tuple[float, float, float]:

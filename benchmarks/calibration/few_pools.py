@@ -81,4 +81,5 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                         if printed
                         else "not printed of fewer than 30 pools"
                     ),
+                    may_miss=not printed,
                 )

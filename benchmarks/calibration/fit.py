@@ -55,6 +55,6 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             c.append(cell(f"{C} over all pools", of.words, top, parts, 0, of.c))
             silent.append(cell(f"{C}, {ALIKE}", of.words, top, parts, 0, of.c, alike=True))
             kappa.append(cell("`jbt fit`: kappa over all pools", of.words, top, parts, 1, of.kappa))
-        yield replace(pooled(c), note=note)
-        yield replace(pooled(silent), note=note)
+        yield replace(pooled(c), note=note, may_miss=bool(note))
+        yield replace(pooled(silent), note=note, may_miss=bool(note))
         yield pooled(kappa)

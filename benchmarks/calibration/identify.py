@@ -67,6 +67,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                     if there.any()
                     else np.nan,
                     note=_note(printed, there.mean()),
+                    may_miss=not printed or share < 1,
                 )
 
 

@@ -109,4 +109,5 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 found[name].append(one)
         for name, some in found.items():
             every = pooled(some)
-            yield replace(every, note=_note(name, of, every.printed / every.studies))
+            note = _note(name, of, every.printed / every.studies)
+            yield replace(every, note=note, may_miss=bool(note))

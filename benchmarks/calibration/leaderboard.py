@@ -204,6 +204,7 @@ def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell
             int(covered.sum()),
             median_width=width,
             note=note,
+            may_miss=bool(note),
         )
     ranks = np.array(
         [(1 + s.better[middle].sum(), MODELS - s.better[:, middle].sum()) for s in found]

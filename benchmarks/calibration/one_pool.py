@@ -90,4 +90,11 @@ def _cell(
     covered = ((below <= truth) & (truth <= above))[printed]
     width = float(np.median((above - below)[printed])) if printed.any() else np.nan
     n = (truth.size, int(printed.sum()), int(covered.sum()))
-    return Cell(f"`jbt fit`: {interval}", setting, *n, median_width=width, note=NOTES.get(name, ""))
+    return Cell(
+        f"`jbt fit`: {interval}",
+        setting,
+        *n,
+        median_width=width,
+        note=NOTES.get(name, ""),
+        may_miss=name in NOTES,
+    )

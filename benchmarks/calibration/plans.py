@@ -78,6 +78,7 @@ def kept(
             nominal=nominal,
             median_width=float(got),
             note=both + note,
+            may_miss=True,  # a forecast of verdicts that are not there yet
         )
 
 

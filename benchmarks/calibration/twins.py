@@ -168,4 +168,5 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 covered,
                 median_width=float(np.median(widths)),
                 note=BENT if n < 10 or number == "verbosity" else "",
+                may_miss=n < 10 or number == "verbosity",
             )

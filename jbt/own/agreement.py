@@ -39,7 +39,7 @@ def in_words(agreements: Mapping[str, Agreement]) -> list[str]:
         return []
     each = [f"{judge} on {one.share:.0%} of {one.n_pairs}" for judge, one in agreements.items()]
     return [
-        f"agreement with the trusted, of the pairs that both decide: {', '.join(each)}",
+        f"agreement with the trusted, of the pairs that these decide: {', '.join(each)}",
         "all judges count as equally good at quality (discrimination 1): one that is less good "
         "pulls theta towards 0 and gets a c against what the trusted favour; jbt fit --joint "
         "estimates it",

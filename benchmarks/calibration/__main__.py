@@ -30,8 +30,9 @@ Every interval and rate that jbt prints, simulated where its assumptions hold an
 **printed** is the share of studies in which jbt prints the interval instead of withholding it with
 a reason. The target for 95 % intervals is .93 to .97; a row is marked ✗ where all of its
 coverage's own interval lies outside, and the last column says why, or what the command prints
-there. A guarantee (≥) may cover more than it promises. Not simulated: differences between judges
-without a trusted one, theta and P(top k) of joint fits, joint leaderboards, and fits in which `--lam` is given.
+there. A guarantee (≥) may cover more than it promises. Not simulated:
+differences between judges without a trusted one, theta and P(top k) of joint fits, joint
+leaderboards, and fits in which `--lam` is given.
 
 `python -m benchmarks.calibration` makes this page.
 

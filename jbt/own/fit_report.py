@@ -189,7 +189,11 @@ def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
     else:
         top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
     n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
-    yield f"{_of(judge)}{n}; left out, they move {', '.join(moves) or 'nothing'}; {top}"
+    if judge.coefficients and not moves:
+        moved = "the fit of all pools does not converge"
+    else:
+        moved = f"they move {', '.join(moves) or 'nothing'}"
+    yield f"{_of(judge)}{n}; left out, {moved}; {top}"
 
 
 def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
@@ -274,7 +278,7 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
     if any(np.isfinite(of.low) for f in fits for of in f.ranking):
-        yield "The intervals of theta hold 85 to 95 % in simulations."
+        yield "The intervals of theta hold 90 to 97 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."

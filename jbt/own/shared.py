@@ -58,7 +58,7 @@ DISCRIMINATION_SPREAD = 1.0
 whose verdicts have nothing to do with quality."""
 
 DIFFERENCE = 1e-3
-"""Step in a discrimination or log sd by which the gradient is differenced."""
+"""Step in a parameter by which the gradient is differenced."""
 
 AT_ONCE = 2**22
 """Entries of the pools' Hessians worked on together (count)."""
@@ -159,7 +159,7 @@ def maximum(
         top = _chosen(good, then, top, parts)
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)
-    return posterior.with_curvature(top, np.flatnonzero(~held[len(precision) :]) + len(precision))
+    return posterior.with_curvature(top, len(precision))
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -244,9 +244,21 @@ class _Posterior:
             discriminations=slice(self.parts[0].hears.shape[2], len(self.centre) - 1),
         )
 
-    def with_curvature(self, top: Top, places: np.ndarray) -> Top:
-        """With the curvature that the gradient has in some parameters, discriminations and log sd,
-        which enter the determinant as much as the rest."""
+    def with_curvature(self, top: Top, n_shared: int) -> Top:
+        """With the curvature that the gradient has in the discriminations and log sd, which enter
+        the determinant as much as the rest. Where that leaves no maximum, the determinant's
+        curvature in the coefficients counts as well."""
+        free = np.flatnonzero(~self.held)
+        found = self._differenced(top, free[free >= n_shared])
+        lost = _smallest_eigenvalue(found) <= 0
+        if lost.any():
+            found = _chosen(lost, self._differenced(top, free), found, self.parts)
+            lost = _smallest_eigenvalue(found) <= 0
+        status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
+        return dataclasses.replace(found, status=status)
+
+    def _differenced(self, top: Top, places: np.ndarray) -> Top:
+        """With central differences of the gradient in these parameters."""
         information = top.information.copy()
         informations = [each.copy() for each in top.informations]
         for place in places:
@@ -265,11 +277,11 @@ class _Posterior:
             for matrices, above, below in gradients:
                 row = (below - above) / (2 * DIFFERENCE)
                 matrices[:, place], matrices[:, :, place] = row, row
-        lost = np.linalg.eigvalsh(information)[:, 0] <= 0
-        status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
-        return dataclasses.replace(
-            top, information=information, status=status, informations=informations
-        )
+        return dataclasses.replace(top, information=information, informations=informations)
+
+
+def _smallest_eigenvalue(top: Top) -> np.ndarray:
+    return np.linalg.eigvalsh(top.information)[:, 0]
 
 
 def chunk(part: Part) -> int:

@@ -13,7 +13,7 @@ from jbt.own.analysis import PoolFit, fit
 from jbt.own.batch import Batch
 from jbt.own.intervals import Basis
 from jbt.own.joint import JudgeFit, fit_judges, profiles
-from jbt.types import Prior
+from jbt.types import Prior, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Coefficient:
     p_alike: float
     """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
     without_ties: float
-    """The estimate if ties are dropped; NaN where there is none."""
+    """The estimate if ties are dropped; NaN where there is none, or that fit did not converge."""
 
     @property
     def prior_selected(self) -> bool:
@@ -199,6 +199,7 @@ def _summary(
     top_k: TopK,
 ) -> JudgeSummary:
     usable = [f for f in fits if f.usable]
+    converged = untied is not None and untied.status == Status.CONVERGED
     c = []
     for d, name in enumerate(batch.covariates):
         varying = [f for f in usable if not f.constant_covariates[d]]
@@ -216,7 +217,7 @@ def _summary(
                 grid=curves[d][0],
                 log_likelihood=curves[d][1],
                 p_alike=float(joint.c_p_alike[d]),
-                without_ties=np.nan if untied is None else float(untied.c[d]),
+                without_ties=float(untied.c[d]) if converged else np.nan,
             )
         )
     free = [f for f in usable if not np.isnan(f.kappa)]
@@ -233,7 +234,7 @@ def _summary(
         grid=np.zeros(0),
         log_likelihood=np.zeros(0),
         p_alike=np.nan,
-        without_ties=np.nan if untied is None else untied.kappa,
+        without_ties=untied.kappa if converged else np.nan,
     )
     pairs = sum(f.n_both_orders for f in fits)
     flipped = sum(f.flip_rate * f.n_both_orders for f in fits if f.n_both_orders)

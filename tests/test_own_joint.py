@@ -13,7 +13,7 @@ from scipy.special import expit
 from jbt import identifiability, own, runtime
 from jbt.own import joint
 from jbt.own.intervals import Basis, Z
-from jbt.types import Prior
+from jbt.types import Prior, Status
 
 ITEMS = "pool,item,content,words,lists\n" + "".join(
     f"{pool},{item},{content},{words},{lists}\n"
@@ -227,3 +227,64 @@ def test_many_pools_of_few_verdicts_do_not_shrink_c(tables):
     assert (found.c_high[0] - found.c[0]) / Z < 0.012
     assert abs(found.c[0] - 0.8) < 0.04
     assert abs(found.kappa - 0.3) < 0.04
+
+
+def rendered(n_pools, judge, seed=0):
+    """Pools of two contents, each rendered twice, both orders of every pair shown twice.
+
+    Args:
+      judge: (pool, x of the first less that of the second, quality likewise) -> logits.
+    """
+    rng = np.random.default_rng(seed)
+    items, rows = ["pool,item,content,words"], ["pool,first,second,winner"]
+    for pool in range(n_pools):
+        quality, x = np.repeat(rng.normal(size=2), 2), rng.normal(size=4)
+        items += [f"{pool},{i},{i // 2},{v}" for i, v in enumerate(x)]
+        for i, j in [*itertools.permutations(range(4), 2)] * 2:
+            p = expit(judge(pool, x[i] - x[j], quality[i] - quality[j]))
+            rows.append(f"{pool},{i},{j},{'first' if rng.random() < p else 'second'}")
+    return "\n".join(rows) + "\n", "\n".join(items) + "\n"
+
+
+def judge_of(tables, written):
+    batch = own.load(*tables(*written), ["words"], standardise=False)
+    (judge,) = own.fit_judges(batch)
+    return batch, judge
+
+
+@pytest.mark.heavy
+def test_a_c_that_differs_between_pools_is_found(tables):
+    """Of the same mean, 1; alike, the test is silent."""
+    alike = judge_of(tables, rendered(24, lambda pool, x, q: x + q))[1]
+    unlike = judge_of(tables, rendered(24, lambda pool, x, q: (-1, 3)[pool % 2] * x + q))[1]
+    assert alike.c_p_alike[0] > 0.05
+    assert unlike.c_p_alike[0] < 1e-3
+
+
+@pytest.mark.heavy
+def test_a_judge_that_is_symmetric_by_construction_has_an_interval_of_some_width(tables):
+    """The same winner in both orders in every pool: every score of kappa is 0."""
+    written = rendered(24, lambda pool, x, q: 1e6 * (x + q))
+    _, judge = judge_of(tables, written)
+    assert judge.kappa == pytest.approx(0, abs=1e-6)
+    assert judge.kappa_high > 0.05
+
+
+@pytest.mark.heavy
+def test_the_longer_rendering_always_wins(tables):
+    """The posterior is convex on the way, and its maximum far away."""
+    _, judge = judge_of(tables, rendered(24, lambda pool, x, q: 1000 * x))
+    assert judge.status == Status.CONVERGED
+    assert judge.c[0] > 5
+    assert judge.c_basis == (Basis.WEAK,)
+    assert np.isnan(judge.c_low[0])
+
+
+@pytest.mark.heavy
+def test_without_a_known_spread_of_quality_theta_has_no_interval(tables):
+    """One pool of two contents tells no standard deviation; a prior that is given does."""
+    written = rendered(1, lambda pool, x, q: q)
+    batch = own.load(*tables(*written))
+    (estimated,), (given,) = own.fit(batch), own.fit(batch, prior=Prior())
+    assert np.isnan(estimated.theta_low).all()
+    assert np.isfinite(given.theta_low).all()

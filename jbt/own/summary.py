@@ -199,7 +199,8 @@ def _summary(
     top_k: TopK,
 ) -> JudgeSummary:
     usable = [f for f in fits if f.usable]
-    converged = untied is not None and untied.status == Status.CONVERGED
+    if untied is not None and untied.status != Status.CONVERGED:
+        untied = None
     c = []
     for d, name in enumerate(batch.covariates):
         varying = [f for f in usable if not f.constant_covariates[d]]
@@ -217,7 +218,7 @@ def _summary(
                 grid=curves[d][0],
                 log_likelihood=curves[d][1],
                 p_alike=float(joint.c_p_alike[d]),
-                without_ties=float(untied.c[d]) if converged else np.nan,
+                without_ties=np.nan if untied is None else float(untied.c[d]),
             )
         )
     free = [f for f in usable if not np.isnan(f.kappa)]
@@ -234,7 +235,7 @@ def _summary(
         grid=np.zeros(0),
         log_likelihood=np.zeros(0),
         p_alike=np.nan,
-        without_ties=untied.kappa if converged else np.nan,
+        without_ties=np.nan if untied is None else untied.kappa,
     )
     pairs = sum(f.n_both_orders for f in fits)
     flipped = sum(f.flip_rate * f.n_both_orders for f in fits if f.n_both_orders)

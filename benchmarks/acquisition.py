@@ -27,11 +27,11 @@ import numpy as np
 
 from benchmarks.numpy_loop import numpy_loop
 from benchmarks.problems import LAM, LAM_B, R, draw_tasks, in_batches
-from jbt import judges, runtime
+from jbt import runtime
 from jbt.acquisition import Loop, State, Task, init, run, step
-from jbt.fit import fit_map
-from jbt.laplace import laplace
-from jbt.membership import (
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import (
     DRAWS,
     antithetic_normals,
     counted,
@@ -39,6 +39,7 @@ from jbt.membership import (
     membership,
     sobol_normals,
 )
+from jbt.simulation import judges
 from jbt.types import Posterior
 
 BATCH = 32

@@ -46,12 +46,15 @@ from benchmarks.problems import (
     scipy_problems,
 )
 from benchmarks.roofline import Rates, measure_rates, scan_step
-from jbt import cholesky, memory, model, provenance, runtime, simulate
+from jbt import runtime
 from jbt.acquisition import Loop, run
-from jbt.batching import CPU_PROBLEMS, batch_last
-from jbt.fit import fit_map
-from jbt.laplace import gaussian
-from jbt.membership import DRAWS, membership, sobol_normals
+from jbt.experiments import provenance
+from jbt.kernel import cholesky, model
+from jbt.kernel.batching import CPU_PROBLEMS, batch_last
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import gaussian
+from jbt.kernel.membership import DRAWS, membership, sobol_normals
+from jbt.simulation import memory, simulate
 from jbt.types import Comparisons, Design, Parameters, Posterior
 
 T = TypeVar("T")

@@ -34,7 +34,8 @@ from benchmarks.problems import (
     scipy_lbfgs,
     scipy_problems,
 )
-from jbt import estimators, fit, model, runtime
+from jbt import estimators, runtime
+from jbt.kernel import fit, model
 from jbt.types import Comparisons, Design, Parameters
 
 BATCHES = (1, 256, 4096)

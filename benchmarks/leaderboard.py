@@ -55,9 +55,10 @@ def jbt(data: Any, lam: float, lam_b: float) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from jbt import clusters, runtime
-    from jbt.fit import fit_map
-    from jbt.jackknife import jackknife
+    from jbt import runtime
+    from jbt.estimators import clusters
+    from jbt.kernel.fit import fit_map
+    from jbt.stats.row_jackknife import jackknife
     from jbt.types import Design, Prior, Rows, Variant
 
     with runtime.precision("float64"):

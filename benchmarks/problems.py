@@ -11,9 +11,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from jbt import judges, pairs, pools, runtime, simulate
+from jbt import runtime
 from jbt.acquisition import Task
-from jbt.batching import CPU_PROBLEMS
+from jbt.kernel.batching import CPU_PROBLEMS
+from jbt.simulation import judges, pairs, pools, simulate
 from jbt.types import Comparisons, Design, Judge, Prior
 
 N = 30
@@ -58,8 +59,8 @@ def draw_tasks(count: int, n: int) -> tuple[Any, Task]:
 
 
 def in_batches(f: Callable[..., Any], batch: int = CPU_PROBLEMS) -> Callable[..., Any]:
-    """A function of one problem for many, as `jbt.simulate` runs them on one device: `batch` at a
-    time on a CPU, elsewhere all at once."""
+    """A function of one problem for many, as `jbt.simulation.simulate` runs them on one device:
+    `batch` at a time on a CPU, elsewhere all at once."""
 
     def run(*arguments: Any) -> Any:
         count = jax.tree.leaves(arguments)[0].shape[0]

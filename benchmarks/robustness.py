@@ -17,8 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt import fit, runtime, simulate
-from jbt.simulate import stream
+from jbt import runtime
+from jbt.kernel import fit
+from jbt.simulation import simulate
+from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Prior, Status, Variant
 
 N, D = 8, 3

@@ -33,9 +33,11 @@ def measure() -> dict[str, float]:
     import jax.numpy as jnp
     import numpy as np
 
-    from jbt import estimators, judges, laplace, metrics, model, pools, runtime
+    from jbt import estimators, runtime
     from jbt.acquisition import Loop, Task, run
-    from jbt.simulate import stream
+    from jbt.kernel import laplace, metrics, model
+    from jbt.simulation import judges, pools
+    from jbt.simulation.simulate import stream
     from jbt.types import Comparisons, Judge, Prior
 
     n, prior = 30, Prior(1.0, 0.1)

@@ -6,8 +6,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from jbt import __version__, inputs, runtime
-from jbt.exits import exit_code
+from jbt import __version__, runtime
+from jbt.border import inputs
+from jbt.border.exits import exit_code
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
 

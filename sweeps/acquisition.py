@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from jbt import judges, stats, study, sweep
+from jbt import stats
 from jbt.acquisition.rules import resolve
-from jbt.tables import SEEDS, Table
-from sweeps import _active as active
-from sweeps import _calibration as calibration
-from sweeps import _judge
-from sweeps._active import Case
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.experiments.table import SEEDS, Table
+from jbt.simulation import judges
+from sweeps._shared import active, calibration
+from sweeps._shared import judge as _judge
+from sweeps._shared.active import Case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +70,7 @@ def cases(s: Settings, rule: str) -> list[Case]:
     return out
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     active.check(s, PROTOCOL, [s.refit_every])
     return [
         active.group(s, rule, cases(s, rule), protocol=PROTOCOL, refit_every=s.refit_every)
@@ -160,7 +162,7 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(3, width=5.6, height=5.0)
     draw_curves(axes[0], ds, s)
@@ -170,7 +172,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
     rows = rows[rows.judge == active.own_judge(ds["recall"])]
@@ -188,7 +190,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference at B = 120, beside the paper's."""
-    from jbt import plots
+    from jbt.border import plots
 
     budget = active.budget_of_tests(s)
     mine = table[(table.quantity == "delta") & (table.budget == budget)]
@@ -213,7 +215,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Showings of an item by its distance from the boundary, 1 if spent evenly."""
-    from jbt import plots
+    from jbt.border import plots
 
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
@@ -234,7 +236,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "acquisition",
     "Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations.",
     PRESETS,
@@ -247,4 +249,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -33,25 +33,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, identifiability, model, stats, study, sweep
-from jbt.fit import fit_map
-from jbt.simulate import Experiment
+from jbt import estimators, identifiability, stats
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.fit import fit_map
+from jbt.simulation.simulate import Experiment
 from jbt.types import Design, Fit, Prior, Rows, Variant, check_positive
-from sweeps._board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
+from sweeps._shared.board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 NOTHING, BOTH = "nothing", "both"
 """Where c comes from, beside covariates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(declare.RecordedSettings):
     name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
 
@@ -78,7 +81,7 @@ def analyses(board: Board) -> dict[str, tuple[bool, list[str], str]]:
     }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     for name in ("lam", "lam_b"):
         check_positive(name, getattr(s, name))
     if s.dtype != "float64":
@@ -87,7 +90,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     every, columns = analyses(board), list(board.differences)
     content, prompt = {"content": board.versions}, {"prompt": board.prompts}
     return [
-        sweep.Group(
+        declare.Group(
             "board",
             experiment_of(board, Prior(s.lam, s.lam_b)),
             {
@@ -272,7 +275,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (rates, coefficient, spread) = plots.new_figure(3, width=5.4, height=4.6)
     published = table[table.quantity == "length_controlled"].set_index("content").estimate
@@ -311,7 +314,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "alpaca_eval",
     "A leaderboard with and without length, and what prompted renderings say about the bias.",
     PRESETS,
@@ -337,4 +340,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

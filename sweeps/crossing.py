@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pairs, pools, study, sweep, theory
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools, theory
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior, check_positive
 
 if TYPE_CHECKING:
@@ -22,16 +26,16 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -80,7 +84,7 @@ def check_scenario(s: Settings) -> None:
     pairs.check_completeness(s.completeness)
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
+    declare.check_top(s.k, s.n_items)
 
 
 def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[float, ...]:
@@ -162,13 +166,13 @@ def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
     return {"rho": np.array(rho), **fixed}
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check_scenario(s)
     rho = grid(s)
     told = {"k": s.k, "rho": rho, "covariate": s.covariate}
     pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
     return [
-        sweep.Group(
+        declare.Group(
             "crossing",
             full_matrix(s.n_items, s.covariate, s.pool, s.max_correlation, s.link),
             conditions(s, rho),
@@ -210,7 +214,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, ax = plots.new_figure()
     rows = table[table.quantity == "benefit"]
@@ -231,7 +235,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing",
     "Benefit of bias-aware over naive ranking against corr(quality, covariate), and where it ends.",
     PRESETS,
@@ -254,4 +258,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jbt import pools, stats, study, sweep
+from jbt import stats
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import pools
 from sweeps import crossing
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 COVARIATES = ("continuous", "binary", "binary_latent")
 CHOICES = ("sd", "position", "link", "completeness")
@@ -33,9 +36,9 @@ RUNS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -89,7 +92,7 @@ def cells(s: Settings) -> list[Cell]:
     Raises:
       ValueError: a scenario that makes no sense, an empty list.
     """
-    sweep.check_listed("covariate", s.covariate, COVARIATES)
+    declare.check_listed("covariate", s.covariate, COVARIATES)
     for name in (*CHOICES, "every"):
         if not getattr(s, name):
             raise ValueError(f"{name} must list at least one value")
@@ -118,7 +121,7 @@ def cells(s: Settings) -> list[Cell]:
     return list(out)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     # One kernel a covariate and link; what differs by `every` alone is simulated once.
     together: dict[tuple[pools.CovariateKind, str], dict[Cell, None]] = {}
     for cell in cells(s):
@@ -135,7 +138,7 @@ def groups(s: Settings) -> list[sweep.Group]:
             name: [c.where()[name] for c in mine for _ in c.rho] for name in ("covariate", *CHOICES)
         }
         out.append(
-            sweep.Group(
+            declare.Group(
                 f"{covariate}-{link}",
                 crossing.full_matrix(n, covariate, s.pool, s.max_correlation, link),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
@@ -233,7 +236,7 @@ def name_of(row: pd.Series, s: Settings) -> str:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (left, right) = plots.new_figure(2, height=5.2)
     draw_curves(left, table, s)
@@ -249,7 +252,7 @@ STYLE = {
 
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[table.quantity == "benefit"]
     for name in (*CHOICES, "every"):
@@ -267,7 +270,7 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     rows = rows.assign(choice=[name_of(row, s) for _, row in rows.iterrows()])
     choices = list(dict.fromkeys(rows.choice))
@@ -290,14 +293,14 @@ def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def paper_lines(ax: Axes, table: pd.DataFrame) -> None:
-    from jbt import plots
+    from jbt.border import plots
 
     for value in sorted(table[table.quantity == "crossing"].paper.dropna().unique()):
         colour, label = plots.COLOURS["vermilion"], f"paper, {value:g}"
         ax.axvline(value, color=colour, linestyle=":", label=label)
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing_choices",
     "What the paper leaves open about the crossing: each choice, and what it moves.",
     PRESETS,
@@ -316,4 +319,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jbt import pools, stats, study, sweep, theory
+from jbt import stats
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import pools, theory
 from sweeps import crossing
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 FACTORS = ("bias", "n_items", "sd", "lam", "lam_b", "k")
 COLLAPSE = "collapse"
@@ -29,9 +32,9 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -123,7 +126,7 @@ def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
     return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     if s.runs < 1:
         raise ValueError(f"runs must be at least 1, got {s.runs}")
     # One kernel a shape; the baseline, a value of every factor, is simulated once.
@@ -140,7 +143,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
-            sweep.Group(
+            declare.Group(
                 f"{covariate}-{n_items}",
                 crossing.full_matrix(n_items, covariate, s.pool, s.max_correlation),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
@@ -189,7 +192,7 @@ NAMES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (left, right) = plots.new_figure(2, height=6.4)
     crossings = table[table.quantity == "crossing"]
@@ -201,7 +204,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
     colours = {"continuous": "blue", "binary": "orange"}
@@ -227,7 +230,7 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     r = np.geomspace(rows.value.min() / 1.5, rows.value.max() * 1.5, 200)
     law = [theory.crossing_law(v) for v in r]
@@ -248,7 +251,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing_factors",
     "The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time.",
     PRESETS,
@@ -269,4 +272,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

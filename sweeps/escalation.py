@@ -21,11 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, pools, study, sweep
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
-from jbt.acquisition.run import bought
-from jbt.simulate import Condition, Experiment, stream
+from jbt.acquisition.runs import bought
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Parameters, Prior, Variant, check_positive
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 ALONE = ("cheap_naive", "cheap_only", "strong_only")
 """Strategies that ask one judge, by Eq. acq."""
@@ -50,11 +53,11 @@ STRATEGIES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 300
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -114,17 +117,17 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     pools.check_kind(s.pool)
     pools.check_rho(s.rho, s.covariate)
-    sweep.check_increasing("rho", s.rho)
+    declare.check_increasing("rho", s.rho)
     for name in ("price", "purse"):
         values = getattr(s, name)
         check_positive(name, values)
-        sweep.check_increasing(name, values)
-    sweep.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
+        declare.check_increasing(name, values)
+    declare.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
     for name in ("sd", "lam", "lam_b", "reference_discrimination"):
         check_positive(name, getattr(s, name))
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
+    declare.check_top(s.k, s.n_items)
     told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
     pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
     if most_verdicts(s) < s.refit_every:
@@ -204,12 +207,12 @@ def cases(s: Settings) -> dict[str, list[tuple[str, float, float]]]:
     return out
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     return [group(s, rule, strategies) for rule, strategies in cases(s).items()]
 
 
-def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> sweep.Group:
+def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> declare.Group:
     """Every strategy, correlation and price of one rule: one compiled kernel."""
     each = [
         (name, price_cheap, aware, rho, price)
@@ -219,7 +222,7 @@ def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) ->
     ]
     strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*each, strict=True))
     by_purse = {"purse": list(s.purse)}
-    return sweep.Group(
+    return declare.Group(
         rule,
         experiment(s, rule),
         {
@@ -261,7 +264,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(len(s.rho), n_rows=len(s.price), width=4.8, height=3.4)
     axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
@@ -287,7 +290,7 @@ def style(name: str) -> dict[str, Any]:
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
     """Recall against what is spent, a line a strategy."""
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
@@ -302,7 +305,7 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "escalation",
     "A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair.",
     PRESETS,
@@ -322,4 +325,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

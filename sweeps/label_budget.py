@@ -4,7 +4,7 @@ and for uses of labels that switch nothing.
     gate_sign, gate_at_least   switch the correction on or not (`jbt.gate`)
     census            label every content that one top k alone has; switch on if recall rises
     fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
-                      (`jbt.reference.joint`, `correlated`)
+                      (`jbt.estimators.reference.joint`, `correlated`)
     adjudicate        labels of contents mend the naive top k itself (`jbt.gate.adjudicate`)
     naive, bias_aware, best   without labels; `best` is the better of the two in each pool, what a
                       gate that never errs would reach
@@ -31,11 +31,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from jbt import estimators, gate, judges, pairs, pools, reference, study, sweep
+from jbt import estimators, gate
+from jbt.estimators import reference
+from jbt.estimators.reference import Rankings
+from jbt.experiments import declare
+from jbt.experiments.run import main
 from jbt.gate.adjudicate import TURNS, adjudicate, labelled
 from jbt.gate.fuse import discordant, pair_labels
-from jbt.reference import Rankings
-from jbt.simulate import Condition, Experiment, stream
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Prior, check_positive
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
 """Labels of pairs, and their placement in `reference.PLACEMENTS`."""
@@ -62,11 +66,11 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 4096
     """Pools simulated at every condition (count)."""
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -86,7 +90,7 @@ class Settings(sweep.Settings):
     number). True labels have none, as they never err: the more is assumed, the more one label may
     move the fit, and the more harm a wrong one does."""
     judge: str = "llama"
-    """Judge, of `jbt.judges.GATED`."""
+    """Judge, of `jbt.simulation.judges.GATED`."""
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
     n_items: int = 30
@@ -112,21 +116,21 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     pools.check_kind(s.pool)
     pools.check_rho(s.rho, s.covariate)
-    sweep.check_increasing("rho", s.rho)
-    sweep.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
-    sweep.check_increasing("noise", s.noise, least=0, most=0.5)
+    declare.check_increasing("rho", s.rho)
+    declare.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
+    declare.check_increasing("noise", s.noise, least=0, most=0.5)
     gate.check_alpha(s.alpha)
-    sweep.check_listed("judge", [s.judge], list(judges.GATED))
+    declare.check_listed("judge", [s.judge], list(judges.GATED))
     for name in ("label_discrimination", "sd", "lam", "lam_b"):
         check_positive(name, getattr(s, name))
     if s.n_items < 4:
         raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
+    declare.check_top(s.k, s.n_items)
     told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
     pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     rho, noise = np.array([*itertools.product(s.rho, s.noise)]).T
     conditions = {"rho": rho, "noise": noise}
@@ -135,7 +139,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
     several += [f"status_{name}" for name in EACH if name.startswith("fuse")]
     return [
-        sweep.Group(
+        declare.Group(
             "label_budget",
             experiment(s),
             conditions,
@@ -285,7 +289,7 @@ LINES = {
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     """Columns: a low, a middle and a high correlation. Rows: noise."""
-    from jbt import plots
+    from jbt.border import plots
 
     some = [s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]]
     fig, axes = plots.new_figure(3, n_rows=len(s.noise), width=5.2, height=4.6)
@@ -301,7 +305,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
     """Recall against labels bought, to which `n_labels` comes where there are so many."""
-    from jbt import plots
+    from jbt.border import plots
 
     at = table[table.rho == rho]
     for method, line in zip(ALONE, (":", "--", "-."), strict=True):
@@ -327,7 +331,7 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "label_budget",
     "What to do with the next twenty labels: recall against labels, by the use made of them.",
     PRESETS,
@@ -351,4 +355,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -19,8 +19,12 @@ import xarray as xr
 from jaxtyping import Array, Key
 from scipy.stats import chi2
 
-from jbt import estimators, judges, metrics, pairs, pools, study, sweep
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
@@ -57,7 +61,7 @@ TASKS: Mapping[str, Reported] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 512
     """Pools simulated at every condition (count)."""
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
@@ -105,22 +109,22 @@ def reported(s: Settings) -> dict[str, Reported]:
     }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("rho", s.rho)
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("rho", s.rho)
     pools.check_rho(s.rho, "continuous")
-    sweep.check_increasing("bias", s.bias)
-    sweep.check_increasing("discrimination", s.discrimination, least=0.0)
+    declare.check_increasing("bias", s.bias)
+    declare.check_increasing("discrimination", s.discrimination, least=0.0)
     for name, least in (("nectar_pools", 2), ("pools", len(SHOWN) + 1)):
         if getattr(s, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {getattr(s, name)}")
     tasks = reported(s)
     for task in tasks.values():
-        sweep.check_top(task.k, task.n_items)
+        declare.check_top(task.k, task.n_items)
     at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
     labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
     conditions = labels | {"position": np.zeros(len(at))}
     return [
-        sweep.Group(
+        declare.Group(
             name,
             experiment(task, task.k),
             conditions,
@@ -183,7 +187,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(len(TASKS), width=5.6)
     for ax, name in zip(axes, TASKS, strict=True):
@@ -192,7 +196,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     task = reported(s)[name]
     mine = rows[rows.quantity == "least_distance"]
@@ -218,7 +222,7 @@ def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "legitimate",
     "Correlations of quality and length that the paper's SummEval and Nectar numbers allow.",
     PRESETS,
@@ -238,4 +242,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

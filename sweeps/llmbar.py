@@ -22,15 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jbt import study, sweep
-from sweeps import _recorded as recorded
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from sweeps._shared import recorded
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
 TRAINING = ("subset", "all")
@@ -49,7 +50,7 @@ STEPS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(declare.RecordedSettings):
     name: ClassVar[str] = "llmbar"
 
     folds: int = 5
@@ -68,8 +69,8 @@ PRESETS = {
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("lam", s.lam, least=1e-6, needed=1.0)
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("lam", s.lam, least=1e-6, needed=1.0)
     if s.folds < 2 or s.n_seeds < 1:
         raise ValueError(f"folds must be 2 or more, n_seeds 1 or more: {s.folds}, {s.n_seeds}")
     found = recorded.read(s, ("words", "markdown"))
@@ -80,7 +81,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         raise ValueError("every pool needs two answers and one label that says which is better")
     judges = {"judge": found.judges}
     return [
-        sweep.Group(
+        declare.Group(
             "pairs",
             experiment,
             {"judge": np.arange(len(found.judges))},
@@ -148,7 +149,7 @@ def logistic(
     features: np.ndarray, gold: np.ndarray, learn: np.ndarray, precision: np.ndarray
 ) -> np.ndarray:
     """Weights [..., d] that maximise the logistic likelihood of the pairs with a normal prior, by
-    Newton's method with the step of `jbt.fit`.
+    Newton's method with the step of `jbt.kernel.fit`.
 
     Args:
       features: [n, d].
@@ -231,7 +232,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (longer, *corrected) = plots.new_figure(3, width=5.6, height=4.6)
     subsets = _present(ds)
@@ -270,7 +271,7 @@ def draw_judges(
 ) -> Axes:
     """Rows of one quantity by subset, judges beside each other; crosses where the paper has a
     number and we have none."""
-    from jbt import plots
+    from jbt.border import plots
 
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
@@ -300,7 +301,7 @@ def _lines(ax: Axes, rows: pd.DataFrame, subsets: list[str], style: str, label: 
         ax.plot(at, [mean[name]] * 2, style, color="black", label="_" if i else label)
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "llmbar",
     "Judges' preference for longer answers on LLMBar, and what a supervised correction of it buys.",
     PRESETS,
@@ -326,4 +327,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -19,12 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators, judges, model, pairs, pools, stats, study, sweep
+from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
-from jbt.laplace import laplace
-from jbt.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
-from jbt.simulate import Condition, Experiment, stream
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Prior, check_positive
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 TRUTHS = {
     "prior": "quality and judge drawn from the prior",
@@ -50,9 +54,9 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1], in the paper 0.12; default not."""
@@ -94,16 +98,16 @@ PRESETS = {
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     pools.check_kind(s.pool)
-    sweep.check_listed("truth", s.truth, list(TRUTHS))
+    declare.check_listed("truth", s.truth, list(TRUTHS))
     for name in ("sd", "lam", "lam_b"):
         check_positive(name, getattr(s, name))
     pools.check_rho(s.rho, "continuous")
     if s.n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
-    sweep.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
+    declare.check_top(s.k, s.n_items)
+    declare.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
     for name, default in DRAWS.items():
-        sweep.check_increasing(name, getattr(s, name), least=2, needed=float(default))
+        declare.check_increasing(name, getattr(s, name), least=2, needed=float(default))
 
 
 def estimates(s: Settings) -> list[tuple[str, int]]:
@@ -206,7 +210,7 @@ def score_kept(view: View, p: Float[Array, " M"]) -> Array:
     return jnp.where(view.available.any(), true[asked] / true.max(), jnp.nan)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     told = {"k": s.k, "rho": (s.rho if "correlated" in s.truth else 0.0,)}
     pools.check_balance(s.pool, s.n_items, s.max_correlation, covariate="continuous", **told)
@@ -219,7 +223,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
     bins = names | {"bin": EDGES[:-1].round(2).tolist()}
     return [
-        sweep.Group(
+        declare.Group(
             "membership",
             experiment(s),
             {
@@ -295,7 +299,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     panels = len(s.truth) + 1
     fig, grid = plots.new_figure(2, n_rows=-(-panels // 2), width=5.6)
@@ -310,7 +314,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
@@ -326,7 +330,7 @@ def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
@@ -343,7 +347,7 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "membership",
     "Top-k memberships against the truth, and their error in the number of draws.",
     PRESETS,
@@ -369,4 +373,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -18,8 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, pairs, pools, study, sweep, theory
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import judges, pairs, pools, theory
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Parameters, Prior, Status, check_positive
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 DESIGNS = ("unpaired", "paired")
 BASE_SIZE = 15
@@ -57,7 +60,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
     """Pools simulated at every condition (count)."""
     pools_other_sizes: int | None = None
@@ -92,13 +95,13 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    sweep.check_listed("judge", s.judge, list(judges.OPEN))
+    declare.check_listed("judge", s.judge, list(judges.OPEN))
     check_positive("sd", s.sd)
     if not 0 <= s.pair_noise < float("inf"):
         raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
-    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
-    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
-    sweep.check_increasing("n_contents", s.n_contents, least=2)
+    declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    declare.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
+    declare.check_increasing("n_contents", s.n_contents, least=2)
     if s.pools_other_sizes is not None and s.pools_other_sizes < 1:
         raise ValueError(f"pools_other_sizes must be at least 1, got {s.pools_other_sizes}")
 
@@ -211,14 +214,14 @@ WHAT_C_COSTS = (
 """Metrics of each design."""
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     design = {"design": list(DESIGNS)}
     # Numbered, as the paper's prior is there three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
     others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
     return [
-        sweep.Group(
+        declare.Group(
             f"size-{n}",
             full_matrix(s, n),
             judges.conditions([judges.OPEN[name] for name in s.judge]),
@@ -305,7 +308,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (left, right) = plots.new_figure(2, height=4.0)
     draw_ranges(left, table, s)
@@ -315,7 +318,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Evidence about c against the size of the pool."""
-    from jbt import plots
+    from jbt.border import plots
 
     paired = table[table.design == "paired"]
     rows = paired[paired.quantity == "profile_range"]
@@ -344,7 +347,7 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Distance of the MAP from the MLE against the prior on quality, at the largest size."""
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
     ax.axhline(0, color="black", linewidth=0.8)
@@ -361,7 +364,7 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "paired",
     "What two renderings of every content tell about the bias, and what the prior still does.",
     PRESETS,
@@ -391,4 +394,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

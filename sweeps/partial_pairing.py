@@ -18,19 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import (
-    estimators,
-    identifiability,
-    judges,
-    metrics,
-    pairs,
-    planning,
-    pools,
-    stats,
-    study,
-    sweep,
-)
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability, planning, stats
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
 from sweeps.paired import COLUMNS
 
@@ -40,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 LAM, LAM_B = 1.0, 0.1
 RECALL_COMPARISONS = ("all", "mixed")
@@ -52,7 +45,7 @@ SURE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
     """Pools simulated at every condition (count)."""
     dtype: str = "float64"
@@ -105,12 +98,12 @@ def check(s: Settings) -> None:
     if not s.n_twice and not s.recall_n_twice:
         raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
     for name in ("n_twice", "recall_n_twice"):
-        sweep.check_increasing(name, getattr(s, name), least=1, most=s.n_contents, length=0)
-    sweep.check_listed("comparisons", s.comparisons, list(pairs.WITHIN_SHARE))
-    sweep.check_increasing("budget", s.budget, least=1)
+        declare.check_increasing(name, getattr(s, name), least=1, most=s.n_contents, length=0)
+    declare.check_listed("comparisons", s.comparisons, list(pairs.WITHIN_SHARE))
+    declare.check_increasing("budget", s.budget, least=1)
     pools.check_rho(s.rho, "continuous")
-    sweep.check_increasing("rho", s.rho, length=2)
-    sweep.check_top(s.k, s.n_contents)
+    declare.check_increasing("rho", s.rho, length=2)
+    declare.check_top(s.k, s.n_contents)
     check_positive("sd", s.sd)
     check_positive("half_width", s.half_width)
 
@@ -183,11 +176,11 @@ def cells(s: Settings) -> list[Cell]:
     return [*dict.fromkeys(interval_cells(s) + recall_cells(s))]
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells(s), strict=True))
     return [
-        sweep.Group(
+        declare.Group(
             "designs",
             experiment(s),
             {
@@ -299,7 +292,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     parts = [
         draw
@@ -317,7 +310,7 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Half-width of the interval of c against the number of contents rendered twice."""
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
@@ -342,7 +335,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Recall gained over counting wins against the correlation."""
-    from jbt import plots
+    from jbt.border import plots
 
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
@@ -362,7 +355,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "partial_pairing",
     "How well the bias is known when some contents are rendered twice, and what that is worth.",
     PRESETS,
@@ -386,4 +379,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

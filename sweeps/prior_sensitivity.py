@@ -17,9 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, pairs, pools, study, sweep
-from jbt.priors import LearnedPrior, evidence, fixed_point, horseshoe
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability
+from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Pool, Prior, check_positive
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 LEARNED: tuple[str, ...] = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
@@ -44,7 +48,7 @@ HORSESHOE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
     """Pools simulated at every condition (count)."""
     dtype: str = "float64"
@@ -90,14 +94,14 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    sweep.check_listed("judge", s.judge, list(judges.JUDGES))
-    sweep.check_listed("design", s.design, DESIGNS)
+    declare.check_listed("judge", s.judge, list(judges.JUDGES))
+    declare.check_listed("design", s.design, DESIGNS)
     check_positive("sd", s.sd)
-    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
-    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
+    declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    declare.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
     if s.n_contents < 2:
         raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
-    sweep.check_top(s.k, s.n_contents)
+    declare.check_top(s.k, s.n_contents)
     most = s.n_contents * (s.n_contents - 1)
     if not 1 <= s.budget <= most:
         raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
@@ -178,7 +182,7 @@ def every_prior(
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     conditions = judges.conditions([judges.JUDGES[name] for name in s.judge])
     axis = {
@@ -188,7 +192,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         ]
     }
     return [
-        sweep.Group(
+        declare.Group(
             design,
             experiment(s, design),
             conditions,
@@ -240,7 +244,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(3, width=5.2)
     draw_against_prior(axes[0], table, s, "c_hat", r"mean $\hat c$ (logits)")
@@ -252,7 +256,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
     """A quantity against lam_b at lam = 1; learned priors at the right."""
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
@@ -284,7 +288,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Evidence of the comparisons against what the priors make of it, a point a pool."""
-    from jbt import plots
+    from jbt.border import plots
 
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
@@ -305,7 +309,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "prior_sensitivity",
     "What the prior decides: c_hat, recall and benefit over fixed, learned and horseshoe priors.",
     PRESETS,
@@ -324,4 +328,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -16,12 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import estimators, identifiability, metrics, model, stats, study, sweep
-from jbt.fit import fit_map
-from jbt.simulate import Experiment
+from jbt import estimators, identifiability, stats
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics, model
+from jbt.kernel.fit import fit_map
+from jbt.simulation.simulate import Experiment
 from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
-from sweeps import _recorded as recorded
-from sweeps._recorded import Recorded
+from sweeps._shared import recorded
+from sweeps._shared.recorded import Recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
@@ -37,7 +40,7 @@ TIED_MODELS = ("naive", "bias_aware")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(declare.RecordedSettings):
     name: ClassVar[str] = "prd"
 
     lam: float = 1.0
@@ -49,7 +52,7 @@ class Settings(sweep.RecordedSettings):
 PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     for name in ("lam", "lam_b"):
         check_positive(name, getattr(s, name))
     if s.dtype != "float64":
@@ -59,7 +62,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         raise ValueError(f"needs two questions at least, got {len(found.pools)}")
     judges, contents = {"judge": found.judges}, {"content": found.contents}
     return [
-        sweep.Group(
+        declare.Group(
             "questions",
             experiment_of(found, Prior(s.lam, s.lam_b)),
             {"judge": np.arange(len(found.judges))},
@@ -213,7 +216,7 @@ AGREEMENTS = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, (coefficients, agreement) = plots.new_figure(2, width=6.4, height=4.6)
     judges = [str(judge) for judge in ds["judge"].values]
@@ -243,7 +246,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
     """A row a judge, beside each other; the legend from the first place."""
-    from jbt import plots
+    from jbt.border import plots
 
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
@@ -252,7 +255,7 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> A
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "real_judges",
     "What real verdicts say about three judges' biases, item by item and tied, beside humans.",
     PRESETS,
@@ -279,4 +282,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from jbt import judges, study, sweep
 from jbt.acquisition.rules import families
-from jbt.tables import Table
-from sweeps import _active as active
-from sweeps import _judge
-from sweeps._active import REFERENCE
-from sweeps._judge import Case
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.experiments.table import Table
+from jbt.simulation import judges
+from sweeps._shared import active
+from sweeps._shared import judge as _judge
+from sweeps._shared.active import REFERENCE
+from sweeps._shared.judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +60,7 @@ PRESETS = {
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     active.check(s, PROTOCOL, [s.refit_every])
     return [
         active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
@@ -119,7 +121,7 @@ CURVES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(2, width=7.0, height=6.0)
     draw_choices(axes[0], table, s)
@@ -129,7 +131,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Each rule's difference from the reference at the budget of the tests, for both judges."""
-    from jbt import plots
+    from jbt.border import plots
 
     budget = active.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
@@ -153,7 +155,7 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference against the budget, for the first judge."""
-    from jbt import plots
+    from jbt.border import plots
 
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
@@ -172,7 +174,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "rule_choices",
     "What the paper leaves open in its acquisition rules: order, fallback, width.",
     PRESETS,
@@ -185,4 +187,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -19,8 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import model, study, sweep
-from jbt.fit import fit_map
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.fit import fit_map
 from jbt.types import (
     Comparisons,
     Design,
@@ -31,7 +33,7 @@ from jbt.types import (
     check_count,
     check_positive,
 )
-from sweeps._labels import (
+from sweeps._shared.labels import (
     ALL,
     DATASETS,
     MODELS,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 
 PRESETS = {
@@ -58,8 +60,8 @@ PRESETS = {
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
     for name in ("lam", "lam_b", "discrimination"):
         check_positive(name, getattr(s, name))
     check_count("folds", s.folds, least=2)
@@ -71,7 +73,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     data = stacked([of.learned(s, conditions) for of in sets])
     prior = Prior(s.lam, s.lam_b)
     return [
-        sweep.Group(
+        declare.Group(
             "pools",
             lambda key, condition, pool: experiment(condition["index"], pool, prior),
             {"index": np.arange(len(conditions))},
@@ -160,7 +162,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
     axes = list(np.atleast_1d(axes))
@@ -199,7 +201,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "several_judges",
     "How many trusted labels tell what several LLM judges pay for length, on two recorded sets.",
     PRESETS,
@@ -221,4 +223,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

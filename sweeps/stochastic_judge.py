@@ -15,9 +15,11 @@ import numpy as np
 from scipy.optimize import root_scalar
 from scipy.stats import norm
 
-from jbt import study, sweep, twins
-from sweeps import _active as active
-from sweeps import _judge
+from jbt import twins
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from sweeps._shared import active
+from sweeps._shared import judge as _judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 PROTOCOL = "stochastic"
 
@@ -102,7 +104,7 @@ def discrimination_of(s: Settings) -> float:
     return float(found.root)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     if s.judge is not None and s.uncertain is not None:
         raise ValueError(
             f"uncertain is not for --judge {s.judge}, whose share of uncertain pairs is its twin's"
@@ -140,7 +142,7 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
     axes = np.atleast_1d(axes)
@@ -167,7 +169,7 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) ->
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "stochastic_judge",
     "Acquisition rules when every query draws a fresh verdict and pairs may be asked again.",
     PRESETS,
@@ -180,4 +182,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

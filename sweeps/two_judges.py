@@ -4,7 +4,7 @@ which names this as its next step.
 
     joint       both judges, one quality, the cheap one's biases free, the reference's zero
     correlated  the same, and quality may go with the covariate: the prior does not hold that it
-                does not (`jbt.reference.correlated`)
+                does not (`jbt.estimators.reference.correlated`)
     mixed       all verdicts as of one judge with one bias
     naive, bias_aware   the cheap judge alone
     perfect_gate   the better of these two in each pool, as an oracle would choose
@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import stats, study, sweep
-from jbt.reference import PLACEMENTS
-from sweeps._reference import (
+from jbt import stats
+from jbt.estimators.reference import PLACEMENTS
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from sweeps._shared.reference import (
     ALONE,
     DEFAULT,
     FACTORS,
@@ -41,10 +43,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     each = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
     conditions = {name: np.array([scenario[name] for scenario, _ in each]) for name in FACTORS}
@@ -59,7 +61,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     several += [f"status_{name}" for name in FITTED]
     several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
     return [
-        sweep.Group(
+        declare.Group(
             "two_judges",
             experiment(s),
             conditions,
@@ -161,7 +163,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
+    from jbt.border import plots
 
     fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
     draw_benefit(axes[0][0], table, s, "joint")
@@ -189,7 +191,7 @@ def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     placement = s.placement[0]
     where = {"quantity": "benefit", "placement": placement, "model": model}
@@ -216,7 +218,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
 
 
 def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
+    from jbt.border import plots
 
     ax.axhline(0, color="black", linewidth=0.8)
     for model, line in zip(JOINT, ("--", "-"), strict=True):
@@ -243,7 +245,7 @@ LABELS = {
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
     """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
-    from jbt import plots
+    from jbt.border import plots
 
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
@@ -278,7 +280,7 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """The cheap judge's estimated bias, which without a reference follows the correlation."""
-    from jbt import plots
+    from jbt.border import plots
 
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
@@ -298,7 +300,7 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "two_judges",
     "A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost.",
     PRESETS,
@@ -325,4 +327,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -10,8 +10,11 @@ from pathlib import Path
 import jax
 import pytest
 
-from jbt import cli, pools, provenance, study
+from jbt import cli
 from jbt.acquisition import rules
+from jbt.experiments import provenance
+from jbt.experiments import run as study
+from jbt.simulation import pools
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]

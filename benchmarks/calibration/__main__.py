@@ -15,7 +15,8 @@ import pandas as pd
 import jbt
 from benchmarks import calibration
 from benchmarks.calibration import Cell, Cells
-from jbt import files, runtime
+from jbt import runtime
+from jbt.border import files
 
 NAMES = tuple(
     sorted(p.stem for p in Path(__file__).parent.glob("*.py") if not p.stem.startswith("_"))

@@ -1,4 +1,4 @@
-"""Studies of many small pools, as what `jbt.own.shared` fits: every study an owner."""
+"""Studies of many small pools, as `shared_coefficients.laplace` fits them: every study an owner."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.own import fit_report, shared
-from jbt.own.between import content_means, with_means
-from jbt.own.intervals import known
-from jbt.own.shared import Part, Top
+from jbt.own.fits import report as fit_report
+from jbt.own.shared_coefficients import laplace as shared
+from jbt.own.shared_coefficients.basis import known
+from jbt.own.shared_coefficients.between import content_means, with_means
+from jbt.own.shared_coefficients.laplace import Part, Top
 from jbt.types import Comparisons, Design, Panel, Prior
 
 LAM_B = 0.1

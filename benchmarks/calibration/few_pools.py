@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from jbt import stats
-from jbt.simulate import simulate
+from jbt.simulation.simulate import simulate
 from sweeps import crossing
 
 SIZES = (3, 5, 8, 10, 29, 30, 100)

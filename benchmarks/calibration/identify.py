@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from benchmarks.calibration import Cell
-from jbt import identifiability, judges, pairs, pools, runtime
+from jbt import identifiability, runtime
+from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge, Status
 
 CONTENTS, BIAS = 10, 1.0

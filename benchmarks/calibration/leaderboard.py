@@ -18,8 +18,8 @@ from scipy.special import expit
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.fit import fit_map
-from jbt.own.spread import Spread, spread
+from jbt.kernel.fit import fit_map
+from jbt.own.leaderboards.spread import Spread, spread
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 MODELS = 6

@@ -16,8 +16,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from benchmarks.calibration import Cell
-from jbt import identifiability, judges, pairs, planning, pools, reference, runtime
+from jbt import identifiability, planning, runtime
+from jbt.estimators import reference
 from jbt.planning import over_pools
+from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge, Status
 
 N = 16

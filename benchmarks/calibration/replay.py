@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.calibration import Cell
-from jbt import judges, own, pairs, pools, stats
-from jbt.own.curves import needed
-from jbt.own.verdicts import ALL
+from jbt import own, stats
+from jbt.own.replays.curves import needed
+from jbt.own.tables.verdicts import ALL
+from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge
 
 SIZES = (3, 5, 8, 10, 30, 100)

@@ -16,8 +16,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from benchmarks.calibration import Cell
-from jbt import estimators, judges, metrics, pairs, stats, twins
-from jbt.simulate import Condition, simulate, stream
+from jbt import estimators, stats, twins
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.twins import CalibrationError
 from jbt.types import Prior
 

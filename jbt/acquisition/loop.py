@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from jbt import metrics, model
 from jbt.acquisition import panel_rules
 from jbt.acquisition.panel_rules import PanelRule
 from jbt.acquisition.picks import Queries, ask, available, available_of_panel, open_pairs
 from jbt.acquisition.rules import Rule, Score
 from jbt.acquisition.task import PROTOCOLS, Task
 from jbt.acquisition.views import PanelView, View, of_each_judge
-from jbt.fit import fit_map
-from jbt.laplace import laplace
-from jbt.membership import (
+from jbt.kernel import metrics, model
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import (
     DRAWS,
     antithetic_normals,
     check_k,

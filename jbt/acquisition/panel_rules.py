@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from jbt import metrics
 from jbt.acquisition import rules
 from jbt.acquisition.rules import RULES, Rule, Score
 from jbt.acquisition.views import PanelView
+from jbt.kernel import metrics
 
 SHARE = 0.5
 """Of what is spent, the part that `escalation` and the rules like it leave to the reference."""

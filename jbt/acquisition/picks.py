@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jbt import judges, pairs, panel
 from jbt.acquisition import rules
 from jbt.acquisition.choice import choose, choose_judge
 from jbt.acquisition.panel_rules import PanelRule
 from jbt.acquisition.rules import Rule
 from jbt.acquisition.task import Panelists, Task
 from jbt.acquisition.views import PanelView, View, own_covariance
+from jbt.kernel import panel
+from jbt.simulation import judges, pairs
 from jbt.types import Comparisons, Panel, Pool, container
 
 

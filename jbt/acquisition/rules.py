@@ -51,7 +51,7 @@ class Rule:
     family: str = "yours"
     """Rules of one family are compared with the paper's and corrected for one another (Holm)."""
     colour: str = "black"
-    """In figures, a name of `jbt.plots.COLOURS`."""
+    """In figures, a name of `jbt.border.plots.COLOURS`."""
     line: str = ":"
     """In figures, Matplotlib's line style."""
     gain: bool = True

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jbt import model
+from jbt.kernel import model
 from jbt.types import (
     Comparisons,
     Design,

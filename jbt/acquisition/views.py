@@ -2,8 +2,8 @@
 
 A rule of one judge sees a `View`. Where there are several judges, each has a view of its own: the
 model of judge g has the parameters (s_g theta, c_g, kappa_g), which are linear in those of all
-judges, so that a Gaussian over all is one over these (`jbt.panel`). In it p is the judge's own, and
-p (1 - p) Var(theta_i - theta_j) holds s_g^2: what can be said of one judge holds for each.
+judges, so that a Gaussian over all is one over these (`jbt.kernel.panel`). In it p is the judge's
+own, and p (1 - p) Var(theta_i - theta_j) holds s_g^2: what can be said of one judge holds for each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from jbt import metrics, panel
+from jbt.kernel import metrics, panel
 from jbt.types import Comparisons, Design, Parameters, Posterior, container
 
 

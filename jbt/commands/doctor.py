@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import tyro
 
-from jbt import files
+from jbt.border import files
 from jbt.commands.options import TableOptions
-from jbt.own import doctor
+from jbt.own.examine import doctor
 
 
 @dataclass(frozen=True, kw_only=True)

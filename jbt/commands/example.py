@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from jbt import files
-from jbt.own import doctor
-from jbt.own.example import example
+from jbt.border import files
+from jbt.own.examine import doctor
+from jbt.own.tables.example import example
 
 
 @dataclass(frozen=True)

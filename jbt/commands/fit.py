@@ -11,14 +11,17 @@ from typing import Any
 import pandas as pd
 import tyro
 
-from jbt import files, own, runtime
+from jbt import own, runtime
+from jbt.border import files
+from jbt.border.report import Report
 from jbt.commands.options import JointOptions
-from jbt.own import doctor, fit_report, panel_report
-from jbt.own.analysis import check_k
-from jbt.own.panel_fit import fit_panel
-from jbt.own.reading import NUMBER
-from jbt.own.report import Report
-from jbt.sweep import check_number
+from jbt.experiments.declare import check_number
+from jbt.own.examine import doctor
+from jbt.own.fits import panel_report
+from jbt.own.fits import report as fit_report
+from jbt.own.fits.panel import fit_panel
+from jbt.own.fits.pools import check_k
+from jbt.own.tables.reading import NUMBER
 from jbt.types import Prior
 
 
@@ -107,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
     if options.json is not None:
         files.write_text(options.json, _json(options, judges, fits, panel))
     if options.out is not None:
-        from jbt.own.fit_figure import figure
+        from jbt.own.fits.figure import figure
 
         report.write(options.out, table, figure(batch, judges))
     print(report.text())

@@ -10,10 +10,12 @@ from typing import Literal
 
 import tyro
 
-from jbt import files, own, runtime
+from jbt import own, runtime
+from jbt.border import files
 from jbt.commands.options import TableOptions
-from jbt.own import doctor, gate_report
-from jbt.own.gate import pairs_alone
+from jbt.own.examine import doctor
+from jbt.own.gates import report as gate_report
+from jbt.own.gates.decide import pairs_alone
 
 
 @dataclass(frozen=True, kw_only=True)

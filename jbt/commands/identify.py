@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import pandas as pd
 import tyro
 
-from jbt import files, runtime
+from jbt import runtime
+from jbt.border import files
+from jbt.border.report import Report
 from jbt.commands.options import JointOptions
-from jbt.own import doctor, identify, identify_merged, identify_panel
-from jbt.own.report import Report
+from jbt.own.examine import doctor, identify, identify_merged, identify_panel
 
 
 @dataclass(frozen=True, kw_only=True)

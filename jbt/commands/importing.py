@@ -11,7 +11,8 @@ from typing import Any
 
 import tyro
 
-from jbt import __version__, files
+from jbt import __version__
+from jbt.border import files
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
 

@@ -11,12 +11,16 @@ from typing import Any
 import pandas as pd
 import tyro
 
-from jbt import files, own, runtime
+from jbt import own, runtime
+from jbt.border import files
 from jbt.commands.options import JointOptions
-from jbt.own import Leaderboard, doctor, robust, standings
-from jbt.own.listing import Difference
-from jbt.own.merged import merge_pools
-from jbt.simulate import check_seed
+from jbt.own import Leaderboard
+from jbt.own.examine import doctor
+from jbt.own.leaderboards import report as standings
+from jbt.own.leaderboards import robust
+from jbt.own.leaderboards.rows import Difference
+from jbt.own.leaderboards.study import merge_pools
+from jbt.simulation.simulate import check_seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from jbt import __version__, files, own
+from jbt import __version__, own
+from jbt.border import files
+from jbt.border.report import NAMES as REPORT
+from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
-from jbt.own.panels import Judges
-from jbt.own.report import NAMES as REPORT
-from jbt.sweep import check_number
+from jbt.own.fits.judges import Judges
 from jbt.types import Prior
 
 

@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 import tyro
 
-from jbt import files, own, runtime
+from jbt import own, runtime
 from jbt.acquisition.rules import DEFAULT_RULES
+from jbt.border import files
+from jbt.border.progress import bar
+from jbt.border.report import Report, Section
 from jbt.commands.options import TableOptions
-from jbt.own import Replay, doctor
-from jbt.own.curves import NAMES, figure
-from jbt.own.oracle import Model
-from jbt.own.report import Report, Section
-from jbt.own.verdicts import ALL
-from jbt.progress import bar
+from jbt.own import Replay
+from jbt.own.examine import doctor
+from jbt.own.replays.curves import NAMES, figure
+from jbt.own.replays.oracle import Model
+from jbt.own.tables.verdicts import ALL
 from jbt.stats import FEWEST
 from jbt.types import check_count
 

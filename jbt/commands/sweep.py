@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 
-from jbt import study
+from jbt.experiments import run as study
 
 
 def main(argv: Sequence[str]) -> int:

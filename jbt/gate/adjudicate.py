@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from jbt import metrics
+from jbt.estimators.reference import Rankings
 from jbt.gate.labels import Tops, exact_top
-from jbt.reference import Rankings
+from jbt.kernel import metrics
 from jbt.types import ScalarLike
 
 TURNS = ("members", "members_ranked", "contents")

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from jbt import reference
-from jbt.reference import PLACEMENTS, Rankings
+from jbt.estimators import reference
+from jbt.estimators.reference import PLACEMENTS, Rankings
 from jbt.types import Comparisons, ScalarLike
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import metrics
-from jbt.reference import Rankings
+from jbt.estimators.reference import Rankings
+from jbt.kernel import metrics
 from jbt.types import container
 
 LABELS = ("pairs", "disputed", "swaps", "members")

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from jbt.estimators.reference import Rankings
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
 from jbt.gate.labels import OF_PAIRS, members, recall, tops, urn
 from jbt.gate.rules import critical_values, decide
-from jbt.reference import Rankings
 from jbt.types import container
 
 

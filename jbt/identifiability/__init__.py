@@ -18,7 +18,6 @@ others do; `estimate_bias` calls c flat if less than 1e-10 of its information is
 remainder of 1e-5 in the covariate.
 """
 
-from jbt.fit import FLAT
 from jbt.identifiability.coefficient import efficient_information
 from jbt.identifiability.design_matrix import comparison_matrix
 from jbt.identifiability.directions import NullSpace, null_space
@@ -27,6 +26,7 @@ from jbt.identifiability.likelihood import Profile, grid_around, likelihood_slic
 from jbt.identifiability.panel import difference
 from jbt.identifiability.silence import prior_selected, rank, silent_parts
 from jbt.identifiability.supremum import undetermined
+from jbt.kernel.fit import FLAT
 
 __all__ = [
     "FLAT",

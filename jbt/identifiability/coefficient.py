@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import model
-from jbt.fit import check_judges, fit_supremum
-from jbt.newton import RIDGE, information_scale
+from jbt.kernel import model
+from jbt.kernel.fit import check_judges, fit_supremum
+from jbt.kernel.newton import RIDGE, information_scale
 from jbt.types import (
     Design,
     Fit,

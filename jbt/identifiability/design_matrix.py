@@ -58,7 +58,7 @@ def matrix_and_gram(
 
 def of_each_judge(panel: Panel, design: Design) -> np.ndarray:
     """[..., J, own P, P], by which each judge's own parameters follow from the panel's, see
-    `jbt.panel`."""
+    `jbt.kernel.panel`."""
     s, sharing = np.asarray(panel.discrimination), np.asarray(panel.sharing)
     m, n_biases, judges = design.n_contents, design.covariates.shape[-1] + 1, s.shape[-1]
     to_own = np.zeros((*s.shape, m + n_biases, m + n_biases * judges))

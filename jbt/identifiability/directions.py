@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jbt.fit import check_judges
 from jbt.identifiability.design_matrix import NULL, matrix_and_gram, shown_contents
+from jbt.kernel.fit import check_judges
 from jbt.types import Design, Panel, Rows, Variant
 
 

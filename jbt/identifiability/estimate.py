@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import model
-from jbt.fit import FLAT
 from jbt.identifiability.coefficient import Coefficient
 from jbt.identifiability.likelihood import over
+from jbt.kernel import model
+from jbt.kernel.fit import FLAT
 from jbt.types import (
     Comparisons,
     Design,

@@ -4,6 +4,7 @@ all other parameters at fixed c; and the slice, which holds them and says nothin
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import jax
@@ -12,8 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from jbt import model
 from jbt.identifiability.coefficient import Coefficient
+from jbt.kernel import model
 from jbt.types import (
     Design,
     Panel,
@@ -25,6 +26,9 @@ from jbt.types import (
     Verdicts,
     container,
 )
+
+PROFILE_DROP = NormalDist().inv_cdf(0.975) ** 2 / 2
+"""Nats below its top at which a profile leaves the 95 % interval."""
 
 
 @container

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jbt import model
-from jbt.fit import check_judges
 from jbt.identifiability.design_matrix import (
     NULL,
     check_shape,
@@ -19,6 +17,8 @@ from jbt.identifiability.design_matrix import (
     shown_contents,
 )
 from jbt.identifiability.directions import null_space
+from jbt.kernel import model
+from jbt.kernel.fit import check_judges
 from jbt.types import Comparisons, Design, Panel, Rows, Variant, n_judges
 
 

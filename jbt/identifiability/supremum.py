@@ -6,9 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import model
-from jbt.fit import FLAT, fit_supremum, scaled_information
-from jbt.newton import information_scale
+from jbt.kernel import model
+from jbt.kernel.fit import FLAT, fit_supremum, scaled_information
+from jbt.kernel.newton import information_scale
 from jbt.types import Design, Parameters, Variant, Verdicts
 
 

@@ -10,21 +10,26 @@
 setting. Needs pandas, so `import jbt` leaves it out.
 """
 
-from jbt.own.analysis import PoolFit, fit
-from jbt.own.batch import Batch, Group, PoolTable, Position, load
-from jbt.own.board import Leaderboard
-from jbt.own.gate import Decision, Gate, gate
-from jbt.own.joint import JudgeFit, fit_judges
-from jbt.own.labelling import Labelling, labelling
-from jbt.own.leaderboard import leaderboard
-from jbt.own.panel_fit import PanelFit, fit_panel
-from jbt.own.panels import Judges
-from jbt.own.reading import TableError
-from jbt.own.replay import Replay, replay
-from jbt.own.rule import Rule
-from jbt.own.summary import JudgeSummary, summarise
+from jbt import _moved
+from jbt.own.fits.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.fits.judges import Judges
+from jbt.own.fits.one_judge import JudgeFit, fit_judges
+from jbt.own.fits.panel import PanelFit, fit_panel
+from jbt.own.fits.pools import PoolFit, fit
+from jbt.own.fits.summary import JudgeSummary, summarise
+from jbt.own.gates.decide import Decision, Gate, gate
+from jbt.own.gates.labelling import Labelling, labelling
+from jbt.own.gates.rule import Rule
+from jbt.own.leaderboards.board import Leaderboard
+from jbt.own.leaderboards.rank import leaderboard
+from jbt.own.replays.run import Replay, replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
-from jbt.own.verdicts import Columns
+from jbt.own.tables.reading import TableError
+from jbt.own.tables.verdicts import Columns
+
+for _name in ("gate", "labelling", "leaderboard", "replay"):
+    _moved.keep_function("jbt.own", _name)
+del _name
 
 __all__ = [
     "Batch",

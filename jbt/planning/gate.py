@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, gate, judges, pairs, pools, stats
+from jbt import estimators, gate, stats
+from jbt.estimators.reference import Rankings
 from jbt.gate import LABELS
-from jbt.reference import Rankings
-from jbt.simulate import Condition, simulate, stream
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Prior, check_count, check_positive
 
 CLASSES = ("helped", "recall_harmed", "agreement_harmed")

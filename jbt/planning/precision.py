@@ -12,17 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import (
-    estimators,
-    identifiability,
-    judges,
-    metrics,
-    model,
-    pairs,
-    pools,
-    reference,
-)
-from jbt.simulate import Condition, simulate, stream
+from jbt import estimators, identifiability
+from jbt.estimators import reference
+from jbt.kernel import metrics, model
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import (
     Comparisons,
     Judge,

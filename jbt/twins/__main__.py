@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 
-from jbt import pools, runtime
+from jbt import runtime
+from jbt.simulation import pools
 from jbt.twins import DATA, ORACLES, Twin, calibrate, known
 
 

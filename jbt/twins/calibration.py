@@ -11,9 +11,11 @@ import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pairs
-from jbt.judges import Published
-from jbt.simulate import Condition, Experiment, Simulation, simulate, stream
+from jbt import estimators
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.judges import Published
+from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
 from jbt.twins.twin import (
     DOUBT,
     ORACLES,

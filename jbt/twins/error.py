@@ -26,9 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt import estimators, judges, metrics, pairs
-from jbt.judges import Published
-from jbt.simulate import Condition, stream
+from jbt import estimators
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.judges import Published
+from jbt.simulation.simulate import Condition, stream
 from jbt.twins.calibration import aim_of
 from jbt.twins.twin import TOLERANCE
 from jbt.types import Pool, Prior

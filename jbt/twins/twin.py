@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
 
-from jbt import judges, pools
-from jbt.judges import PUBLISHED, SECOND_DOMAIN, Published
-from jbt.simulate import Condition, stream
+from jbt.simulation import judges, pools
+from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
+from jbt.simulation.simulate import Condition, stream
 from jbt.types import Judge, Pool
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "twins.csv"

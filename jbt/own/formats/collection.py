@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jbt.own.decoding import Damaged
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
 from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
@@ -24,7 +23,8 @@ from jbt.own.formats.records import (
     brief,
 )
 from jbt.own.formats.registry import Name, known, recognise
-from jbt.own.reading import Problems, TableError
+from jbt.own.tables.decoding import Damaged
+from jbt.own.tables.reading import Problems, TableError
 
 
 def collect(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jbt.own.formats import texts
-from jbt.own.formats.chatbot_arena import one_hot
+from jbt.own.formats.known.chatbot_arena import one_hot
 from jbt.own.formats.records import (
     Format,
     Item,
@@ -19,7 +19,7 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
-from jbt.own.verdicts import ALL
+from jbt.own.tables.verdicts import ALL
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
 """Columns of item names that are known without an option."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jbt import files
+from jbt.border import files
 from jbt.own.formats import texts
 from jbt.own.formats.records import Format, Item, Refused, brief
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jbt.own.formats import alpaca_eval, chatbot_arena, comparia, judgebench, llmbar, mt_bench, prd
-from jbt.own.formats.arena_hard import arena_hard
 from jbt.own.formats.generic import USUAL, GenericColumns, generic
+from jbt.own.formats.known import (
+    alpaca_eval,
+    chatbot_arena,
+    comparia,
+    judgebench,
+    llmbar,
+    mt_bench,
+    prd,
+)
+from jbt.own.formats.known.arena_hard import arena_hard
 from jbt.own.formats.records import Format, RefusedFile
 
 Name = Literal[

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jbt.inputs import read_bytes
-from jbt.own.decoding import Damaged, decode, unpack
-from jbt.own.reading import find_header
+from jbt.border.inputs import read_bytes
+from jbt.own.tables.decoding import Damaged, decode, unpack
+from jbt.own.tables.reading import find_header
 
 Found = tuple[int, Mapping[str, Any]]
 """Line of the file, from 1 (row, in Parquet), and a record that begins there."""

@@ -1,0 +1,147 @@
+"""The numbers of the paper that a sweep stands beside, read from its file of them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+SETTINGS = "settings."
+"""Before a name in paper.csv that is to be looked up in the settings, though it is a column too."""
+ROLES = ("reported", "calibrated", "derived")
+COLUMNS = ("sweep", "quantity", "setting", "paper", "rounding", "pools", "seeds", "source", "role")
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperNumber:
+    """A number of the paper, and the setting and the size of the study it comes from."""
+
+    quantity: str
+    setting: dict[str, str]
+    """Name of a column, or of a field of the settings -> its value."""
+    printed: str
+    """As the paper prints it."""
+    pools: int
+    """Pools (runs, oracles) behind it, count."""
+    seeds: int | None
+    """Acquisition seeds a pool, count; None where there are none."""
+    rounding: float
+    """How far the number meant may lie from what is printed: half a unit of its last digit, or, of
+    a number derived from several, what the file says."""
+    role: str
+    """reported, derived from what is reported, or calibrated: an input of ours."""
+
+    @property
+    def value(self) -> float:
+        return float(self.printed)
+
+    def verdict(self, low: float, high: float) -> str | None:
+        """Whether the number, as far as it is printed, lies within low..high; None where it cannot
+        be told, as studies often find nothing. See `jbt.experiments.table`."""
+        if self.role == "calibrated":
+            return "calibrated"
+        if math.isnan(low) or math.isnan(high):
+            return None
+        return "yes" if low - self.rounding <= self.value <= high + self.rounding else "no"
+
+    def is_of(self, columns: Collection[str], settings: Any) -> bool:
+        """Whether the fields of the settings that it names, beside columns of the table, have its
+        values."""
+        named = {n: v for n, v in self.setting.items() if n not in columns}
+        return all(
+            _same(getattr(settings, name.removeprefix(SETTINGS)), wanted)
+            for name, wanted in named.items()
+        )
+
+    def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
+        """Whether a row of a run with these settings is of this number's setting."""
+        for name, wanted in self.setting.items():
+            field = name.removeprefix(SETTINGS)
+            there = row[name] if name in row else getattr(settings, field)
+            if not _same(there, wanted):
+                return False
+        return True
+
+
+def _same(there: Any, wanted: str) -> bool:
+    if there is None or (isinstance(there, float) and math.isnan(there)):
+        return wanted == ""
+    if isinstance(there, tuple | list):
+        parts = wanted.split(";")
+        found = [any(_same(value, part) for value in there) for part in parts]
+        return len(there) == len(parts) and all(found)
+    if isinstance(there, str):
+        return there == wanted
+    try:
+        return math.isclose(there, float(wanted), rel_tol=1e-6)
+    except ValueError:
+        return False
+
+
+def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
+    """The paper's numbers beside one sweep.
+
+    A file of columns sweep, quantity, setting, paper, rounding, pools, seeds, source, role.
+    `setting` is a list of name=value, separated by spaces, values of a list by semicolons in any
+    order; a row without a quantity gives what holds for all numbers of its sweep. `rounding` may be
+    empty: half a unit of the last digit.
+
+    Raises:
+      ValueError: naming file and line, for a row that is none of these, or the columns missing.
+    """
+    common: dict[str, str] = {}
+    numbers = []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a table: needs CSV in UTF-8") from None
+    reader = csv.DictReader(text.splitlines())
+    if missing := [c for c in COLUMNS if c not in (reader.fieldnames or ())]:
+        raise ValueError(f"{path}: no column {', '.join(missing)}")
+    for line, row in enumerate(reader, start=2):
+        if row["sweep"] != sweep:
+            continue
+        try:
+            if None in row or None in row.values():
+                raise ValueError(f"needs {len(COLUMNS)} fields; a comma in one needs quotes")
+            parts = row["setting"].split()
+            if odd := [part for part in parts if "=" not in part]:
+                raise ValueError(f"setting must be name=value pairs, got {odd[0]!r}")
+            setting = dict(part.split("=", 1) for part in parts)
+            if row["quantity"]:
+                numbers.append(_number(row, setting))
+            else:
+                common = setting
+        except ValueError as error:
+            raise ValueError(f"{path}, line {line}: {error}") from None
+    return [dataclasses.replace(n, setting={**common, **n.setting}) for n in numbers]
+
+
+def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
+    if row["role"] not in ROLES:
+        raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
+    for name in ("pools", "seeds"):
+        empty = name == "seeds" and not row[name]
+        if not empty and not (row[name].isascii() and row[name].isdigit() and int(row[name])):
+            raise ValueError(f"{name} must be a whole number from 1, got {row[name]!r}")
+    for name in ("paper", "rounding"):
+        if (row[name] or name == "paper") and not _is_finite(row[name]):
+            raise ValueError(f"{name} must be a number, got {row[name]!r}")
+    decimals = len(row["paper"].partition(".")[2])
+    rounding = float(row["rounding"]) if row["rounding"] else 0.5 * 10.0**-decimals
+    if rounding < 0:
+        raise ValueError(f"rounding must be at least 0, got {row['rounding']}")
+    seeds = int(row["seeds"]) if row["seeds"] else None
+    return PaperNumber(
+        row["quantity"], setting, row["paper"], int(row["pools"]), seeds, rounding, row["role"]
+    )
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,441 @@
+"""The raw numbers of a sweep: shards while it runs, results.nc when all of them are there.
+
+A shard holds a chunk of pools of one group, [pools, conditions, ...] as `simulate` returns them.
+Its name ends in a digest of its bytes, its group, and the configuration and code it was made with.
+In results.nc and from there on the pools are the last axis: [condition, axes of the metric, pool].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt import runtime
+from jbt.border import files
+from jbt.experiments import folder as store
+from jbt.experiments import parts, provenance
+from jbt.experiments.declare import Group, S, Sweep
+from jbt.experiments.parts import Part
+from jbt.simulation.simulate import Simulation
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FIRST, DIGEST = "[0-9]" * 10, "[0-9a-f]" * 16
+"""In the name of a shard: its first pool id, its digest."""
+
+IDS, SECONDS, DEVICE = "ids", "seconds", "device"
+NO_METRICS = (IDS, SECONDS, DEVICE)
+"""Names, in a shard, of its pools, of what it took to compute and on what: no metric may have
+them."""
+
+CHUNK_BYTES = 1 << 18
+"""Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
+written shard by shard."""
+
+
+def save_shard(
+    folder: Path,
+    group: str,
+    ids: np.ndarray,
+    arrays: dict[str, np.ndarray],
+    part: Part | None = None,
+) -> None:
+    """Keep the results of a chunk of pools, `ids` [n], arrays [n, ...], that a whole run or a part
+    of it has computed.
+
+    Raises:
+      ValueError: it cannot be written, because the disk is full, say; an integer does not fit.
+    """
+    for name, v in ((name, np.asarray(value)) for name, value in arrays.items()):
+        if v.dtype.kind in "iu" and (v.astype(np.int32) != v).any():
+            raise ValueError(f"metric {name} holds integers beyond int32, as which they are kept")
+    whole = io.BytesIO()
+    about = {IDS: ids, DEVICE: np.array(runtime.device_name())}
+    np.savez(whole, **about, **arrays)  # type: ignore[arg-type]
+    data = whole.getbuffer()
+    place = part.shards(folder) if part else folder / store.SHARDS
+    place.mkdir(exist_ok=True)
+    path = place / f"{group}-{ids[0]:010d}-{_digest(folder, group, data)}.npz"
+    files.write_whole(path, lambda p: p.write_bytes(data))
+
+
+def shards(
+    folder: Path, group: Group, part: Part | None = None
+) -> Iterator[tuple[Path, Mapping[str, np.ndarray]]]:
+    """Every chunk kept for a group, by its first pool: its file, and `ids` [n], `seconds`,
+    `device`, the metrics [n, C, ...]. For a part, without what other parts keep: they may be
+    writing.
+
+    Raises:
+      ValueError: one is damaged, or of another run.
+    """
+    name, every = f"{group.name}-{FIRST}-{DIGEST}.npz", folder / store.SHARDS
+    of_parts = part.shards(folder).glob(name) if part else every.glob(f"*/{name}")
+    for path in sorted([*every.glob(name), *of_parts], key=lambda path: path.name):
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise _unusable(path, f"cannot be read ({error.strerror})") from None
+        if path.stem.rpartition("-")[2] != _digest(folder, group.name, data):
+            raise _unusable(path, "is damaged, or of another run than the folder's, or group")
+        with np.load(io.BytesIO(data)) as shard:
+            if not _fits(shard, group):
+                raise _unusable(path, f"does not fit {group.name}, its pools, conditions and axes")
+            yield path, shard
+
+
+def _fits(shard: Mapping[str, np.ndarray], group: Group) -> bool:
+    if not set(NO_METRICS) <= set(shard):
+        return False
+    ids = shard[IDS]
+    inside = (ids >= 0) & (ids < group.pools)
+    return (
+        ids.ndim == 1
+        and bool(inside.all())
+        and all(
+            shard[name].shape == (len(ids), group.n_conditions, *_axes_shape(group, name))
+            for name in _metrics(shard)
+        )
+    )
+
+
+def _metrics(shard: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in shard if name not in NO_METRICS]
+
+
+def _axes_shape(group: Group, metric: str) -> tuple[int, ...]:
+    """Of one pool and condition, as the group declares it."""
+    return tuple(len(c) for c in group.axes.get(metric, {}).values())
+
+
+def _digest(folder: Path, group: str, data: bytes | memoryview) -> str:
+    """Of a shard's bytes, its group and the folder's configuration."""
+    digest = hashlib.sha256(f"{store.configuration_text(folder)}\n{group}\n".encode())
+    digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def _unusable(shard: Path, why: str) -> ValueError:
+    again = "its pools are computed when the same command is given again"
+    if shard.parent.name != store.SHARDS:
+        part = shard.parent.name.replace("-of-", "/")
+        again = f"its pools are computed when part {part} is given again"
+    return ValueError(f"{shard} {why}; delete it, and {again}, or --overwrite to start afresh")
+
+
+def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:
+    """Ids of the pools of a group, or of a part of it, that no shard holds, increasing.
+
+    Raises:
+      ValueError: a shard is damaged, or of another run.
+    """
+    there = np.zeros(group.pools, bool)
+    for _, shard in shards(folder, group, part):
+        there[shard[IDS]] = True
+    ids = np.flatnonzero(~there)
+    mine = part.pools(group.pools) if part else range(group.pools)
+    return ids[(ids >= mine.start) & (ids < mine.stop)]
+
+
+def incomplete(folder: Path, groups: Sequence[Group], count: int) -> list[Part]:
+    """The parts, of `count`, some of whose pools no shard holds."""
+    lacking: set[Part] = set()
+    for group in groups:
+        lacking |= parts.holding(missing(folder, group), group.pools, count)
+    return sorted(lacking)
+
+
+def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
+    """Raise `ValueError` unless there are groups, with names of their own that files may have,
+    conditions and pools, as many labels as conditions and pools, and the same labels and
+    coordinates of axes and pools; before anything is simulated.
+
+    Args:
+      index: the label that names the conditions one to one, if any.
+    """
+    if not groups:
+        raise ValueError("no groups: there is nothing to simulate")
+    first = groups[0]
+    names = [group.name for group in groups]
+    for group in groups:
+        if not group.name or set(group.name) & set("/\\*?["):
+            raise ValueError(f"group {group.name!r}: its name must do for a file")
+        if not group.conditions or not group.n_conditions:
+            raise ValueError(f"group {group.name} has no conditions")
+        if group.pools < 1:
+            raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")
+        if index is not None and index not in group.labels:
+            raise ValueError(f"group {group.name} has no label {index}, the sweep's index")
+    if len(set(names)) < len(names):
+        raise ValueError(f"two groups have one name: {', '.join(names)}")
+    if index is not None:
+        every = [value for group in groups for value in group.labels[index]]
+        if len(set(every)) < len(every):
+            raise ValueError(f"two conditions have one {index}, the sweep's index")
+    axes: dict[str, list[Any]] = {}
+    for group in groups:
+        if group.labels.keys() != first.labels.keys():
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels")
+        for name, values in (*group.conditions.items(), *group.labels.items()):
+            if len(values) != group.n_conditions:
+                raise ValueError(
+                    f"group {group.name}: {name} has {len(values)} values for "
+                    f"{group.n_conditions} conditions"
+                )
+        if any(len(values) != group.pools for values in group.pool_labels.values()):
+            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
+        if group.pool_labels != first.pool_labels:
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
+        for dimensions in group.axes.values():
+            for name, values in dimensions.items():
+                if axes.setdefault(name, list(values)) != list(values):
+                    raise ValueError(f"groups differ in the coordinates of {name}")
+
+
+def check_metrics(
+    groups: Sequence[Group],
+    simulations: Mapping[str, Simulation],
+    folder: Path,
+    part: Part | None = None,
+) -> None:
+    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups and
+    shards (of this part) the same; nothing is computed for it. Simulations are by the name of
+    their group."""
+    names: dict[str, set[str]] = {}
+    for group in groups:
+        if group.name not in simulations:
+            continue
+        shapes = simulations[group.name].shapes()
+        if reserved := shapes.keys() & set(NO_METRICS):
+            raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
+        for name, shape in shapes.items():
+            said = _axes_shape(group, name)
+            if shape != said:
+                raise ValueError(
+                    f"metric {name} has shape {shape} for a pool and condition, its axes say {said}"
+                )
+        if unknown := group.axes.keys() - shapes.keys():
+            raise ValueError(f"axes name metrics that {group.name} has not: {sorted(unknown)}")
+        names[group.name] = set(shapes)
+    for name, metrics in names.items():
+        first = next(iter(names))
+        if metrics != names[first]:
+            differ = sorted(metrics ^ names[first])
+            raise ValueError(f"groups {first} and {name} differ in metrics: {', '.join(differ)}")
+    expected = next(iter(names.values()), None)
+    for group in groups:
+        for path, shard in shards(folder, group, part):
+            there = set(_metrics(shard))
+            expected = there if expected is None else expected
+            if there != expected:
+                differ = ", ".join(sorted(there ^ expected))
+                raise _unusable(path, f"differs from the others in metrics: {differ}")
+
+
+def check_room(simulations: Mapping[str, Simulation], folder: Path) -> None:
+    """Raise `ValueError` where what is to be simulated takes more than the disk has free: four
+    bytes a number at least, before it is compressed."""
+    count = sum(
+        len(of.pool_ids) * of.n_conditions * math.prod(shape)
+        for of in simulations.values()
+        for shape in of.shapes().values()
+    )
+    there_is = shutil.disk_usage(folder).free
+    if 4 * count > there_is:
+        raise ValueError(
+            f"{count:.3g} numbers would take {4 * count / 1e9:,.1f} GB, and {folder} has "
+            f"{there_is / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
+        )
+
+
+def write(
+    sweep: Sweep[S],
+    groups: Sequence[Group],
+    settings: S,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    folder: Path,
+) -> None:
+    """results.nc from the shards, one after the other, so that memory does not grow with the
+    number of pools. Groups of fewer pools end in NaN (floats) or -1 (integers).
+
+    Raises:
+      ValueError: pools that no shard holds, a shard that is damaged or of another run, or a file
+        that cannot be written, because the disk is full, say.
+    """
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    coordinates = _coordinates(sweep, groups, settings, configuration, code)
+    dimension = sweep.index or "condition"
+
+    def fill(path: Path) -> None:
+        with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
+            coordinates.dump_to_store(H5NetCDFStore(file))
+            begin, seconds, devices = 0, 0.0, set()
+            for group in groups:
+                absent = np.ones(group.pools, bool)
+                for _, shard in shards(folder, group):
+                    _add(file, shard, group, begin, dimension, sweep.units)
+                    absent[shard[IDS]] = False
+                    seconds += float(shard[SECONDS])
+                    devices.add(str(shard[DEVICE]))
+                if absent.any():
+                    raise ValueError(
+                        f"{folder}: {absent.sum()} of {group.pools} pools of {group.name} are not "
+                        "there"
+                    )
+                _pad(file, group, begin, dimension)
+                begin += group.n_conditions
+            file.attrs["device"] = "; ".join(sorted(devices))
+            file.attrs["wall_seconds"] = round(seconds, 1)
+
+    files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
+
+
+def _coordinates(
+    sweep: Sweep[S],
+    groups: Sequence[Group],
+    settings: S,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+) -> xr.Dataset:
+    """The Dataset of the results before any metric: dimensions, labels, provenance."""
+    import xarray as xr
+
+    labels: dict[str, list[Any]] = {}
+    axes: dict[str, list[Any]] = {}
+    for group in groups:
+        for name, values in group.labels.items():
+            labels.setdefault(name, []).extend(values)
+        for dimensions in group.axes.values():
+            axes |= {name: list(values) for name, values in dimensions.items()}
+    dataset = xr.Dataset(
+        coords={name: ("condition", values) for name, values in labels.items()}
+        | {"pool": np.arange(max(g.pools for g in groups))}
+        | {name: ("pool", list(values)) for name, values in groups[0].pool_labels.items()}
+        | axes,
+        attrs={
+            "sweep": sweep.name,
+            "config": json.dumps(configuration),
+            "code": json.dumps(code),
+            "preset": settings.preset,
+            "seed": settings.seed,
+            "dtype": settings.dtype,
+            **provenance.packages(),
+        },
+    )
+    for name, unit in {"pool": "id", **sweep.units}.items():
+        if name in dataset.coords:
+            dataset[name].attrs["units"] = unit
+    return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
+
+
+def _add(
+    file: Any,
+    shard: Mapping[str, np.ndarray],
+    group: Group,
+    begin: int,
+    dimension: str,
+    units: Mapping[str, str],
+) -> None:
+    """Write a shard's metrics at the group's conditions, from `begin`, and at its pools."""
+    ids = shard[IDS]
+    # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
+    runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
+    for name in _metrics(shard):
+        value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
+        if name not in file.variables:
+            _create(file, name, value.dtype, (dimension, *group.axes.get(name, {}), "pool"), units)
+        variable = file.variables[name]
+        for run in runs:
+            pools = slice(int(ids[run[0]]), int(ids[run[-1]]) + 1)
+            variable[begin : begin + group.n_conditions, ..., pools] = value[..., run].astype(
+                variable.dtype
+            )
+
+
+def _pad(file: Any, group: Group, begin: int, dimension: str) -> None:
+    """-1 beyond the group's pools, where floats have NaN from the start."""
+    for variable in file.variables.values():
+        if variable.dimensions[0] != dimension or variable.dimensions[-1] != "pool":
+            continue
+        if not np.issubdtype(variable.dtype, np.floating) and group.pools < variable.shape[-1]:
+            variable[begin : begin + group.n_conditions, ..., group.pools :] = -1
+
+
+def _create(
+    file: Any, name: str, dtype: np.dtype, dimensions: Sequence[str], units: Mapping[str, str]
+) -> None:
+    floating = np.issubdtype(dtype, np.floating)
+    kind = dtype if floating else np.dtype(np.int32)
+    shape = [len(file.dimensions[d]) for d in dimensions]
+    pools = max(1, min(shape[-1], CHUNK_BYTES // int(kind.itemsize * np.prod(shape[:-1]))))
+    variable = file.create_variable(
+        name,
+        tuple(dimensions),
+        kind,
+        fillvalue=np.nan if floating else None,  # integers keep no mark of what is missing
+        chunks=(*shape[:-1], pools),
+        compression="gzip",
+        compression_opts=1,
+    )
+    unit = units.get(name, "jbt.types.Status" if name.startswith("status") else None)
+    if unit is not None:
+        variable.attrs["units"] = unit
+
+
+def open_results(folder: Path) -> xr.Dataset:
+    """results.nc, its metrics read when they are looked up, and not kept.
+
+    Raises:
+      ValueError: it is not as it was written.
+    """
+    import xarray as xr
+
+    try:
+        files.check_digest(folder / store.RESULTS, folder / store.DIGEST)
+    except ValueError as error:
+        raise ValueError(f"{error}; --overwrite simulates again") from None
+    return xr.open_dataset(folder / store.RESULTS, engine="h5netcdf", cache=False)
+
+
+def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless results.nc is as it was written, and of this configuration."""
+    with open_results(folder) as dataset:
+        there = json.loads(dataset.attrs["config"])
+    if differ := store.differences(there, configuration):
+        raise ValueError(
+            f"{folder / store.RESULTS} is of another configuration than {store.CONFIG} beside it: "
+            f"{differ}; --overwrite simulates again"
+        )
+
+
+def saved_settings(folder: Path, asked: S) -> S:
+    """The settings that results.nc was made with; output options as asked.
+
+    Raises:
+      ValueError: no results, damaged ones, or ones of another layout.
+    """
+    results = folder / store.RESULTS
+    if not results.exists():
+        raise ValueError(f"nothing to redraw: {results} does not exist")
+    with open_results(folder) as dataset:
+        saved = json.loads(dataset.attrs["config"])
+    if saved.get("results layout") != provenance.LAYOUT:
+        raise ValueError(
+            f"{results} has another layout, of an earlier jbt; --overwrite starts afresh"
+        )
+    names = {f.name for f in dataclasses.fields(asked)}
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k in names}
+    return dataclasses.replace(asked, **tuples)

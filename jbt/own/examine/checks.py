@@ -1,0 +1,91 @@
+"""What was found of a user's tables: in words, as a table, and the commands to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jbt.border.report import Report, Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MATTERS = ("verdicts", "order", "both_orders", "covariate", "connected", "repeats")
+"""Checks whose failure every other report begins with."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that these tables support, or do not."""
+
+    check: str
+    """Its name; of a covariate, `covariate[NAME]`."""
+    ok: bool
+    found: str
+    """In one sentence, with what follows from it."""
+    command: str | None
+    """What to type next, if any command says more or mends it."""
+    share: float | None = None
+    """Of the pools, each with each judge, for which it holds; None where it is not of pools."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: getattr(self, name) for name in ("check", "ok", "found", "command")}
+
+
+def report(title: str, lead: Sequence[str], checks: list[Check]) -> Report:
+    """What was found, a line a check, with what to type next below it."""
+    sections = []
+    for ok, heading in ((False, "Not supported, or to be watched"), (True, "Supported")):
+        lines = []
+        for check in (c for c in checks if c.ok == ok):
+            lines.append(f"{check.check}: {check.found}")
+            lines += [f"  > {check.command}"] if check.command else []
+        if lines:
+            sections.append(Section(heading, lines))
+    return Report(title, lead, sections)
+
+
+def table(checks: list[Check]) -> pd.DataFrame:
+    """A row a check."""
+    return pd.DataFrame([c.record() for c in checks])
+
+
+def figure(checks: list[Check]) -> Figure:
+    """For what share of the pools each thing holds that holds for some."""
+    from jbt.border import plots
+
+    drawn, ax = plots.new_figure(height=2.4)
+    of = [(c.check, c.share, c.ok) for c in reversed(checks) if c.share is not None]
+    for at, (_, share, ok) in enumerate(of):
+        colour = plots.COLOURS["blue" if ok else "orange"]
+        ax.barh(at, 100 * share, color=colour)
+        ax.text(100 * share + 1, at, f"{100 * share:.3g} %", va="center")
+    ax.set_yticks(range(len(of)), [name for name, _, _ in of])
+    ax.set_xlim(0, 115)
+    ax.set_xlabel("share of the fits, a pool with a judge each, where it holds (%)")
+    return drawn
+
+
+def headline(checks: list[Check]) -> list[str]:
+    """The first lines of every other report: what these tables do not support and what is assumed
+    instead; nothing where nothing is missing."""
+    missing = [c for c in checks if not c.ok and c.check.partition("[")[0] in MATTERS]
+    return [f"{c.check}: {c.found}" for c in missing]
+
+
+def command_line(command: str, options: Mapping[str, Any]) -> str:
+    """A line to type: `jbt COMMAND` with options by their Python names."""
+    words = ["jbt", command]
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            several = isinstance(value, tuple | list)
+            words += [f"--{flag}", *map(str, value if several else [value])]
+    return shlex.join(words)

@@ -1,0 +1,81 @@
+"""Intervals of `jbt identify` where all pools of a file are made one: those of the leaderboard, as
+verdicts on one prompt go together and one c has one interval."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from jbt import runtime
+from jbt.own.examine.identify import Identified
+from jbt.own.fits.batch import Position
+from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.board import REASONS
+from jbt.own.leaderboards.study import Problem, Study
+from jbt.own.tables.tables import Tables, Transform
+from jbt.types import Prior, Status
+
+Found = TypeVar("Found", bound=Identified)
+
+
+def with_prompts(
+    found: Sequence[Found],
+    tables: Tables,
+    covariates: Sequence[str],
+    *,
+    transform: Transform,
+    standardise: bool,
+    position: Position,
+    prior: Prior,
+    judges: Judges | None = None,
+) -> list[Found]:
+    """The same with the leaderboard's intervals, whose clusters are the pools of the file; as they
+    are where pools are not merged or the file has one.
+
+    Args:
+      found: from `identify.identify`, or with `judges` from `identify_panel.identify_panel`.
+      tables: of these.
+      covariates, transform, standardise, position, prior: as `found` was made with.
+    """
+    if not tables.merged:
+        return list(found)
+    study, named = Study.of(tables, covariates, transform, standardise, "plain", position, prior)
+    labels = [label for label, _ in named]
+    with runtime.precision("float64"):
+        if judges is not None:
+            problem = study.together(judges).problem
+            names = [(judge, label) for label in labels for judge in judges.names]
+            intervals = _intervals(problem, names)
+        else:
+            intervals = {}
+            for number, judge in enumerate(tables.judges):
+                names = [(judge, label) for label in labels]
+                intervals |= _intervals(study.problem(number), names)
+    replaced = []
+    for one in found:
+        if one.status == Status.CONVERGED:
+            low, high, withheld = intervals[one.judge, one.covariate]
+            one = dataclasses.replace(one, low=low, high=high, withheld=withheld)
+        replaced.append(one)
+    return replaced
+
+
+def _intervals(
+    problem: Problem, names: Sequence[tuple[str | None, str]]
+) -> dict[tuple[str | None, str], tuple[float, float, str]]:
+    """Low, high and why there are none, of the first coefficients of c, which are called so."""
+    if not (problem.n_verdicts > 0).any():
+        return dict.fromkeys(names, (np.nan, np.nan, REASONS["no_verdicts"]))
+    fit = problem.fit(problem.variant)
+    if int(fit.status) != Status.CONVERGED:
+        return dict.fromkeys(names, (np.nan, np.nan, "the fit did not converge"))
+    around, m = problem.spread(fit, problem.variant), len(problem.contents)
+    found = {}
+    for p, name in enumerate(names, m):
+        status = str(around.status[p])
+        withheld = "" if status == "converged" else f"{status}, {REASONS[status]}"
+        found[name] = float(around.low[p]), float(around.high[p]), withheld
+    return found

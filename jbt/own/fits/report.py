@@ -1,0 +1,357 @@
+"""What `jbt fit` says: in words, and as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jbt.border.report import Report, Section, nats, signed, with_interval
+from jbt.own.fits.batch import Batch
+from jbt.own.fits.pools import PoolFit
+from jbt.own.fits.summary import Coefficient, JudgeSummary
+from jbt.own.shared_coefficients.basis import LARGEST_SHARE, Basis
+
+COLUMNS = (
+    *("judge", "pool", "quantity", "name"),
+    *("estimate", "low", "high"),
+    *("naive", "rank", "membership"),
+    *("prior_selected", "status"),
+)
+
+BASIS = {
+    Basis.MEASURED: "",
+    Basis.FEW_POOLS: " (no interval: one or two pools decide)",
+    Basis.MERGED: " (no interval over merged pools: see leaderboard)",
+    Basis.WEAK: " (partly the prior's)",
+    Basis.PRIOR: " (prior-selected)",
+    Basis.NOT_CONVERGED: " (the fit did not converge)",
+    Basis.UNDEFINED: " (no verdicts)",
+    Basis.FIXED: "",
+}
+"""What stands behind an estimate."""
+
+ALIKE = 0.05
+"""Level of the test that a coefficient is the same in all pools."""
+
+RANKED = 50
+"""Most contents of one pool that a report lists."""
+
+
+def report(
+    title: str,
+    lead: Sequence[str],
+    batch: Batch,
+    judges: list[JudgeSummary],
+    *,
+    k: int,
+    per_pool: bool,
+) -> Report:
+    """In words.
+
+    Args:
+      lead: the first lines.
+      k: size of the top set.
+      per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
+    """
+    fits = [f for judge in judges for f in judge.fits]
+    one_pool = len(batch.tables.pools) == 1
+    sections = [Section("Pool by pool", [_pools(judge, k) for judge in judges])]
+    if one_pool:
+        sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
+    elif any(judge.coefficients for judge in judges):
+        spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
+        lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
+        sections.append(Section("All pools of a judge together", lines, _coefficients(judges)))
+    told = [
+        line
+        for d in range(len(batch.covariates))
+        for line in _evidence([(j, j.c[d]) for j in judges])
+    ]
+    told += [line for judge in judges for line in _ties(judge, k)]
+    sections.append(Section("What the verdicts tell", told, _verdicts(judges)))
+    if per_pool and not one_pool:
+        sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
+    sections.append(Section("How to read this", list(_legend(batch, fits, k))))
+    return Report(title, lead, sections)
+
+
+def _pools(judge: JudgeSummary, k: int) -> str:
+    """What the pools' own fits have found, in the mean."""
+    parts = []
+    for c in judge.c:
+        parts.append(f"{c.name} {_spread(c)}")
+    usable = [f for f in judge.fits if f.usable]
+    n_fixed = sum(bool(np.isnan(f.kappa)) for f in usable)
+    fixed = f" (fixed at 0 in {n_fixed}/{len(usable)})" if n_fixed else ""
+    parts.append(f"kappa {'undefined' if judge.kappa is None else _spread(judge.kappa)}{fixed}")
+    parts.append(
+        f"top-{k} differs from naive in {judge.top_k.differs_from_naive}/{judge.top_k.n_pools}"
+    )
+    statuses = Counter(f.status.name.lower() for f in judge.fits)
+    parts.append(", ".join(f"{status} {n}" for status, n in statuses.items()))
+    if judge.n_errors:
+        parts.append(f"{judge.n_errors} error verdicts dropped")
+    return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
+
+
+def _spread(of: Coefficient) -> str:
+    if not of.n_pools:
+        return "undefined"
+    sd = "" if np.isnan(of.sd) else f" (sd {of.sd:.2g})"
+    chosen = of.n_prior_selected
+    note = "" if chosen == of.n_pools else f" in {chosen}/{of.n_pools}"
+    return f"{signed(of.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
+
+
+def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
+    rows = []
+    for judge in judges:
+        for of in judge.coefficients:
+            estimate = with_interval(of.estimate, of.low, of.high)
+            change = of.without_ties - of.estimate
+            rows.append(
+                {
+                    "judge": judge.judge or "all verdicts",
+                    "coefficient": of.name,
+                    "estimate [95 %]": estimate + BASIS[of.basis],
+                    "mean over pools": signed(of.mean),
+                    "evidence": nats(of.profile_range) if len(of.grid) else "",
+                    "change without ties": "" if np.isnan(change) else signed(change),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
+    """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
+    together."""
+    chosen = []
+    for judge, c in found:
+        within = f"renderings of one content carry {nats(c.profile_range)} about it"
+        if c.basis == Basis.MEASURED:
+            yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+            yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
+        elif c.basis == Basis.MERGED:
+            yield (
+                f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
+                "pool may go together, and jbt leaderboard has the interval that allows for it"
+            )
+        elif c.basis == Basis.FEW_POOLS:
+            yield (
+                f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
+                f"nearly all that identifies it ({within})"
+            )
+        elif c.basis == Basis.WEAK:
+            yield (
+                f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
+                f"{LARGEST_SHARE:.0%} of its precision: {within}"
+            )
+        elif c.basis == Basis.PRIOR:
+            one = c.mean if len(judge.fits) == 1 else c.estimate
+            chosen.append(_of(judge) + signed(one))
+    if chosen:
+        yield (
+            f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
+            "nothing to do with it: what contents differ by cannot separate the two"
+        )
+
+
+def differs(name: str, p_alike: float) -> Iterator[str]:
+    """What is said of a coefficient that pools do not share."""
+    if p_alike < ALIKE:
+        yield (
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): one number for "
+            "all is drawn towards 0, and its interval holds less than 95 %"
+        )
+
+
+def _of(judge: JudgeSummary) -> str:
+    return "" if judge.judge is None else f"{judge.judge}: "
+
+
+def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
+    """How far the answer depends on the ties."""
+    changed = judge.top_k.differs_without_ties
+    if changed is None:
+        return
+    moves = [
+        f"{of.name} by {signed(of.without_ties - of.estimate)}"
+        for of in judge.coefficients
+        if np.isfinite(of.without_ties)
+    ]
+    if judge.top_k.n_pools == 1:
+        top = f"the top {k} {'changes' if changed else 'stays'}"
+    else:
+        top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
+    n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
+    if judge.coefficients and not moves:
+        moved = "the fit of all pools does not converge"
+    else:
+        moved = f"they move {', '.join(moves) or 'nothing'}"
+    yield f"{_of(judge)}{n}; left out, {moved}; {top}"
+
+
+def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "judge": judge.judge or "all verdicts",
+            "verdicts": judge.n_verdicts,
+            "ties": judge.n_ties,
+            "errors": judge.n_errors,
+            "pairs in both orders": judge.n_both_orders,
+            "contradicting": "" if np.isnan(judge.flip_rate) else f"{judge.flip_rate:.1%}",
+            "pools linked": f"{judge.n_connected}/{judge.n_pools}",
+        }
+        for judge in judges
+    )
+
+
+def _name(fit: PoolFit) -> str:
+    return fit.pool if fit.judge is None else f"{fit.pool} / {fit.judge}"
+
+
+def _note(name: str, fit: PoolFit) -> str:
+    return " (prior-selected)" if name in fit.prior_selected else ""
+
+
+def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
+    parts = [
+        f"c[{name}] {signed(fit.c[d])}{_without_prior(fit, d)}"
+        for d, name in enumerate(batch.covariates)
+    ]
+    kappa = with_interval(fit.kappa, fit.kappa_low, fit.kappa_high)
+    parts.append(f"kappa {'fixed at 0' if np.isnan(fit.kappa) else kappa}{_note('kappa', fit)}")
+    if "phi" in fit.prior_selected:
+        parts.append("phi (prior-selected)")
+    return [*parts, fit.status.name.lower()]
+
+
+def _without_prior(fit: PoolFit, d: int) -> str:
+    """What a pool's verdicts alone say of one c, which its interval is about."""
+    if "c" in fit.prior_selected:
+        return _note("c", fit)
+    if np.isnan(fit.c_mle[d]):
+        return " (none without a prior)"
+    return f" (without a prior {with_interval(fit.c_mle[d], fit.c_low[d], fit.c_high[d])})"
+
+
+def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
+    if not fit.usable:
+        return f"{_name(fit)}: {fit.status.name.lower()}"
+    ranking = ""
+    for before, of in zip((None, *fit.ranking), fit.ranking, strict=False):
+        if before is not None:
+            ranking += " = " if of.rank == before.rank else " > "
+        ranking += f"{of.content} {signed(of.theta)}"
+    rest = ", ".join(_coefficients_of(batch, fit))
+    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {rest}"
+
+
+def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
+    """A pool's coefficients, and its contents as a table."""
+    if not fit.usable:
+        return [fit.status.name.lower()], None
+    lines = [", ".join(_coefficients_of(batch, fit))]
+    differ = "differs from" if fit.top_k_differs else "is that of"
+    lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
+    if len(fit.ranking) > RANKED:
+        lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
+    ranks = Counter(of.rank for of in fit.ranking)
+    table = pd.DataFrame(
+        {
+            "rank": str(of.rank) + "=" * (ranks[of.rank] > 1),
+            "content": of.content,
+            f"theta{_note('theta', fit)}": with_interval(of.theta, of.low, of.high),
+            "naive": signed(of.theta_naive),
+            f"P(top {k})": f"{of.membership:.2f}",
+        }
+        for of in fit.ranking[:RANKED]
+    )
+    return lines, table
+
+
+def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
+    yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
+    if any(np.isfinite(of.low) for f in fits for of in f.ranking):
+        yield "The intervals of theta hold 90 to 97 % in simulations."
+    yield "kappa > 0 favours the first shown (logits)."
+    if batch.covariates:
+        yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
+    else:
+        yield "No covariate was asked for: bias-aware here means position only."
+    if batch.tables.merged:
+        yield (
+            "Pools are merged: there are no intervals, and P(top k) takes all verdicts for "
+            "independent. jbt leaderboard takes the pools as unit."
+        )
+    if any(f.usable and np.isnan(f.kappa) for f in fits):
+        yield "kappa is fixed at 0 where no pair was shown in both orders; see --position."
+    if any(f.prior_selected for f in fits):
+        yield (
+            "prior-selected: the comparisons made are silent about this number, and the prior "
+            "chose it. theta + c x, and kappa, are measured unless they are marked too."
+        )
+    if len(batch.tables.pools) > 1:
+        yield (
+            "All pools of a judge together: one c and one kappa, each pool with qualities of its "
+            "own, over which the posterior is integrated; the evidence is how far the profile "
+            "likelihood falls within 1 of c."
+        )
+    else:
+        yield f"P(top {k}): the posterior probability to be among the {k} best."
+    yield (
+        "Contradicting: of the pairs shown in both orders, the share with another winner in each; "
+        "a tie against a win is a half."
+    )
+
+
+def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
+    """Every estimate in a row of its own: judge, pool (empty: all pools together), quantity (theta,
+    c or kappa), name (of the content or covariate), estimate, low and high (empty where the prior
+    chose), naive, rank and membership (of theta), prior_selected, status."""
+    rows = [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))]
+    return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
+
+
+def _joint_rows(judge: JudgeSummary) -> Iterator[dict[str, Any]]:
+    for of in judge.coefficients:
+        yield {
+            "judge": judge.judge,
+            "quantity": "kappa" if of.covariate is None else "c",
+            "name": of.covariate,
+            "estimate": of.estimate,
+            "low": of.low,
+            "high": of.high,
+            "prior_selected": of.prior_selected,
+            "status": judge.joint.status.name.lower(),
+        }
+
+
+def _pool_rows(batch: Batch, judge: JudgeSummary) -> Iterator[dict[str, Any]]:
+    for fit in judge.fits:
+        if not fit.usable:
+            yield _row(fit, None, None)
+            continue
+        for of in fit.ranking:
+            ranked = {"naive": of.theta_naive, "rank": of.rank, "membership": of.membership}
+            yield {**_row(fit, "theta", of.content, of.theta, of.low, of.high), **ranked}
+        for d, name in enumerate(batch.covariates):
+            yield _row(fit, "c", name, fit.c[d], fit.c_low[d], fit.c_high[d])
+        if not np.isnan(fit.kappa):
+            yield _row(fit, "kappa", None, fit.kappa, fit.kappa_low, fit.kappa_high)
+
+
+def _row(fit: PoolFit, quantity: str | None, name: str | None, *interval: float) -> dict[str, Any]:
+    return {
+        "judge": fit.judge,
+        "pool": fit.pool,
+        "quantity": quantity,
+        "name": name,
+        **dict(zip(("estimate", "low", "high"), interval, strict=False)),
+        "prior_selected": quantity and quantity in fit.prior_selected,
+        "status": fit.status.name.lower(),
+    }

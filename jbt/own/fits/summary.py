@@ -1,0 +1,270 @@
+"""What a user's verdicts say about each judge, over all pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from jbt.border import files
+from jbt.own.fits.batch import Batch
+from jbt.own.fits.one_judge import JudgeFit, fit_judges, profiles
+from jbt.own.fits.pools import PoolFit, fit
+from jbt.own.shared_coefficients.basis import Basis
+from jbt.types import Prior, Status
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficient:
+    """A judge's c of one covariate, or its kappa. NaN where undefined; logits."""
+
+    name: str
+    """`c[COVARIATE]` or `kappa`."""
+    covariate: str | None
+    unit: str | None
+    """What c is a number of logits per."""
+    estimate: float
+    """One for all pools, each with qualities of its own: see `JudgeFit`."""
+    low: float
+    high: float
+    basis: Basis
+    """What it rests on; there is an interval where it is measured."""
+    values: np.ndarray
+    """The pools' own estimates, where it is estimated and the covariate varies."""
+    n_prior_selected: int
+    """In how many of them the prior chose."""
+    grid: np.ndarray
+    """Values of c within 1 of the estimate; empty for kappa."""
+    log_likelihood: np.ndarray
+    """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
+    p_alike: float
+    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
+    without_ties: float
+    """The estimate if ties are dropped; NaN where there is none, or that fit did not converge."""
+
+    @property
+    def prior_selected(self) -> bool:
+        """Whether the verdicts of all pools together do not settle it, and the prior chose."""
+        return self.basis in (Basis.PRIOR, Basis.WEAK)
+
+    @property
+    def n_pools(self) -> int:
+        """How many pools have an estimate of their own."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        """Of the pools' own estimates."""
+        return float(self.values.mean()) if self.n_pools else np.nan
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the pools' own estimates."""
+        return float(self.values.std(ddof=1)) if self.n_pools > 1 else np.nan
+
+    @property
+    def profile_range(self) -> float:
+        """The evidence about c within 1 of the estimate, nats."""
+        return float(np.ptp(self.log_likelihood)) if len(self.grid) else np.nan
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        of_c = {"covariate": self.covariate, "unit": self.unit}
+        evidence = {"profile_range": files.defined(self.profile_range)}
+        return {
+            **(of_c if self.covariate is not None else {}),
+            "estimate": files.defined(self.estimate),
+            "low": files.defined(self.low),
+            "high": files.defined(self.high),
+            "prior_selected": self.prior_selected,
+            "basis": str(self.basis),
+            "p_alike": files.defined(self.p_alike),
+            "mean_over_pools": files.defined(self.mean),
+            "sd_over_pools": files.defined(self.sd),
+            "n_pools": self.n_pools,
+            **(evidence if self.covariate is not None else {}),
+            "without_ties": files.defined(self.without_ties),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """In how many pools the top k is another one."""
+
+    n_pools: int
+    """Of how many."""
+    differs_from_naive: int
+    differs_without_ties: int | None
+    """If ties are dropped; None where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeSummary:
+    """One judge's verdicts on all pools."""
+
+    judge: str | None
+    """None where the table names no judge."""
+    fits: list[PoolFit]
+    """Of each pool."""
+    joint: JudgeFit
+    c: list[Coefficient]
+    """Of each covariate."""
+    kappa: Coefficient | None
+    """None where it is fixed at 0 in every pool."""
+    top_k: TopK
+    n_verdicts: int
+    n_errors: int
+    n_ties: int
+    n_both_orders: int
+    """Pairs of items shown in both orders."""
+    flip_rate: float
+    """Share of them whose verdicts contradict each other, see `Flips`; NaN without any."""
+    n_connected: int
+    """Pools with verdicts whose contents chains of comparisons link."""
+
+    @property
+    def coefficients(self) -> list[Coefficient]:
+        return self.c + ([] if self.kappa is None else [self.kappa])
+
+    @property
+    def n_pools(self) -> int:
+        """Pools with verdicts."""
+        return sum(f.n_verdicts > 0 for f in self.fits)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        counts = ("n_pools", "n_verdicts", "n_errors", "n_ties", "n_connected", "n_both_orders")
+        return {
+            "judge": self.judge,
+            "status": self.joint.status.name.lower(),
+            "sd": files.defined(self.joint.sd),
+            "slope": [files.defined(b) for b in self.joint.slope],
+            "c": [c.record() for c in self.c],
+            "kappa": None if self.kappa is None else self.kappa.record(),
+            **{name: getattr(self, name) for name in counts},
+            "flip_rate": files.defined(self.flip_rate),
+            "top_k": asdict(self.top_k),
+        }
+
+
+def summarise(
+    batch: Batch,
+    fits: list[PoolFit],
+    *,
+    k: int = 1,
+    prior: Prior | None = None,
+    spread: bool | None = None,
+    judges: Sequence[JudgeFit] | None = None,
+    untied: Batch | None = None,
+) -> list[JudgeSummary]:
+    """Each judge's verdicts over all pools.
+
+    Args:
+      fits: of this batch, with this k, prior and spread.
+      spread: see `fit_judges`.
+      judges: from `fit_judges` of this batch, if made already.
+      untied: the same verdicts but for the ties (`Tables.without_ties`), if there are any.
+    """
+    judges = judges or fit_judges(batch, prior=prior, spread=spread)
+    grids, evidence = profiles(batch, judges)
+    n = len(judges)
+    ties = batch.tables.counts["n_ties"].to_numpy().reshape(-1, n).sum(0)
+    others, other_fits = [None] * n, []
+    if untied is not None:
+        others = fit_judges(untied, prior=prior, spread=spread)
+        other_fits = fit(untied, k=k, prior=prior, spread=spread, judges=others, intervals=False)
+    return [
+        _summary(
+            batch,
+            joint,
+            fits[j::n],
+            list(zip(grids[j], evidence[j], strict=True)),
+            int(ties[j]),
+            others[j] if ties[j] else None,
+            _top_k(fits[j::n], other_fits[j::n] if ties[j] else [], k),
+        )
+        for j, joint in enumerate(judges)
+    ]
+
+
+def _summary(
+    batch: Batch,
+    joint: JudgeFit,
+    fits: list[PoolFit],
+    curves: list[tuple[np.ndarray, np.ndarray]],
+    n_ties: int,
+    untied: JudgeFit | None,
+    top_k: TopK,
+) -> JudgeSummary:
+    usable = [f for f in fits if f.usable]
+    if untied is not None and untied.status != Status.CONVERGED:
+        untied = None
+    c = []
+    for d, name in enumerate(batch.covariates):
+        varying = [f for f in usable if not f.constant_covariates[d]]
+        c.append(
+            Coefficient(
+                name=f"c[{name}]",
+                covariate=name,
+                unit=f"{batch.units} {name}",
+                estimate=float(joint.c[d]),
+                low=float(joint.c_low[d]),
+                high=float(joint.c_high[d]),
+                basis=joint.c_basis[d],
+                values=np.array([f.c[d] for f in varying]),
+                n_prior_selected=sum("c" in f.prior_selected for f in varying),
+                grid=curves[d][0],
+                log_likelihood=curves[d][1],
+                p_alike=float(joint.c_p_alike[d]),
+                without_ties=np.nan if untied is None else float(untied.c[d]),
+            )
+        )
+    free = [f for f in usable if not np.isnan(f.kappa)]
+    kappa = Coefficient(
+        name="kappa",
+        covariate=None,
+        unit=None,
+        estimate=joint.kappa,
+        low=joint.kappa_low,
+        high=joint.kappa_high,
+        basis=joint.kappa_basis,
+        values=np.array([f.kappa for f in free]),
+        n_prior_selected=sum("kappa" in f.prior_selected for f in free),
+        grid=np.zeros(0),
+        log_likelihood=np.zeros(0),
+        p_alike=np.nan,
+        without_ties=np.nan if untied is None else untied.kappa,
+    )
+    pairs = sum(f.n_both_orders for f in fits)
+    flipped = sum(f.flip_rate * f.n_both_orders for f in fits if f.n_both_orders)
+    return JudgeSummary(
+        judge=joint.judge,
+        fits=fits,
+        joint=joint,
+        c=c,
+        kappa=None if np.isnan(joint.kappa) else kappa,
+        top_k=top_k,
+        n_verdicts=sum(f.n_verdicts for f in fits),
+        n_errors=sum(f.n_errors for f in fits),
+        n_ties=n_ties,
+        n_both_orders=pairs,
+        flip_rate=flipped / pairs if pairs else np.nan,
+        n_connected=sum(f.islands == 1 and f.n_verdicts > 0 for f in fits),
+    )
+
+
+def _top_k(fits: list[PoolFit], untied: list[PoolFit], k: int) -> TopK:
+    ranked = [f.top_k_differs for f in fits if f.usable and f.top_k_differs is not None]
+    changed = [
+        _first(one, k) != _first(other, k)
+        for one, other in zip(fits, untied, strict=False)
+        if one.usable
+    ]
+    return TopK(len(ranked), sum(ranked), sum(changed) if untied else None)
+
+
+def _first(fit: PoolFit, k: int) -> set[str]:
+    """The contents in the top k, with all that are tied with the last."""
+    return {r.content for r in fit.ranking if r.rank <= k}

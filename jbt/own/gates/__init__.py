@@ -1,0 +1,1 @@
+"""`jbt gate` and `jbt plan labels`: whether trusted labels support the correction."""

@@ -1,0 +1,152 @@
+"""How far other evidence bears out what a correction assumes: that a covariate which varies within
+a model, like length, is worth nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from jbt.kernel import metrics
+from jbt.own.tables.tables import Tables
+
+RECURRING = 5
+"""Pools in which a version of a model must appear to be told apart from its others."""
+
+
+@dataclass(frozen=True)
+class AnchorCheck:
+    """Trusted pairs beside the rankings. Shares are of pairs of two models; NaN without any."""
+
+    n_pairs: int
+    naive: float
+    """Share of the pairs whose better item's model has the higher theta, ties half."""
+    corrected: float
+    n_disputed: int
+    """Pairs that the two rankings order differently."""
+    corrected_right: int
+    """Of these, how many the correction orders as trusted."""
+    larger_better: tuple[float, ...]
+    """[D] share of all trusted pairs that differ in the covariate in which the better item has more
+    of it."""
+    larger_won: tuple[float, ...]
+    """[D] share won by the item with more of it among the judge's verdicts."""
+
+
+@dataclass(frozen=True)
+class VersionCheck:
+    """Models that answer one prompt several times, with answers that differ in a covariate."""
+
+    n_sets: int
+    """In how many cases a model has several such answers to one prompt."""
+    models: tuple[str, ...]
+    """[V] of versions (items of one name) that recur over the pools."""
+    versions: tuple[str, ...]
+    """[V] the versions' own names."""
+    naive: np.ndarray
+    """[V] theta were each version a model of its own, logits."""
+    corrected: np.ndarray
+
+    def spreads(self) -> list[tuple[str, int, float, float]]:
+        """Of each model: its name, how many versions it has, and how far apart these are at most,
+        naive and corrected, in logits."""
+        frame = pd.DataFrame(
+            {"model": self.models, "naive": self.naive, "corrected": self.corrected}
+        )
+        return [
+            (str(name), len(of), float(np.ptp(of["naive"])), float(np.ptp(of["corrected"])))
+            for name, of in frame.groupby("model", sort=False)
+        ]
+
+
+def check_anchors(
+    tables: Tables, judge: int, x: np.ndarray, theta: np.ndarray, naive: np.ndarray
+) -> AnchorCheck | None:
+    """Compare both rankings with the trusted pairs; None without any.
+
+    Args:
+      judge: into `tables.judges`.
+      x: [rows of items, D] covariates.
+      theta, naive: [contents] by number in `tables.contents`, NaN where unknown.
+    """
+    if not len(tables.anchors):
+        return None
+    content = tables.items["content"].to_numpy()
+    better, worse = (tables.anchors[side].to_numpy() for side in ("better", "worse"))
+    right, right_naive = (
+        metrics.order(v[content[better]], v[content[worse]]) for v in (theta, naive)
+    )
+    two = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
+    right, right_naive = right[two], right_naive[two]
+    disputed = right * right_naive < 0
+    of = tables.verdicts[tables.verdicts["judge"] == judge]
+    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    won, weight = of["p_first"].to_numpy(), of["count"].to_numpy()
+    return AnchorCheck(
+        n_pairs=len(right),
+        naive=_share((1 + right_naive) / 2),
+        corrected=_share((1 + right) / 2),
+        n_disputed=int(disputed.sum()),
+        corrected_right=int((right[disputed] > 0).sum()),
+        larger_better=_larger_wins(x[better] - x[worse]),
+        larger_won=_larger_wins(x[first] - x[second], won, weight),
+    )
+
+
+def _share(values: np.ndarray, weight: np.ndarray | None = None) -> float:
+    weight = np.ones(len(values)) if weight is None else weight
+    return float(values @ weight / weight.sum()) if weight.sum() else np.nan
+
+
+def _larger_wins(
+    difference: np.ndarray, won: np.ndarray | float = 1.0, weight: np.ndarray | None = None
+) -> tuple[float, ...]:
+    """Of each covariate, how much was won by the side with more of it."""
+    weight = np.ones(len(difference)) if weight is None else weight
+    return tuple(
+        _share(np.where(d > 0, won, 1 - won)[d != 0], weight[d != 0]) for d in difference.T
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Versions:
+    """Which items are to be told apart as versions of their model."""
+
+    n_sets: int
+    content: np.ndarray
+    """[rows of items] number of the model, or of the version, from `len(tables.contents)` on."""
+    models: tuple[str, ...]
+    names: tuple[str, ...]
+    """Of the versions, in the order of their numbers."""
+
+
+def find_versions(tables: Tables, judge: int, x: np.ndarray) -> Versions | None:
+    """The items of one content and one pool that differ in a covariate, among those that the judge
+    saw; None if there are none.
+
+    Args:
+      tables: its pools not merged.
+      judge, x: see `check_anchors`.
+    """
+    of = tables.verdicts[tables.verdicts["judge"] == judge]
+    seen = np.unique(of[["first", "second"]].to_numpy())
+    items = tables.items.iloc[seen][["pool", "content", "item"]]
+    each = pd.DataFrame(x[seen], index=items.index)
+    within = each.groupby([items["pool"], items["content"]])
+    varied = np.asarray((within.transform("max") > within.transform("min")).any(axis=1))
+    items = items[varied]
+    if items.empty:
+        return None
+    n_sets = len(items.drop_duplicates(["pool", "content"]))
+    pools = items.groupby(["content", "item"], sort=False).size()
+    recurring = pools[pools >= RECURRING].reset_index()[["content", "item"]]
+    several = recurring.groupby("content")["item"].transform("size") > 1
+    recurring = recurring[several].reset_index(drop=True)
+    number = pd.MultiIndex.from_frame(recurring).get_indexer(
+        pd.MultiIndex.from_frame(tables.items[["content", "item"]])
+    )
+    content = tables.items["content"].to_numpy()
+    content = np.where(number >= 0, len(tables.contents) + number, content)
+    models = np.asarray(tables.contents, object)[recurring["content"].to_numpy(int)]
+    return Versions(n_sets, content, tuple(models), tuple(recurring["item"]))

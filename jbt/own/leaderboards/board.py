@@ -1,0 +1,189 @@
+"""What a leaderboard says: models in order, coefficients, and why numbers are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jbt.border import files
+from jbt.own.fits.judges import JOINT
+from jbt.own.leaderboards.assumption import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.robust import Outside
+from jbt.own.leaderboards.spread import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.tables.agreement import Agreement
+from jbt.types import Status
+
+REASONS = {
+    "covariate_constant": "no comparison differs in it",
+    "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
+    "separated": "the likelihood rises all the way to infinity",
+    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
+    "few_clusters": (
+        f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
+        f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
+    ),
+    "no_verdicts": "no verdicts",
+}
+"""Why there is no interval, by status."""
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient with its interval. Numbers are NaN where undefined."""
+
+    covariate: str
+    """With its transformation; "kappa" for the position term."""
+    unit: str
+    """What the estimate is a number of logits per; empty for kappa."""
+    estimate: float
+    """MAP."""
+    low: float
+    high: float
+    profile_range: float
+    """Evidence of the verdicts about it, nats: largest less smallest profile log-likelihood over
+    the estimate plus and minus 1."""
+    status: str
+    """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
+    few_clusters, no_verdicts, not_converged or not_finite."""
+    degrees: float
+    """Effective degrees of freedom: of the interval, or too few for one; see
+    `stats.row_jackknife`."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {f.name: _defined(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True)
+class JudgeCoefficient(Coefficient):
+    """One judge's coefficient in a fit of several."""
+
+    judge: str
+    told_by: tuple[str, ...]
+    """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
+
+    def record(self) -> dict[str, Any]:
+        own = {"judge": self.judge, "told_by": list(self.told_by)}
+        others = [f.name for f in dataclasses.fields(self) if f.name not in own]
+        return {**own, **{name: _defined(getattr(self, name)) for name in others}}
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """What one judge's verdicts say about the models, or all judges' together, ranked by theta. NaN
+    where undefined."""
+
+    judge: str | None
+    """None where the table names no judge; `joint` of all together."""
+    status: Status
+    """The worse of the two fits; NO_VERDICTS."""
+    models: tuple[str, ...]
+    """Highest theta first, models without a verdict last."""
+    theta: np.ndarray
+    """[M] quality corrected for c and kappa (MAP), logits; mean 0 over the models."""
+    low: np.ndarray
+    high: np.ndarray
+    theta_naive: np.ndarray
+    """[M] the same with c = kappa = 0."""
+    low_naive: np.ndarray
+    high_naive: np.ndarray
+    rank: np.ndarray
+    """[M] 1 + how many models have a higher theta."""
+    rank_low: np.ndarray
+    """[M] 1 + how many are better for certain: the interval of the difference, Bonferroni-corrected
+    for the model's M - 1 differences, excludes 0. A difference without an interval is never
+    certain."""
+    rank_high: np.ndarray
+    """[M] M less how many are worse for certain."""
+    rank_naive: np.ndarray
+    n_verdicts: np.ndarray
+    """[M] repeats counted."""
+    status_of: np.ndarray
+    """[M] as `Coefficient.status`, of theta."""
+    c: tuple[Coefficient, ...]
+    kappa: Coefficient | None
+    """None where kappa is fixed at 0."""
+    n_clusters: int
+    """Pools of the file with a verdict."""
+    degrees: np.ndarray
+    """[M] as `Coefficient.degrees`, of theta."""
+    runaway: tuple[str, ...]
+    """Models that the likelihood sends to infinity."""
+    pull: np.ndarray
+    """[M] how far the prior has moved theta, in standard errors, to first order; intervals take it
+    off."""
+    anchors: AnchorCheck | None
+    """None without anchors."""
+    versions: VersionCheck | None
+    """None unless models have several answers to one prompt that differ in a covariate."""
+    judges: tuple[JudgeCoefficient, ...] = ()
+    """Of all judges together, their coefficients in place of c and kappa."""
+    outside: tuple[Outside, ...] = ()
+    """Models far from all others in a covariate."""
+    trusted: tuple[str, ...] = ()
+    """Of these, the judges whose c and kappa are known to be 0."""
+    agreements: Mapping[str, Agreement] = field(default_factory=dict)
+    """With those, of the other judges."""
+
+    def reasons(self) -> list[str]:
+        """Why intervals are missing, a sentence each."""
+        said = []
+        for one in (*self.c, *([] if self.kappa is None else [self.kappa]), *self.judges):
+            if one.status != "converged":
+                whose = f"{one.judge}: " if isinstance(one, JudgeCoefficient) else ""
+                said.append(f"{whose}{one.covariate}: {one.status}, {_reason(one.status)}")
+        for status in dict.fromkeys(self.status_of.tolist()):
+            if status == "converged":
+                continue
+            of = [name for name, s in zip(self.models, self.status_of, strict=True) if s == status]
+            which = "every model" if len(of) == len(self.models) else _list(of)
+            who = ""
+            if status == "separated" and self.runaway:
+                who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
+            said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
+        return said
+
+    def record(self) -> dict[str, Any]:
+        """c, kappa, models and the reasons for what is missing, as JSON has them: undefined is
+        null."""
+        kappa = None
+        if self.kappa is not None:
+            kappa = {k: _defined(getattr(self.kappa, k)) for k in ("estimate", "low", "high")}
+        numbers = ("theta", "low", "high", "theta_naive")
+        ranks = ("rank", "rank_low", "rank_high", "rank_naive")
+        models = []
+        for i, name in enumerate(self.models):
+            row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
+            for k in ranks:
+                rank = getattr(self, k)[i]
+                row[k] = None if np.isnan(rank) else int(rank)
+            models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
+        joint = {
+            "judges": [one.record() for one in self.judges],
+            "trusted": list(self.trusted),
+            "agreement": {judge: asdict(one) for judge, one in self.agreements.items()},
+        }
+        return {
+            "c": [c.record() for c in self.c],
+            "kappa": kappa,
+            **(joint if self.judge == JOINT else {}),
+            "models": models,
+            "reasons": self.reasons(),
+            "outside": [one.record() for one in self.outside],
+        }
+
+
+def _reason(status: str) -> str:
+    return REASONS.get(status, "the fit did not converge")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _defined(value: Any) -> Any:
+    return value if isinstance(value, str) else files.defined(value)

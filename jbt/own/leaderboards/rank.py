@@ -1,0 +1,247 @@
+"""Models ranked by a user's verdicts over many prompts, naive and corrected for length, say.
+
+All pools of the file are made one. A model (a content) has one quality, each of its answers
+covariates of its own, and verdicts on one prompt (a pool of the file) go together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jbt import runtime
+from jbt.own.fits.batch import Position
+from jbt.own.fits.judges import JOINT, Judges
+from jbt.own.leaderboards import assumption
+from jbt.own.leaderboards.assumption import VersionCheck
+from jbt.own.leaderboards.board import Coefficient, JudgeCoefficient, Leaderboard
+from jbt.own.leaderboards.robust import outside, ranks
+from jbt.own.leaderboards.rows import Difference
+from jbt.own.leaderboards.spread import Spread
+from jbt.own.leaderboards.study import Problem, Study, merge_pools
+from jbt.own.tables.agreement import by_judge
+from jbt.own.tables.tables import Tables, Transform
+from jbt.types import Prior, Status, check_count
+
+FEWEST_RESAMPLES = 100
+
+
+def leaderboard(
+    tables: Tables,
+    covariates: Sequence[str] = (),
+    *,
+    transform: Transform = "none",
+    standardise: bool = True,
+    difference: Difference = "plain",
+    position: Position = "auto",
+    prior: Prior | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    together: tuple[Tables, Judges] | None = None,
+) -> list[Leaderboard]:
+    """Rank the models of a table of verdicts, with intervals (MAP, float64).
+
+    Args:
+      tables: from `read`, pools not merged. Models are the contents, which are the items' names
+        where there is no column `content`.
+      covariates, transform: see `covariate_values`.
+      standardise: c is per standard deviation of the covariate over all items; with relative
+        differences, per root mean square of the difference over all verdicts.
+      difference: see `listing.listed`.
+      position: see `load`.
+      prior: default `Prior()`.
+      bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
+        ranks rest; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
+      seed: of the resampling.
+      together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
+        judges, for one more leaderboard, of all of them.
+
+    Returns:
+      One for each judge, and that of all together.
+
+    Raises:
+      ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
+        `listed`.
+    """
+    if bootstrap:
+        check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
+    if tables.items["content"].nunique() < 2:
+        raise ValueError("there is only one model: nothing to rank")
+    study, coefficients = Study.of(
+        tables, covariates, transform, standardise, difference, position, prior or Prior()
+    )
+    with runtime.precision("float64"):
+        boards = [
+            _board(study, judge, coefficients, bootstrap, seed)
+            for judge in range(len(tables.judges))
+        ]
+        if together is not None:
+            tables, judges = together
+            every = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
+            boards.append(_joint_board(every, judges, coefficients, bootstrap, seed))
+    return boards
+
+
+def _board(
+    study: Study, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
+) -> Leaderboard:
+    """Of one judge; `covariates`: name and unit of each."""
+    problem, tables = study.problem(judge), study.tables
+    found = _Found.of(problem, list(range(len(covariates))), bootstrap, seed)
+    m = len(problem.contents)
+    per_content = np.full((2, len(tables.contents)), np.nan)
+    per_content[:, problem.contents] = found.theta, found.theta_naive
+    return found.board(
+        tables,
+        judge=tables.judges[judge],
+        c=tuple(
+            Coefficient(name, unit, *found.numbers(m + d))
+            for d, (name, unit) in enumerate(covariates)
+        ),
+        kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
+        anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
+        versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
+        outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
+    )
+
+
+def _joint_board(
+    study: Study,
+    judges: Judges,
+    covariates: Sequence[tuple[str, str]],
+    bootstrap: int,
+    seed: int,
+) -> Leaderboard:
+    """Of all judges together; the coefficients of the problem are c [D, J] and kappa [J], flat."""
+    together, n_judges = study.together(judges), len(judges.names)
+    problem = together.problem
+    m, free = len(problem.contents), np.asarray(problem.variant.c)
+    profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
+    found = _Found.of(problem, profiled, bootstrap, seed)
+    tellers = list(judges.tellers(together.told))
+    named = [*covariates, ("kappa", "")]
+    coefficients = [
+        JudgeCoefficient(
+            *(*named[d], *found.numbers(m + p)),
+            judge=judges.names[g],
+            told_by=tellers[g][d],
+        )
+        for g in range(n_judges)
+        for d in range(len(named))
+        for p in [d * n_judges + g]
+        if free[p]
+    ]
+    return found.board(
+        study.tables,
+        judge=JOINT,
+        c=(),
+        kappa=None,
+        anchors=None,
+        versions=None,
+        judges=tuple(coefficients),
+        trusted=judges.trusted,
+        agreements=by_judge(study.tables, judges.known),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The two fits of a problem, with their intervals."""
+
+    problem: Problem
+    status: Status
+    beta: np.ndarray
+    """[P] bias-aware, and of the naive fit."""
+    beta_naive: np.ndarray
+    around: Spread
+    around_naive: Spread
+    evidence: dict[int, float]
+    """Nats about each coefficient that was profiled, by its place in P."""
+
+    @classmethod
+    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Found:
+        """`profiled`: covariates of whose coefficients to profile the likelihood."""
+        m, n = len(problem.contents), problem.design.n_covariates
+        beta = beta_naive = np.full(m + n + 1, np.nan)
+        status = Status.NO_VERDICTS
+        if (problem.n_verdicts > 0).any():
+            naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
+            status = Status(max(int(naive.status), int(aware.status)))
+        if status != Status.CONVERGED:
+            around = Spread.undefined(m, n, status.name.lower())
+            return cls(problem, status, beta, beta_naive, around, around, {})
+        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
+        around = problem.spread(aware, problem.variant, bootstrap=bootstrap, seed=seed)
+        around_naive = problem.spread(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
+        return cls(problem, status, beta, beta_naive, around, around_naive, evidence)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """[M], NaN without verdicts."""
+        return self._quality(self.beta)
+
+    @property
+    def theta_naive(self) -> np.ndarray:
+        return self._quality(self.beta_naive)
+
+    def _quality(self, beta: np.ndarray) -> np.ndarray:
+        known = self.problem.n_verdicts > 0
+        return np.where(known, beta[: len(known)], np.nan)
+
+    def numbers(self, p: int) -> tuple[float, float, float, float, str, float]:
+        """Of a coefficient, by its place in P: estimate, low, high, nats, status, degrees."""
+        around = self.around
+        estimate, low, high = (float(v[p]) for v in (self.beta, around.low, around.high))
+        evidence, status = self.evidence.get(p, np.nan), str(around.status[p])
+        return estimate, low, high, evidence, status, float(around.degrees[p])
+
+    def board(self, tables: Tables, **rest: Any) -> Leaderboard:
+        """Models in order; `rest`: the fields of the board that the fits do not say."""
+        problem, around, around_naive = self.problem, self.around, self.around_naive
+        m, known = len(problem.contents), problem.n_verdicts > 0
+        theta, theta_naive = self.theta, self.theta_naive
+        compared = around.comparable.any(1)
+        order = np.argsort(-theta, kind="stable")
+        names = np.asarray(tables.contents, object)[problem.contents]
+        return Leaderboard(
+            status=self.status,
+            models=tuple(names[order]),
+            theta=theta[order],
+            low=around.low[:m][order],
+            high=around.high[:m][order],
+            theta_naive=theta_naive[order],
+            low_naive=around_naive.low[:m][order],
+            high_naive=around_naive.high[:m][order],
+            rank=ranks(theta)[order],
+            rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
+            rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
+            rank_naive=ranks(theta_naive)[order],
+            n_verdicts=problem.n_verdicts[order].astype(int),
+            status_of=around.status[:m][order],
+            n_clusters=problem.n_clusters,
+            degrees=around.degrees[:m][order],
+            runaway=tuple(names[around.runaway]),
+            pull=around.pull[order],
+            **rest,
+        )
+
+
+def _versions(study: Study, judge: int) -> VersionCheck | None:
+    """Fits in which the versions of a model are models of their own."""
+    found = assumption.find_versions(study.tables, judge, study.x)
+    if found is None:
+        return None
+    thetas = np.zeros((2, 0))
+    if found.names:
+        problem = study.problem(judge, found.content)
+        at = np.searchsorted(
+            problem.contents, len(study.tables.contents) + np.arange(len(found.names))
+        )
+        fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
+        thetas = np.stack([np.asarray(fit.parameters.theta)[at] for fit in fits])
+    return VersionCheck(found.n_sets, found.models, found.names, *thetas)

@@ -1,0 +1,246 @@
+"""Leaderboards in words, as tables and as a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from jbt.border.report import Report, Section
+from jbt.own.fits.judges import JOINT, known_in_words
+from jbt.own.leaderboards.board import Coefficient, Leaderboard
+from jbt.own.leaderboards.robust import widest
+from jbt.own.leaderboards.spread import LEVEL
+from jbt.own.tables import agreement
+from jbt.types import Prior, Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PULLED = 0.5
+"""Standard errors by which the prior may move a theta unmentioned."""
+
+SHOWN = 3
+"""Models outside the others that are named."""
+
+A_ROW = 3
+"""Judges side by side in the figure."""
+
+
+def report(
+    title: str,
+    lead: Sequence[str],
+    boards: Sequence[Leaderboard],
+    prior: Prior,
+    bootstrap: int = 0,
+    compared: Sequence[pd.DataFrame] = (),
+) -> Report:
+    """Leaderboards as a report, a section each.
+
+    Args:
+      lead: the first lines, before any leaderboard.
+      prior, bootstrap: of the leaderboards.
+      compared: of each judge, ranks under other choices (`robust.compare`).
+    """
+    sections = []
+    for i, board in enumerate(boards):
+        name = board.judge or "Ranking"
+        sections.append(Section(name, list(_sentences(board, prior, bootstrap)), _shown(board)))
+        if i < len(compared):
+            title = f"{name}: ranks under other choices"
+            shown = compared[i].rename(columns={"ties_dropped": "ties dropped"})
+            sections.append(Section(title, [widest(compared[i])], shown.fillna("-")))
+    return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
+
+
+def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
+    yield (
+        f"MAP with lam = {prior.lam:g}, lam_b = {prior.lam_b:g}; theta in logits, with mean 0 over "
+        "the models; naive: without covariates and position"
+    )
+    yield (
+        "rank [1 + models better for certain, models less those worse for certain]: by the "
+        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
+    )
+    if board.c:
+        names = ", ".join(c.covariate for c in board.c)
+        yield (
+            f"the correction assumes that {names}, as far as it varies between answers of one "
+            "model, is worth nothing: what the judge pays for it is called bias"
+        )
+        yield (
+            "c answers: of two answers to one prompt, what does the judge pay for the covariate "
+            "beyond what their models win by over all prompts? (jbt fit asks it within each prompt)"
+        )
+
+
+def table(boards: Sequence[Leaderboard]) -> pd.DataFrame:
+    """Every model of every judge: judge (if there are several), the columns of the JSON, and
+    `status`, which says of theta what `Coefficient.status` says of c."""
+    parts = []
+    for board in boards:
+        part = pd.DataFrame(board.record()["models"]).assign(status=board.status_of)
+        if len(boards) > 1:
+            part.insert(0, "judge", board.judge)
+        ranks = ["rank", "rank_low", "rank_high", "rank_naive"]
+        parts.append(part.astype(dict.fromkeys(ranks, "Int64")))
+    return pd.concat(parts, ignore_index=True)
+
+
+def figure(boards: Sequence[Leaderboard]) -> Figure:
+    """Every model's theta, naive and corrected, with intervals, best first."""
+    from jbt.border import plots
+
+    columns = min(len(boards), A_ROW)
+    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
+    n_rows = -(-len(boards) // columns)
+    drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
+    every = np.atleast_1d(axes).ravel()
+    for ax in every[len(boards) :]:
+        ax.set_visible(False)
+    for ax, board in zip(every, boards, strict=False):
+        series = [
+            ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
+            ("corrected", "blue", board.theta, board.low, board.high),
+        ]
+        plots.forest(ax, board.models, series)
+        ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
+        ax.set_title(board.judge or "")
+        ax.legend(fontsize=8, loc="lower right")
+    return drawn
+
+
+def _shown(board: Leaderboard) -> pd.DataFrame:
+    def each(*columns: np.ndarray) -> list[str]:
+        return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
+
+    ranks = (board.rank, board.rank_low, board.rank_high)
+    return pd.DataFrame(
+        {
+            "model": board.models,
+            "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
+            "theta": each(board.theta, board.low, board.high),
+            "naive rank": [_rank(float(r)) for r in board.rank_naive],
+            "naive theta": each(board.theta_naive, board.low_naive, board.high_naive),
+            "verdicts": board.n_verdicts,
+        }
+    )
+
+
+def _known(*values: float) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+def _rank(rank: float, *ends: float) -> str:
+    if not _known(rank):
+        return "-"
+    return f"{rank:.0f}" + (f" [{ends[0]:.0f}, {ends[1]:.0f}]" if ends and _known(*ends) else "")
+
+
+def _interval(estimate: float, low: float, high: float) -> str:
+    if not _known(estimate):
+        return "-"
+    return f"{estimate:+.2f}" + (f" [{low:+.2f}, {high:+.2f}]" if _known(low, high) else "")
+
+
+def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str]:
+    """How intervals were made, c and kappa, why intervals are missing, what bears the correction
+    out."""
+    if board.status != Status.CONVERGED:
+        yield f"no ranking: {board.status.name.lower()}"
+        return
+    degrees = [c.degrees for c in (*board.c, *board.judges) if _known(c.low)]
+    degrees += board.degrees[np.isfinite(board.low)].tolist()
+    if degrees:
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
+    for c in board.c:
+        evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
+        yield (
+            f"c[{c.covariate}] {_estimate(c)} per {c.unit}"
+            f"{evidence if _known(c.profile_range) else ''}"
+        )
+    if board.judge == JOINT:
+        yield known_in_words(board.trusted)
+        yield from agreement.in_words(board.agreements)
+    for one in board.judges:
+        what = "kappa" if not one.unit else f"c[{one.covariate}]"
+        per = f" per {one.unit}" if one.unit else " in favour of the first shown"
+        by = f"told by {', '.join(one.told_by)}" if one.told_by else "chosen by the prior"
+        yield f"{one.judge}: {what} {_estimate(one)}{per}; {by}"
+    if board.judge != JOINT and board.kappa is None:
+        yield "kappa is fixed at 0 (--position)"
+    elif board.kappa is not None:
+        yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
+    for reason in board.reasons():
+        yield f"no interval: {reason}"
+    pull = np.abs(board.pull)  # NaN where there is no interval for it to be missing from
+    if np.any(pull > PULLED):
+        yield (
+            f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
+            f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
+            f"not; a --lam below {prior.lam:g} moves it less"
+        )
+    for one in board.outside[:SHOWN]:
+        yield one.sentence()
+    if len(board.outside) > SHOWN:
+        yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
+    if board.c:
+        yield from _evidence(board)
+
+
+def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float]) -> str:
+    if bootstrap:
+        return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools"
+    low, high = min(degrees), max(degrees)
+    between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
+    return (
+        f"jackknife over {n_clusters} pools (each left out in turn), t with {between} effective "
+        "degrees of freedom; about the estimates without the prior's pull"
+    )
+
+
+def _estimate(c: Coefficient) -> str:
+    return f"{_interval(c.estimate, c.low, c.high)} logits"
+
+
+def _evidence(board: Leaderboard) -> Iterator[str]:
+    """How far anchors and versions bear out what the correction assumes."""
+    names = [c.covariate for c in board.c]
+    anchors, versions = board.anchors, board.versions
+    if anchors is not None and anchors.n_pairs:
+        disputed = (
+            f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
+            f"{anchors.corrected_right}"
+            if anchors.n_disputed
+            else "they order none oppositely, but one may tie what the other orders"
+            if anchors.naive != anchors.corrected
+            else "they differ on none"
+        )
+        yield (
+            f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
+            f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; {disputed}"
+        )
+    if anchors is not None:
+        for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
+            if _known(better, won):
+                yield (
+                    f"the better of a trusted pair has the larger {name} in {better:.0%}; the "
+                    f"answer with the larger {name} won {won:.0%} of the judge's verdicts"
+                )
+    if versions is not None:
+        yield (
+            f"in {versions.n_sets} cases a model has several answers to one prompt, which differ "
+            f"in {' or '.join(names)} and share a quality here"
+        )
+        for model, n, naive, corrected in versions.spreads():
+            yield (
+                f"as models of their own, the {n} versions of {model} are {naive:.2f} logits "
+                f"apart naive and {corrected:.2f} corrected; what the correction assumes has 0"
+            )
+    if anchors is None and versions is None:
+        yield (
+            "nothing here tests what the correction assumes: there are no trusted pairs "
+            "(--anchors), and no model has several answers to one prompt that share a content"
+        )

@@ -1,0 +1,177 @@
+"""How far a ranking hangs on a covariate's scale, on ties, and on models that are far from all
+others in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jbt import runtime
+from jbt.kernel import metrics
+from jbt.own.fits.batch import Position
+from jbt.own.leaderboards.rows import Difference
+from jbt.own.leaderboards.study import Study
+from jbt.own.tables.tables import Tables, Transform
+from jbt.types import Prior, Status
+
+FAR = 2.0
+"""Standard deviations of the other models' answers beyond which a model is far from them."""
+
+MIDDLE = 0.95
+"""Share of the other models' answers that lie in what is called their middle."""
+
+CHOICES: dict[str, tuple[Transform, Difference]] = {
+    "log1p": ("log1p", "plain"),
+    "none": ("none", "plain"),
+    "relative": ("none", "relative"),
+}
+"""Scales of the covariates that rankings are compared under."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A model whose answers are far from all others' in a covariate, where c is extrapolated."""
+
+    model: str
+    covariate: str
+    """With its transformation."""
+    distance: float
+    """Mean over its answers less that over the others', in standard deviations of the others'."""
+    inside: float
+    """Share of its answers in the middle 95 % of the others'."""
+
+    def sentence(self) -> str:
+        side = "above" if self.distance > 0 else "below"
+        return (
+            f"{self.model} lies outside the other models in {self.covariate}: on average "
+            f"{abs(self.distance):.1f} sd {side} theirs, {self.inside:.0%} of its answers in their "
+            f"middle {MIDDLE:.0%}; its rank rests on c holding that far out (--robust: its rank on "
+            "other scales)"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def outside(
+    tables: Tables, judge: int, x: np.ndarray, covariates: Sequence[str]
+) -> tuple[Outside, ...]:
+    """The models that are more than `FAR` from all others, farthest first.
+
+    Args:
+      tables: pools not merged.
+      judge: into `tables.judges`; only answers that it saw count.
+      x: [rows of items, D] covariates, as they are called in `covariates`.
+    """
+    of = tables.verdicts[tables.verdicts["judge"] == judge]
+    seen = np.unique(of[["first", "second"]].to_numpy())
+    if not len(seen):
+        return ()
+    contents, owner = np.unique(tables.items["content"].to_numpy()[seen], return_inverse=True)
+    found = []
+    for name, values in zip(covariates, x[seen].T, strict=True):
+        values = values - values.mean()
+        sums = [np.bincount(owner, v, len(contents)) for v in (np.ones_like(values), values)]
+        squares = np.bincount(owner, values**2, len(contents))
+        n, total = sums
+        others = np.maximum(n.sum() - n, 1)
+        mean = (total.sum() - total) / others
+        sd = np.sqrt(((squares.sum() - squares) / others - mean**2).clip(0))
+        apart = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
+        for i in np.flatnonzero(np.abs(apart) > FAR):
+            low, high = np.quantile(values[owner != i], [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
+            own = values[owner == i]
+            inside = float(((low <= own) & (own <= high)).mean())
+            found.append(Outside(tables.contents[contents[i]], name, float(apart[i]), inside))
+    return tuple(sorted(found, key=lambda one: -abs(one.distance)))
+
+
+def ranks(theta: np.ndarray) -> np.ndarray:
+    """[M] 1 + how many are higher by more than rounding; NaN where theta is."""
+    higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
+    return np.where(np.isfinite(theta), 1 + higher, np.nan)
+
+
+def compare(
+    tables: Tables,
+    covariates: Sequence[str],
+    *,
+    transform: Transform,
+    standardise: bool,
+    difference: Difference,
+    position: Position,
+    prior: Prior,
+) -> list[pd.DataFrame]:
+    """Ranks of the models of each judge under other choices (MAP, float64).
+
+    Args:
+      tables, covariates, ...: as `leaderboard` takes them.
+
+    Returns:
+      Of each judge a row a model, best first: model, `asked` (the ranking asked for), those of
+      `CHOICES` that the covariates allow (log1p and relative: none negative), and `ties_dropped`
+      where there are ties; missing where a fit did not converge or the model has no verdict.
+    """
+    asked = (tables, transform, difference)
+    choices = {"asked": asked}
+    negative = bool(len(covariates)) and bool((tables.items[list(covariates)] < 0).any(axis=None))
+    if len(covariates):
+        choices |= {
+            name: (tables, *scale)
+            for name, scale in CHOICES.items()
+            if name == "none" or not negative
+        }
+    fewer = tables.without_ties()
+    if len(fewer.verdicts) < len(tables.verdicts):
+        choices["ties_dropped"] = (fewer, transform, difference)
+    columns: dict[str, list[np.ndarray]] = {}
+    with runtime.precision("float64"):
+        for name, (given, scale, apart) in choices.items():
+            study = Study.of(given, covariates, scale, standardise, apart, position, prior)[0]
+            columns[name] = [_theta(study, judge) for judge in range(len(tables.judges))]
+    found = []
+    for judge in range(len(tables.judges)):
+        theta = {name: each[judge] for name, each in columns.items()}
+        frame = pd.DataFrame({name: ranks(v) for name, v in theta.items()}).astype("Int64")
+        frame.insert(0, "model", tables.contents)
+        order = np.argsort(-theta["asked"], kind="stable")
+        found.append(frame.iloc[order].reset_index(drop=True))
+    return found
+
+
+def _theta(study: Study, judge: int) -> np.ndarray:
+    """[contents of the tables] NaN where unknown."""
+    problem = study.problem(judge)
+    theta = np.full(len(study.tables.contents), np.nan)
+    if (problem.n_verdicts > 0).any():
+        fit = problem.fit(problem.variant)
+        if int(fit.status) == Status.CONVERGED:
+            own = np.asarray(fit.parameters.theta)
+            theta[problem.contents] = np.where(problem.n_verdicts > 0, own, np.nan)
+    return theta
+
+
+def widest(frame: pd.DataFrame) -> str:
+    """Whose rank hangs on these choices the most, in words."""
+    each = frame.drop(columns="model").astype(float)
+    low, high = each.min(axis=1), each.max(axis=1)
+    if not (high > low).any():
+        return "every model has one rank under all of these"
+    i = int(np.argmax((high - low).fillna(0)))
+    name, least, most = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
+    return f"{name} ranks {least:.0f} to {most:.0f}, the widest range"
+
+
+def record(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """As JSON has it: null where missing."""
+    each = {
+        k: v.tolist() if k == "model" else [None if pd.isna(rank) else int(rank) for rank in v]
+        for k, v in frame.items()
+    }
+    names = [str(k) for k in each]
+    return [dict(zip(names, row, strict=True)) for row in zip(*each.values(), strict=True)]

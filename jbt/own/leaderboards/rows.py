@@ -1,0 +1,111 @@
+"""One pool's verdicts as rows, for pools that counts over all pairs of items cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jbt import runtime
+from jbt.own.fits.judges import Judges
+from jbt.own.tables.tables import Tables
+from jbt.types import Design, Rows, check_word
+
+Difference = Literal["plain", "relative"]
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """The verdicts of one judge on one pool, a row for each row of the table, in float64."""
+
+    rows: Rows
+    design: Design
+    contents: np.ndarray
+    """[M] into `Tables.contents`, of the contents that the pool's items have."""
+    source: np.ndarray
+    """[R] the pool in the file that a row comes from, into `Tables.pools` as they were read."""
+
+
+def listed(
+    tables: Tables, x: np.ndarray, pool: int, judge: int, *, difference: Difference = "plain"
+) -> Listing:
+    """One judge's verdicts on one pool, as rows.
+
+    Args:
+      x: [rows of items, D] covariates.
+      pool, judge: into `tables.pools` and `tables.judges`.
+      difference: how a row's covariates a and b differ: a - b, or relative, (a - b) / (a + b), 0
+        where both are 0, as in the Arena's style control; for covariates that are not negative.
+
+    Raises:
+      ValueError: a relative difference of negative covariates; a difference that is neither.
+    """
+    check_word("difference", difference, get_args(Difference))
+    of = tables.verdicts
+    of = of[(of["pool"] == pool) & (of["judge"] == judge)]
+    mine = tables.items["pool"].to_numpy() == pool
+    label = tables.items["content"].to_numpy()
+    contents = np.unique(label[mine])
+    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    a, b = x[first], x[second]
+    apart = a - b
+    if difference == "relative":
+        if (x < 0).any():
+            raise ValueError("a relative difference needs covariates that are not negative")
+        total = a + b
+        apart = apart / np.where(total > 0, total, 1)
+    with runtime.precision("float64"):
+        rows = Rows.build(
+            np.searchsorted(contents, label[first]),
+            np.searchsorted(contents, label[second]),
+            apart,
+            of["p_first"].to_numpy(),
+            weight=of["count"].to_numpy(),
+            ordered=of["shown"].to_numpy(),
+        )
+        design = Design.of_contents(len(contents), x.shape[1])
+    return Listing(rows, design, contents, of["source"].to_numpy())
+
+
+def stacked(
+    listings: Sequence[Listing], free_kappa: np.ndarray, judges: Judges
+) -> tuple[Rows, np.ndarray]:
+    """Several judges' rows about one pool as rows of one judge, whose covariates are those of each
+    judge, 0 in the rows of the others: their coefficients are c [D, J] and then kappa [J], flat.
+    That is a panel at discrimination 1, and whatever takes rows takes it.
+
+    Args:
+      listings: of each judge, J of them.
+      free_kappa: [J] whether kappa is estimated; else it is 0.
+      judges: of whom c and kappa are known to be 0.
+
+    Returns:
+      The rows, without an order of their own, and which coefficients are free [(D + 1) J].
+    """
+    n_judges, d = len(listings), listings[0].rows.difference.shape[1]
+    with runtime.precision("float64"):
+        apart = []
+        for g, listing in enumerate(listings):
+            rows = listing.rows
+            own = np.zeros((len(rows.shown), d + 1, n_judges))
+            own[:, :d, g] = rows.difference
+            own[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
+            apart.append(own.reshape(len(own), -1))
+        together = jax.tree.map(
+            lambda *leaves: jnp.concatenate(leaves), *(listing.rows for listing in listings)
+        )
+        rows = Rows(
+            together.first,
+            together.second,
+            jnp.asarray(np.concatenate(apart)),
+            jnp.zeros_like(together.ordered),
+            together.shown,
+            together.wins,
+        )
+    free = np.ones((d + 1, n_judges), bool) & ~judges.known
+    free[d] &= free_kappa
+    return rows, free.ravel()

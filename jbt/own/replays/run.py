@@ -1,0 +1,267 @@
+"""How few of the recorded verdicts would have done: acquisition rules against a frozen judge.
+
+The verdicts of a real judge on a pool are a matrix, complete or not, of one answer for each ordered
+pair: the share that the first shown won, the mean where the pair was judged more than once. An
+acquisition rule may ask for each answer once, in the direction in which it was recorded; a pair
+without a verdict is never asked. What it has found after some verdicts is compared with what all of
+them give, and with trusted labels where there are some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Float, Key
+
+from jbt import runtime
+from jbt.acquisition import RULES, Loop, Rule, Task, reports, run
+from jbt.acquisition.rules import DEFAULT_RULES, resolve
+from jbt.kernel.batching import CPU_PROBLEMS
+from jbt.own.fits.batch import Batch
+from jbt.own.replays.curves import Curves
+from jbt.own.replays.oracle import SCORED_BY, Model, Oracle, oracles
+from jbt.own.tables.tables import Tables
+from jbt.own.tables.verdicts import ALL
+from jbt.simulation.simulate import check_seed
+from jbt.types import Prior, check_count
+
+NUMBERS = 2**24
+"""Of the draws of the membership and the scores of all pairs, about how many runs together hold."""
+
+UNITS = 16
+"""Batches of runs that each device makes in a call, at most."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Replay:
+    """Recall of the top k after each budget of recorded verdicts."""
+
+    table: pd.DataFrame
+    """judge, pool, rule, budget (verdicts of a pool), recall (share of the top k), low, high (95 %
+    interval), scored_by (one of `SCORED_BY`). A row for each pool, its interval over acquisition
+    seeds, and one for `all`, the mean over pools, its interval over pools; a pool that has no more
+    verdicts than the budget counts there with all it has. NaN where fewer than five pools or seeds
+    have no interval."""
+    needed: pd.DataFrame
+    """judge, rule, budget (verdicts of a pool): the smallest from which on the recall of what all
+    verdicts give stays at `target`, the mean over pools, with its 95 % interval low, high; NaN
+    where no budget asked for does, or fewer than five pools or seeds have no interval. share: of
+    all ordered pairs with a verdict."""
+    verdicts: pd.DataFrame
+    """judge, n_pools, n_verdicts: pools that were run, and the ordered pairs with a verdict that
+    they have in all."""
+    k: int
+    target: float
+    seeds: int
+    refit_every: int
+    notes: list[str]
+    """What the numbers rest on and what was left out, in sentences."""
+
+
+def replay(
+    tables: Tables,
+    batch: Batch,
+    *,
+    k: int = 1,
+    model: Model = "bias_aware",
+    rules: Sequence[str] = DEFAULT_RULES,
+    seeds: int = 20,
+    refit_every: int | None = None,
+    budgets: Sequence[int] = (),
+    target: float = 0.9,
+    prior: Prior | None = None,
+    seed: int = 0,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
+) -> Replay:
+    """Run acquisition rules against recorded verdicts, over many seeds (float64).
+
+    Args:
+      tables: as read, with trusted labels if there are some.
+      batch: of these tables, with the covariates of the model.
+      k: size of the top set (count of contents).
+      model: inside the loop, and of the fit to all verdicts. bias_aware frees c, and kappa where
+        `Batch` does and the order of all the pool's verdicts is known.
+      rules: names in `acquisition.RULES`.
+      seeds: runs of each rule on each pool (count): ties and the rule's own draws differ.
+      refit_every: R, verdicts between refits; default a twentieth of the ordered pairs with a
+        verdict in the pool that has most, from 1 to 8.
+      budgets: verdicts of a pool; default every R up to all there are. One beyond what a pool has
+        is all it has.
+      target: recall of what all verdicts give, above 0 and at most 1, of `Replay.needed`.
+      prior: default `Prior()`.
+      seed: root of every draw.
+      progress: wraps the list of what is to be run, as tqdm does.
+
+    Raises:
+      ValueError: an argument out of range, an unknown rule, no pool with verdicts of several
+        contents, k not below the contents of such a pool, a pool `all` among others.
+    """
+    _check(rules, seeds, target, budgets)
+    check_count("refit_every", 1 if refit_every is None else refit_every)
+    check_seed(seed)
+    if len(tables.pools) > 1 and ALL in tables.pools:
+        raise ValueError(f"a pool is called {ALL!r}, which stands for the mean over pools")
+    with runtime.precision("float64"):
+        prior = Prior() if prior is None else prior
+        judges, notes = oracles(tables, batch, k, model, prior)
+        most = max(int(judge.n_verdicts.max()) for judge in judges)
+        chosen = min([max(1, min(8, most // 20)), *budgets])
+        every = chosen if refit_every is None else refit_every
+        grid = np.minimum(np.unique(budgets or reports(most, min(every, most))), most)
+        grid = np.unique(grid)
+        jobs = [job for judge in judges for job in _jobs(judge, rules, k, every, grid, seeds, seed)]
+        size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
+        recall = np.full(size, np.nan)
+        failed = 0
+        for job in progress(jobs):
+            found, status = job.run()
+            recall[job.rule, job.fit, job.seed] = found
+            failed += int((status > 0).sum())
+    if failed:
+        notes.append(f"{failed} runs had a fit that did not converge")
+    verdicts = np.zeros(len(batch.pools), int)
+    for judge in judges:
+        verdicts[judge.fits] = judge.n_verdicts
+    curves = Curves(batch, list(rules), recall, grid, verdicts)
+    return Replay(
+        table=curves.table(),
+        needed=curves.needed(target),
+        verdicts=curves.spent(),
+        k=k,
+        target=target,
+        seeds=seeds,
+        refit_every=every,
+        notes=notes,
+    )
+
+
+def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[int]) -> None:
+    for rule in rules:
+        resolve(rule)
+    if not rules or len(set(rules)) < len(rules):
+        raise ValueError(f"rules must list at least one rule, and none twice: {' '.join(rules)}")
+    check_count("seeds", seeds)
+    for budget in budgets:
+        check_count("budgets", budget, most=10**9)
+    if not 0 < target <= 1:
+        raise ValueError(f"target must be above 0 and at most 1, got {target:g}")
+
+
+# --- the runs
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Job:
+    """Some runs of one rule: a call of a compiled program."""
+
+    call: Callable[..., Any]
+    rule: int
+    fit: np.ndarray
+    """[n] which of `Batch.pools`."""
+    seed: np.ndarray
+    """[n]"""
+    arguments: tuple[Any, ...]
+
+    def run(self) -> tuple[np.ndarray, np.ndarray]:
+        """Recall [n, scored_by, budgets] and the worst status [n]."""
+        found = jax.device_get(self.call(*self.arguments))
+        return tuple(v[: len(self.fit)] for v in found)  # type: ignore[return-value]
+
+
+def _jobs(
+    oracle: Oracle,
+    rules: Sequence[str],
+    k: int,
+    refit_every: int,
+    grid: np.ndarray,
+    seeds: int,
+    seed: int,
+) -> Iterator[_Job]:
+    """Every rule and seed on every pool, in calls that take some seconds."""
+    most = int(oracle.n_verdicts.max())
+    every = min(refit_every, most)
+    at_most = np.minimum(grid, most)
+    budgets = np.union1d(at_most, most).tolist()
+    at = np.searchsorted(reports(budgets, every), at_most)
+    n_fits, n_items = oracle.tasks.answers.shape[:2]
+    problems = n_fits * seeds
+    devices = jax.local_devices()
+    batch = max(1, min(CPU_PROBLEMS, NUMBERS // (64 * n_items**2), -(-problems // len(devices))))
+    unit = batch * len(devices)
+    calls = -(-problems // (UNITS * unit))
+    size = -(-problems // (calls * unit)) * unit
+    root = jax.random.key(seed)
+    # As `simulate.stream`: a pool's draws depend on its name, not on the pools beside it.
+    of_pool = jnp.asarray([zlib.crc32(name.encode()) for name in oracle.names], jnp.uint32)
+    key_of = jax.vmap(lambda pool, run: jax.random.fold_in(jax.random.fold_in(root, pool), run))
+    fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
+    for fresh in (False, True):
+        # Refitted after every pick, a rule has nothing fresher to look at.
+        names = [name for name in rules if (resolve(name).fresh and every > 1) == fresh]
+        if not names:
+            continue
+        program = _program(names, fresh, Loop(k=k, refit_every=every), budgets, at, batch)
+        for which, name in enumerate(names):
+            for begin in range(0, problems, size):
+                some = slice(begin, begin + size)
+                at_fit = np.resize(fit[some], size)
+                yield _Job(
+                    call=partial(program, which),
+                    rule=list(rules).index(name),
+                    fit=oracle.fits[fit[some]],
+                    seed=run_[some],
+                    arguments=(
+                        key_of(of_pool[at_fit], jnp.asarray(np.resize(run_[some], size))),
+                        jax.tree.map(lambda v, at_fit=at_fit: v[at_fit], oracle.tasks),
+                        jnp.asarray(oracle.tops[at_fit]),
+                    ),
+                )
+
+
+def _program(
+    names: Sequence[str],
+    fresh: bool,
+    settings: Loop,
+    budgets: list[int],
+    at: np.ndarray,
+    batch: int,
+) -> Callable[..., Any]:
+    """(number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
+    [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
+    `batch` runs together."""
+    scores = [RULES[name].score for name in names]
+
+    def one(which: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
+        rule = Rule(lambda view, key: jax.lax.switch(which, scores, view, key), fresh)
+        mine = dataclasses.replace(settings, rule=rule)
+
+        def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
+            trace = run(key, dataclasses.replace(task, quality=top), mine, budgets)
+            recall = jnp.where(jnp.isnan(top).any(), jnp.nan, trace.recall[at])
+            return recall, trace.status.max()
+
+        # What is asked does not depend on the top set, so the run is made once.
+        return jax.vmap(scored, out_axes=(0, None))(tops)
+
+    def device(which: Array, *each: Any) -> Any:
+        return jax.lax.map(lambda problem: one(which, *problem), each, batch_size=batch)
+
+    mesh, spread = Mesh(np.array(jax.local_devices()), ("runs",)), PartitionSpec("runs")
+    return jax.jit(
+        jax.shard_map(
+            device,
+            mesh=mesh,
+            in_specs=(PartitionSpec(), spread, spread, spread),
+            out_specs=spread,
+            check_vma=False,  # the fit's loop starts from constants, which vary over no device
+        )
+    )

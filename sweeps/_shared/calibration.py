@@ -1,0 +1,93 @@
+"""What simulates twins beside the paper needs for the error of their calibration: the conditions in
+which they are displaced, and from the saved results the numbers that studies are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import xarray as xr
+
+from jbt import twins
+from jbt.experiments.table import Carried
+from jbt.simulation.judges import Published
+from jbt.twins import CalibrationError
+
+AXES = {
+    "targets": {"target": list(twins.TARGETS)},
+    "steps": {"parameter": list(twins.PARAMETERS)},
+}
+"""Of the metrics that an experiment on twins returns."""
+UNITS = {
+    "targets": "logits; of the naive recall, share of the top k",
+    "steps": "logits (of discrimination, a statement)",
+    "displaced": "steps",
+}
+SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)
+
+
+V = TypeVar("V", xr.DataArray, xr.Dataset)
+
+
+def at(ds: V, displaced: float = 0.0) -> V:
+    """The conditions in which judges are displaced by so many steps."""
+    return ds.isel(condition=np.flatnonzero(ds["displaced"].values == displaced))
+
+
+def ways(ds: xr.Dataset) -> list[xr.Dataset]:
+    """The conditions in which they are displaced one way, and the other."""
+    return [at(ds, way) for way in twins.DISPLACED]
+
+
+def errors(
+    own: xr.Dataset, displaced: Sequence[xr.Dataset], published: Sequence[Published]
+) -> list[CalibrationError]:
+    """Of each judge, from results of the twins themselves and of the displaced ones, of which the
+    conditions are these judges in this order."""
+    targets, up, down = (_numpy(ds["targets"]) for ds in (own, *displaced))
+    steps = _numpy(displaced[0]["steps"])
+    each = zip(published, targets, up, down, steps, strict=True)
+    return [CalibrationError.of(*of) for of in each]
+
+
+def carried(
+    errors: Sequence[CalibrationError],
+    own: xr.DataArray,
+    displaced: Sequence[xr.DataArray],
+    within: tuple[float, float] = (-np.inf, np.inf),
+) -> Carried:
+    """What studies of a number are drawn from.
+
+    Args:
+      errors: of each condition.
+      own: [condition, ..., pool] the number in pools of the twins.
+      displaced: of the twins displaced one way and the other.
+      within: the least and the largest number that there can be.
+    """
+    own = own.transpose("condition", ..., "pool")
+    up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
+    weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
+    pools = [e.carried(*of) for e, *of in zip(errors, _numpy(own), weights, strict=True)]
+    blur = CalibrationError.blur(np.stack(weights))
+    return Carried(own.copy(data=np.stack(pools)), blur, within)
+
+
+def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
+    """Numbers with the calibration's error in them, in a form that may be selected from and
+    subtracted; `drawn_from` turns it into what studies are drawn from.
+
+    Args:
+      pools: [condition, ..., pool].
+      weights: [condition, ..., weight] of `CalibrationError.weights`.
+    """
+    return xr.Dataset({"pools": pools, "weights": weights})
+
+
+def drawn_from(opened: xr.Dataset, within: tuple[float, float] = (-np.inf, np.inf)) -> Carried:
+    blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
+    return Carried(opened["pools"], blur, within)
+
+
+def _numpy(values: xr.DataArray) -> np.ndarray:
+    return values.transpose("condition", ..., "pool").values.astype(float)

@@ -1,0 +1,4 @@
+from jbt.experiments.run import main
+from sweeps.cost import SWEEP
+
+raise SystemExit(main(SWEEP))

@@ -1,0 +1,398 @@
+"""The trusted-anchor gate: switch the correction on or not, from a few trusted labels. The paper's
+table for every rule and every kind of label, its guarantees, and the labels that power takes.
+
+    pairs      any two contents, the paper's labels
+    disputed   pairs that the naive and the bias-aware ranking order differently
+    swaps      of these, a content of the one top k alone and one of the other alone
+    members    the contents of swaps, each alone: is it one of the truly best k?
+
+Of its legitimate pools the paper does not say how they are made. Here pools are classed by what the
+correction does to them: `agreement_harmed` where bias-aware is right on at most half of the untied
+pairs that the two rankings order differently, `recall_harmed` where recall is not higher with it,
+`helped` where it is. Classes overlap: recall may be unchanged and pairs ordered better.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt import stats
+from jbt.experiments import declare
+from jbt.gate import LABELS
+from sweeps._shared import prices
+from sweeps.gate.pool import (
+    ALL,
+    FAMILY,
+    HARMED,
+    PRESETS,
+    Settings,
+    decisions,
+    exact_size,
+    family_rate,
+    family_weights,
+    groups,
+    scenarios,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from jbt.experiments.table import Table
+
+COLUMNS = (
+    "rule",
+    "labels",
+    "alpha",
+    "n_anchors",
+    "judge",
+    "rho",
+    "pool_class",
+    "noise_kind",
+    "noise",
+    "n_sharing",
+    "drift",
+)
+CLASSES = (*HARMED, "helped", "all")
+TESTS = ("sign", "sign_sequential")
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    true = [i for i, c in enumerate(scenarios(s)) if c["noise_kind"] == "none"]
+    grid = {}  # [judge, rho, pool, ...]
+    for name, of in ds.drop_vars("half_enable_rate").data_vars.items():
+        values = of.transpose("condition", "pool", ...).values[true]
+        grid[str(name)] = values.reshape(len(s.judge), len(s.rho), *values.shape[1:])
+    recalls(grid, s, t)
+    rates(grid, s, t)
+    by_judge(grid, s, t)
+    one_half(ds, s, t)
+    power(grid, s, t)
+    wrong_labels(ds, s, t)
+    of_families(grid, s, t)
+
+
+def classes(of: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Which pools are of each class, 0 or 1."""
+    rises = of["bias_aware_recall"] > of["naive_recall"] + 1e-6
+    found = {
+        "agreement_harmed": of["right"] <= of["wrong"],
+        "recall_harmed": ~rises,
+        "helped": rises,
+        "all": np.ones_like(rises),
+    }
+    return {name: found[name].astype(float) for name in CLASSES}
+
+
+def rows_of(s: Settings) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
+    """Places along (labels, decision, K), and the row's columns."""
+    for i, labels in enumerate(LABELS):
+        for j, (rule, alpha) in enumerate(s.rules.names):
+            for k, n in enumerate(s.n_anchors):
+                yield (i, j, k), {"labels": labels, "rule": rule, "alpha": alpha, "n_anchors": n}
+
+
+def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
+    """Recall of both models and of perfect choices between them, mean over judges."""
+    naive, aware = grid["naive_recall"], grid["bias_aware_recall"]
+    raised = (aware - naive).mean(-1, keepdims=True) > 0
+    found = {
+        "naive_recall": naive,
+        "bias_aware_recall": aware,
+        # The correction at every judge and correlation where it raises the mean, and at no other.
+        "oracle_recall": np.where(raised, aware, naive),
+        "best_recall": np.maximum(naive, aware),
+    }
+    for quantity, values in found.items():
+        for r, rho in enumerate(s.rho):
+            of_pool = values[:, r].mean(0)
+            add_means(t, quantity, of_pool[None], [{"judge": ALL, "rho": rho, "pool_class": "all"}])
+
+
+def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
+    """How often each rule enables, over all judges at each correlation, and what comes of it."""
+    places, rows = zip(*rows_of(s), strict=True)
+    index = tuple(np.array(places).T)
+    gain = grid["bias_aware_recall"] - grid["naive_recall"]
+    for r, rho in enumerate(s.rho):
+        of = {name: values[:, r] for name, values in grid.items()}
+        enable = of["enable_rate"][:, :, *index]  # [judge, pool, row]
+        for name, inside in classes(of).items():
+            where = [{**row, "judge": ALL, "rho": rho, "pool_class": name} for row in rows]
+            add_rates(t, "enable_rate", enable, inside, where)
+            if name in HARMED:
+                add_counts(t, enable, inside, where, s.sets)
+            if name == "all":
+                gated = of["naive_recall"][..., None] + enable * gain[:, r, :, None]
+                add_means(t, "gated_recall", gated.mean(0).T, where)
+                used = of["labels_used"][:, :, *index]
+                add_means(t, "labels_used", used.mean(0).T, where)
+            census = {"labels": "members", "rule": "census", "judge": ALL, "rho": rho}
+            one = [census | {"pool_class": name}]
+            add_rates(t, "enable_rate", of["census_rate"][..., None], inside, one)
+            if name == "all":
+                by_census = of["naive_recall"] + of["census_rate"] * gain[:, r]
+                add_means(t, "gated_recall", by_census.mean(0)[None], one)
+                add_means(t, "labels_used", of["census_used"].mean(0)[None], one)
+
+
+def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
+    """The tests in pools that the correction harms, at every judge and correlation."""
+    places, rows = zip(*[pair for pair in rows_of(s) if pair[1]["rule"] in TESTS], strict=True)
+    index = tuple(np.array(places).T)
+    for g, judge in enumerate(s.judge):
+        for r, rho in enumerate(s.rho):
+            of = {name: values[g : g + 1, r] for name, values in grid.items()}
+            enable = of["enable_rate"][:, :, *index]
+            for name in HARMED:
+                where = [{**row, "judge": judge, "rho": rho, "pool_class": name} for row in rows]
+                add_rates(t, "enable_rate", enable, classes(of)[name], where)
+
+
+def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    """The case built at exactly one half, and the exact size of `sign` there."""
+    found = ds["half_enable_rate"].isel(condition=0)
+    for labels in found["half_labels"].values.tolist():
+        for j, (rule, alpha) in enumerate(s.rules.names):
+            for n in s.n_anchors:
+                row = {"labels": labels, "rule": rule, "alpha": alpha, "n_anchors": n}
+                row["pool_class"] = "half"
+                values = found.sel(half_labels=labels, n_anchors=n).isel(decision=j).values
+                add_means(t, "enable_rate", values[None], [row])
+                if rule == "sign" and alpha is not None:
+                    t.add("exact_size", exact_size(labels, n, alpha), **row)
+
+
+def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
+    """Labels bought until a test enables in so many of the helped pools, by kind of label, at every
+    correlation; and how many times fewer than of random pairs."""
+    names = decisions(s.rules)
+    for r, rho in enumerate(s.rho):
+        of = {name: values[:, r] for name, values in grid.items()}
+        helped = classes(of)["helped"]
+        if not helped.any():
+            continue
+        for rule, alpha in s.rules.names:
+            if rule not in TESTS:
+                continue
+            at = names.index(f"{rule}@{alpha:g}")
+            curves = [power_curve(of, helped, i, at, s, t) for i in range(len(LABELS))]
+            needed = np.stack([prices.first_reached(*curve, s.power) for curve in curves])
+            for labels, each, ratio in zip(LABELS, needed, needed[0] / needed, strict=True):
+                where = {"rule": rule, "labels": labels, "alpha": alpha, "judge": ALL, "rho": rho}
+                where["pool_class"] = "helped"
+                n = int(helped.any(0).sum())
+                t.add("labels_needed", each[0], prices.of_resamples(each[1:], n), n, **where)
+                if labels != "pairs":
+                    t.add("times_fewer", ratio[0], prices.of_resamples(ratio[1:], n), n, **where)
+                for sharing in prices.SHARING:
+                    cost = prices.overhead(each * prices.LABEL, prices.POOL, sharing)
+                    where["n_sharing"] = sharing
+                    t.add("overhead", cost[0], prices.of_resamples(cost[1:], n), n, **where)
+
+
+def power_curve(
+    of: dict[str, np.ndarray], helped: np.ndarray, labels: int, decision: int, s: Settings, t: Table
+) -> tuple[np.ndarray, np.ndarray]:
+    """(labels bought, enable rate) over helped pools, [1 + resamples, K] each: of the sample, then
+    of resampled pools."""
+    found = []
+    for name in ("labels_used", "enable_rate"):
+        parts = [of[name], of[f"many_{name}"]] if s.many else [of[name]]
+        each = np.concatenate([part[:, :, labels, decision] for part in parts], -1)
+        found.append((each * helped[..., None]).mean(0).T)  # [K, pool]
+    rows = np.concatenate([*found, helped.mean(0)[None]])
+    means = stats.bootstrap_means(rows, seed=t.seed)
+    means = np.concatenate([rows.mean(-1)[None], means])
+    n = len(found[0])
+    with np.errstate(invalid="ignore"):
+        return means[:, :n] / means[:, -1:], means[:, n:-1] / means[:, -1:]
+
+
+def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    """The tests on labels some of which are wrong, of the first judge."""
+    rows = [(c, row) for c, row in rows_of(s) if row["rule"] in TESTS]
+    index = tuple(np.array([place for place, _ in rows]).T)
+    for i, scenario in enumerate(scenarios(s)):
+        if scenario["noise_kind"] == "none":
+            continue
+        part = ds.isel(condition=i)
+        of = {
+            str(name): part[name].transpose("pool", ...).values[None]
+            for name in ("enable_rate", "right", "wrong", "naive_recall", "bias_aware_recall")
+        }
+        where = [{**scenario, **row} for _, row in rows]
+        for name, inside in classes(of).items():
+            if name != "all":
+                named = [{**row, "pool_class": name} for row in where]
+                add_rates(t, "enable_rate", of["enable_rate"][:, :, *index], inside, named)
+
+
+def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
+    """One decision for all pools of a family, on one label in each of some, and what it does to the
+    mean recall of its pools; of the first judge."""
+    rho = np.array(s.rho)
+    kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
+    gain = (grid["bias_aware_recall"] - grid["naive_recall"])[0]  # [rho, pool]
+    for labels, names in kinds.items():
+        right, wrong = (grid[name][0] for name in names)
+        if labels == "disputed":
+            right, wrong = (v / np.maximum(right + wrong, 1) for v in (right, wrong))
+        for drift in s.drift:
+            for mean in s.rho:
+                weights = family_weights(rho, mean, drift)
+                of_pool = np.stack([weights @ v for v in (right, wrong, gain)])
+                means = np.concatenate(
+                    [of_pool.mean(-1)[None], stats.bootstrap_means(of_pool, seed=t.seed)]
+                )
+                for alpha in s.alpha:
+                    for n in FAMILY:
+                        rate = family_rate(means[:, 0], means[:, 1], n, alpha)
+                        row = {"rule": "sign", "labels": labels, "alpha": alpha, "n_anchors": n}
+                        row |= {"judge": s.judge[0], "rho": mean, "drift": drift}
+                        for quantity, of in (
+                            ("family_enable_rate", rate),
+                            ("family_benefit", rate * means[:, 2]),
+                        ):
+                            t.add(
+                                quantity,
+                                of[0],
+                                stats.percentiles(of[1:], n_units=s.pools),
+                                s.pools,
+                                **row,
+                            )
+
+
+# --- rows
+
+
+def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, Any]]) -> None:
+    """Means over pools, [row, pool]."""
+    numbers = zip(*stats.mean_interval(values, seed=t.seed), strict=True)
+    for row, of, (mean, *interval) in zip(rows, values, numbers, strict=True):
+        studies = functools.partial(study_means, of[None], t.seed)
+        t.add(quantity, mean, interval, len(of), studies=studies, **row)
+
+
+def add_rates(
+    t: Table, quantity: str, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]]
+) -> None:
+    """Rates over the pools of a class, with the pool as the unit, whatever the judge.
+
+    Args:
+      enable: [judge, pool, row].
+      inside: [judge, pool] 1 for the class.
+    """
+    if not inside.any():
+        return
+    above = (enable * inside[..., None]).mean(0).T  # [row, pool]
+    both = np.concatenate([above, inside.mean(0)[None]])
+    means = stats.bootstrap_means(both, seed=t.seed)
+    with np.errstate(invalid="ignore"):
+        resampled = means[:, :-1] / means[:, -1:]
+    ends = np.nanquantile(resampled, [0.025, 0.975], axis=0).T
+    n = int(inside.any(0).sum())
+    for row, of, interval in zip(rows, above, ends, strict=True):
+        two = np.stack([of, both[-1]])
+        studies = functools.partial(study_rates, two, t.seed)
+        interval = tuple(interval) if n >= stats.FEWEST else (np.nan, np.nan)
+        t.add(quantity, of.mean() / both[-1].mean(), interval, n, studies=studies, **row)
+
+
+def add_counts(
+    t: Table, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]], sets: int
+) -> None:
+    """False enables, decisions, the pools touched by one, and the upper end of the 95 % interval of
+    the share of these (Clopper and Pearson); a pool is touched if it is for any judge."""
+    n = int(inside.any(0).sum())
+    touched = ((enable > 0) & (inside[..., None] > 0)).any(0).sum(0)
+    counts = (enable * inside[..., None]).sum((0, 1)) * sets
+    # As zeros and ones, whose exact interval it is.
+    pools = np.arange(n) < touched[:, None] if n else np.full((len(rows), 1), np.nan)
+    upper = stats.share_interval(pools.astype(float))[2]
+    for row, count, some, most in zip(rows, counts, touched, upper, strict=True):
+        t.add("false_enables", round(float(count)), n_pools=n, **row)
+        t.add("decisions", int(inside.sum()) * sets, n_pools=n, **row)
+        t.add("pools_touched", int(some), n_pools=n, **row)
+        t.add("cp_upper", most, n_pools=n, **row)
+
+
+def study_means(values: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
+    """What studies of so many pools find of a mean, [1, pool]."""
+    return stats.bootstrap_means(values, seed=seed, size=size, resamples=stats.REPLICATES)
+
+
+def study_rates(both: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
+    """And of a ratio of two, [2, pool]."""
+    means = study_means(both, seed, size, seeds)
+    with np.errstate(invalid="ignore"):
+        return means[:, 0] / means[:, 1]
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """The paper's table, with its labels and rule; labels needed; the exact size of `sign` beside
+    its rate at one half; the worst rates of the tests."""
+    over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
+    quantities = ["enable_rate", "gated_recall"]
+    paper = over_all & (table.labels == "pairs") & table.rule.isin(["at_least", "strict", "sign"])
+    paper &= table.quantity.isin(quantities) & (table.pool_class == "all")
+    needed = table.quantity.isin(["labels_needed", "times_fewer"]) & (table.rho == s.rho[0])
+    recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
+    half = (table.pool_class == "half") & (table.rule == "sign")
+    return table[paper | needed | recall | half | worst(table)]
+
+
+def worst(table: pd.DataFrame) -> pd.Series:
+    """Which rows are the largest rate of a test in pools for which it is bounded, over all judges,
+    correlations and K, labels being true."""
+    bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
+        (table.labels == "members") & (table.pool_class == HARMED[1])
+    )
+    mine = table[
+        bounded
+        & (table.quantity == "enable_rate")
+        & (table.judge != ALL)
+        & table.rule.isin(TESTS)
+        & table.noise_kind.isna()
+    ]
+    keys = ["rule", "labels", "alpha", "pool_class"]
+    at = mine.groupby(keys).estimate.idxmax() if len(mine) else []
+    return table.index.to_series().isin(at)
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    from sweeps.gate import figure as _gate_figure
+
+    return _gate_figure.figure(ds, table, s)
+
+
+SWEEP = declare.Sweep(
+    "gate",
+    "The trusted-anchor gate: when to switch the correction on, with what guarantee.",
+    PRESETS,
+    groups,
+    COLUMNS,
+    table,
+    figure,
+    units={
+        "rho": "1 (population correlation)",
+        "noise": "share of labels",
+        "n_anchors": "labels (members: draws)",
+        "many": "labels (members: draws)",
+        **{f"{m}enable_rate": "share of label sets" for m in ("", "many_", "half_")},
+        **{f"{m}labels_used": "labels" for m in ("", "many_")},
+        "census_rate": "share of label sets",
+        "census_used": "labels",
+        **{f"{m}_recall": "1 (share of k)" for m in ("naive", "bias_aware")},
+        "right": "disputed untied pairs",
+        "wrong": "disputed untied pairs",
+        **{f"{m}_member": "1 (chance of a draw)" for m in ("right", "wrong")},
+        **{f"status_{m}": "jbt.types.Status" for m in ("naive", "bias_aware")},
+    },
+    headline=headline,
+)

@@ -1,0 +1,281 @@
+"""What `gate` simulates: every rule on every kind of label, for pools and judges like the paper's;
+and families of pools that share one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import estimators, gate
+from jbt.estimators.reference import Rankings
+from jbt.experiments import declare
+from jbt.gate import LABELS, Noise, Rules, Urn
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.types import Prior, check_count, check_positive
+
+NOISES = ("fresh", "stored", "length")
+"""Kinds of wrong labels, see `jbt.gate.Noise`."""
+
+ALL = "all"
+"""What all judges are called together."""
+
+HARMED = ("agreement_harmed", "recall_harmed")
+"""Classes of pools that the correction does not help: in the order of pairs, in recall."""
+
+FAMILY = (5, 10, 20, 40, 60)
+"""Pools of a family that give a label each for one decision (count)."""
+
+HALF = 60.0
+"""Disputed pairs of the case built at exactly one half."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(declare.Settings):
+    pools: int = 1000
+    """Pools simulated at every condition (count)."""
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
+    covariate: pools.CovariateKind = "binary"
+    """continuous: Gaussian, variance 1. binary, as the paper's elaboration: 1 for the upper half of
+    a latent within the pool, else 0; its population correlation with quality cannot exceed
+    0.798."""
+    rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    """Population correlations of quality and covariate, increasing."""
+    judge: tuple[str, ...] = tuple(judges.GATED)
+    """Judges, of `jbt.simulation.judges.GATED`."""
+    n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
+    """K, numbers of trusted labels (count), increasing; of members, draws."""
+    sets: int = 100
+    """Label sets a pool (count)."""
+    many: tuple[int, ...] = (120, 180, 240, 320, 435)
+    """Larger K (count), increasing, for the labels that power takes."""
+    many_sets: int = 8
+    """Label sets a pool for these (count)."""
+    alpha: tuple[float, ...] = (0.05,)
+    """Levels of the tests."""
+    margin: int = 2
+    """Labels by which bias-aware must lead for the rule `margin` (count)."""
+    noise: tuple[float, ...] = (0.1,)
+    """Chances of a wrong label, beside 0, of the first judge's labels."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+    drift: tuple[float, ...] = (0.0, 0.2)
+    """Standard deviations of the correlation between the pools of a family."""
+    power: float = 0.8
+    """Share of the helped pools in which the correction is to be enabled."""
+
+    @property
+    def rules(self) -> Rules:
+        """Those tried at each of `n_anchors`."""
+        return Rules(self.n_anchors, self.alpha, self.margin, self.sets)
+
+    @property
+    def rules_of_many(self) -> Rules | None:
+        """Those tried at each of `many`."""
+        if not self.many:
+            return None
+        return Rules(self.many, self.alpha, self.margin, self.many_sets)
+
+
+PRESETS = {
+    "smoke": Settings(
+        pools=16,
+        n_items=10,
+        k=2,
+        rho=(0.0, 0.6),
+        judge=("llama", "qwen"),
+        n_anchors=(5, 10, 20),
+        sets=20,
+        many=(45,),
+    ),
+    "paper": Settings(pools=12),  # 60 pools of five judges
+    "full": Settings(),
+}
+
+
+def check(s: Settings) -> None:
+    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    pools.check_kind(s.pool)
+    pools.check_rho(s.rho, s.covariate)
+    declare.check_increasing("rho", s.rho)
+    declare.check_listed("judge", s.judge, list(judges.GATED))
+    declare.check_increasing("n_anchors", s.n_anchors, least=1)
+    n_pairs = s.n_items * (s.n_items - 1) // 2
+    declare.check_increasing("many", s.many, least=s.n_anchors[-1] + 1, length=0)
+    for name in ("n_anchors", "many"):
+        for number in getattr(s, name):
+            if number > n_pairs:
+                what = f"{name} has {number}, but {s.n_items} items make {n_pairs} pairs"
+                raise ValueError(what)
+    for name in ("sets", "many_sets", "margin"):
+        check_count(name, getattr(s, name))
+    if not s.alpha:
+        raise ValueError("alpha must have a level at least")
+    for level in s.alpha:
+        gate.check_alpha(level)
+    declare.check_increasing("noise", s.noise, least=0.001, most=0.5, length=0)
+    declare.check_increasing("drift", s.drift, least=0)
+    for name in ("sd", "lam", "lam_b"):
+        check_positive(name, getattr(s, name))
+    if not 0 < s.power < 1:
+        raise ValueError(f"power must lie between 0 and 1, got {s.power:g}")
+    if s.n_items < 4:
+        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
+    declare.check_top(s.k, s.n_items)
+    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
+    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+
+
+def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
+    """Each condition: every judge with true labels, then the first with wrong ones."""
+    for judge in s.judge:
+        for rho in s.rho:
+            yield {"judge": judge, "rho": rho, "noise_kind": "none", "noise": 0.0}
+    for kind in NOISES:
+        for noise in s.noise:
+            for rho in s.rho:
+                yield {"judge": s.judge[0], "rho": rho, "noise_kind": kind, "noise": noise}
+
+
+def decisions(rules: Rules) -> list[str]:
+    """What each rule is called, with its level."""
+    return [name if alpha is None else f"{name}@{alpha:g}" for name, alpha in rules.names]
+
+
+def groups(s: Settings) -> list[declare.Group]:
+    """One group: all conditions share shapes and rules."""
+    check(s)
+    each = list(scenarios(s))
+    conditions = judges.conditions([judges.GATED[c["judge"]] for c in each])
+    conditions["rho"] = np.array([c["rho"] for c in each])
+    for kind in NOISES:
+        conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in each])
+    labels = {name: [c[name] for c in each] for name in each[0]}
+    names = {"decision": decisions(s.rules)}
+    kinds = {"labels": list(LABELS)}
+    by_k, by_many = {"n_anchors": list(s.n_anchors)}, {"many": list(s.many)}
+    axes: dict[str, dict[str, Any]] = {
+        "enable_rate": {**kinds, **names, **by_k},
+        "labels_used": {**kinds, **names, **by_k},
+        "half_enable_rate": {"half_labels": ["disputed", "members"], **names, **by_k},
+    }
+    if s.many:
+        axes["many_enable_rate"] = {**kinds, **names, **by_many}
+        axes["many_labels_used"] = {**kinds, **names, **by_many}
+    return [
+        declare.Group(
+            "gate", experiment(s), conditions, labels, s.n_items, s.pools, axes=axes, fits=20
+        )
+    ]
+
+
+def experiment(s: Settings) -> Experiment:
+    """Every ordered pair judged once; two rankings; label sets of every kind, and every rule."""
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = pools.POOLS[s.pool](
+            stream(key, "pool"),
+            s.n_items,
+            k=s.k,
+            sd=s.sd,
+            rho=condition["rho"],
+            covariate=s.covariate,
+            max_correlation=s.max_correlation,
+        )
+        judge = judges.of_condition(condition)
+        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        fits = {
+            name: of(comparisons, pool.design, Prior(s.lam, s.lam_b))
+            for name, of in estimators.ESTIMATORS.items()
+        }
+        naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
+        rankings = Rankings(pool, naive, bias_aware, s.k)
+        noise = Noise(condition["fresh"], condition["stored"], condition["length"])
+        found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
+        out = dict(vars(found))
+        if s.rules_of_many is not None:
+            more = gate.trial(stream(key, "many labels"), rankings, s.rules_of_many, noise)
+            out["many_enable_rate"] = more.enable_rate
+            out["many_labels_used"] = more.labels_used
+        out["half_enable_rate"] = at_one_half(stream(key, "one half"), s.rules, s.k)
+        out |= {f"status_{name}": fit.status for name, fit in fits.items()}
+        return out
+
+    return one
+
+
+def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
+    """How often rules enable in the case built so that bias-aware is right on exactly half of the
+    disputed pairs, and that as many of its members are good as of naive's: [2, rules, K]."""
+    half, none = jnp.asarray(HALF / 2), jnp.zeros(())
+    pairs_key, members_key = jax.random.split(key)
+    told = {"sets": rules.sets, "alpha": rules.alpha}
+    urn = Urn(half, none, half, none, none, none)
+    one_of_two = gate.Members(jnp.asarray(2.0), jnp.arange(k) < 1, jnp.zeros(k, bool))
+    drawn = [
+        gate.of_pairs(pairs_key, urn, rules.n_anchors, **told),
+        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **told)[0],
+    ]
+    return jnp.stack([gate.decided(each, rules)[0] for each in drawn])
+
+
+def exact_size(labels: str, n: int, alpha: float) -> float:
+    """Chance that `sign` enables in the case of `at_one_half`."""
+    from scipy.stats import binom, hypergeom
+
+    critical = gate.critical_values(alpha, n)
+    if labels == "disputed":
+        drawn = min(n, int(HALF))
+        return float(hypergeom(int(HALF), int(HALF) // 2, drawn).sf(critical[drawn] - 1))
+    # One of two is good on either side: a draw tells them apart half of the time.
+    discordant = np.arange(n + 1)
+    size = binom.sf(critical - 1, discordant, 0.5)
+    return float(binom.pmf(discordant, n, 0.5) @ size)
+
+
+def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: float) -> np.ndarray:
+    """Chance that `sign` enables for a family of pools of one judge, on one label in each of some.
+
+    Args:
+      right, wrong: chance that the label of a pool drawn at random says so, of any one shape.
+      n_labels: pools that give one (count).
+      alpha: level of the test.
+    """
+    from scipy.stats import binom
+
+    n = np.arange(n_labels + 1)
+    discordant = np.minimum(right + wrong, 1.0)[..., None]  # rounded, it may lie above
+    share = np.minimum(np.asarray(right)[..., None] / np.maximum(discordant, 1e-12), 1.0)
+    critical = gate.critical_values(alpha, n_labels)
+    return (binom.pmf(n, n_labels, discordant) * binom.sf(critical - 1, n, share)).sum(-1)
+
+
+def family_weights(rho: np.ndarray, mean: float, drift: float) -> np.ndarray:
+    """[rho] how many pools of a family are of each of the correlations simulated, increasing, if
+    theirs is normal about a mean: that of a pool is the nearest of them, so that it is cut off at
+    the first and the last."""
+    from scipy.stats import norm
+
+    if not drift:
+        return (rho == mean).astype(float)
+    ends = np.concatenate([[-np.inf], (rho[1:] + rho[:-1]) / 2, [np.inf]])
+    return np.diff(norm.cdf(ends, mean, drift))

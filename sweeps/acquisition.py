@@ -17,8 +17,9 @@ import xarray as xr
 from jbt import stats
 from jbt.acquisition.rules import resolve
 from jbt.experiments import declare
+from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
-from jbt.experiments.table import SEEDS, Table
+from jbt.experiments.table import Table
 from jbt.simulation import judges
 from sweeps._shared import active, calibration
 from sweeps._shared import judge as _judge

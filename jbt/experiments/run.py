@@ -35,7 +35,7 @@ from jbt import runtime
 from jbt.border import files, parsing, progress
 from jbt.border.exits import exit_code
 from jbt.experiments import folder as store
-from jbt.experiments import parts, provenance, results
+from jbt.experiments import parts, provenance, results, shards
 from jbt.experiments.declare import PRESETS, Group, S, Settings, Sweep, check_fields
 from jbt.experiments.paper import PaperNumber, read_paper
 from jbt.experiments.parts import Part
@@ -223,7 +223,7 @@ def _run_part(
 def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
     """Raise `ValueError` unless every pool is there, after `wait` seconds at most."""
     deadline = time.monotonic() + wait
-    while absent := results.incomplete(folder, groups, count):
+    while absent := shards.incomplete(folder, groups, count):
         if time.monotonic() >= deadline:
             running = [part for part in absent if parts.running(folder, part)]
             raise ValueError(
@@ -239,7 +239,7 @@ def _simulate_missing(
 ) -> None:
     simulations = {}
     for group in groups:
-        if len(ids := results.missing(folder, group, part)):
+        if len(ids := shards.missing(folder, group, part)):
             simulations[group.name] = Simulation(
                 group.experiment,
                 group.conditions,
@@ -265,8 +265,8 @@ def _simulate_missing(
                 continue
             begin = time.perf_counter()
             for ids, out in simulations.pop(group.name).chunks():
-                out[results.SECONDS] = time.perf_counter() - begin
-                results.save_shard(folder, group.name, ids, out, part)
+                out[shards.SECONDS] = time.perf_counter() - begin
+                shards.save_shard(folder, group.name, ids, out, part)
                 bar.update(len(ids) * group.n_conditions)
                 begin = time.perf_counter()
 

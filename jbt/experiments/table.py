@@ -42,6 +42,7 @@ from jbt.experiments.paper import SETTINGS, PaperNumber
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+from jbt.experiments.labelled_arrays import plain, rows_of, scalars, slabs
 
 NUMBERS = (
     "estimate",
@@ -52,11 +53,6 @@ NUMBERS = (
     "replicate_low",
     "replicate_high",
 )
-SEEDS = "acquisition_seed"
-"""Dimension that is averaged over within each pool."""
-AT_ONCE = 8_000_000
-"""Numbers resampled together, so that memory does not grow with the number of pools."""
-
 
 Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """[rows, P] -> estimate, low, high [rows]."""
@@ -169,7 +165,7 @@ class Table:
     def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
         if unknown := setting.keys() - set(self.columns):
             raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
-        return {name: _plain(setting.get(name)) for name in self.columns}
+        return {name: plain(setting.get(name)) for name in self.columns}
 
     def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
         mine = [n for n in self._paper if n.quantity == quantity]
@@ -224,7 +220,7 @@ class Table:
         carried: Any = None,
     ) -> None:
         instead = None if carried is None else self._studies_of(carried)
-        for rows in _slabs(rows_of(values, self.columns)):
+        for rows in slabs(rows_of(values, self.columns)):
             pools = np.stack([np.atleast_2d(each).mean(0) for _, each in rows])
             known = np.isfinite(pools).sum(-1)
             with warnings.catch_warnings():
@@ -306,7 +302,7 @@ class Table:
         means = stats.bootstrap_means(values, seed=self.seed)
         found = stats.first_crossing(x, means)
         interval = stats.crossing_interval(found, n_units=known)
-        row = _scalars(benefit, self.columns) | setting
+        row = scalars(benefit, self.columns) | setting
         for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
 
             def studies(size: int, seeds: int | None, same: bool = same) -> np.ndarray:
@@ -341,66 +337,12 @@ class Table:
         return table.astype(dict.fromkeys(NUMBERS, float))
 
 
-def rows_of(
-    values: xr.DataArray, columns: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each row of an array and the coordinates it stands at, as far as they are columns.
-
-    Args:
-      values: [..., pool] or [..., acquisition_seed, pool].
-
-    Yields:
-      (column -> value, [P] or [S, P]) in the order of the array.
-    """
-    inner = [d for d in (SEEDS, "pool") if d in values.dims]
-    outer = [d for d in values.dims if d not in inner]
-    values = values.transpose(*outer, *inner)
-    named = {
-        str(name): c
-        for name, c in values.coords.items()
-        if name in columns and not set(c.dims) & set(inner)
-    }
-    data = values.values
-    coordinates = {name: (c.dims, c.values) for name, c in named.items()}
-    for at in np.ndindex(*data.shape[: len(outer)]):
-        where = dict(zip(outer, at, strict=True))
-        row = {n: v[tuple(where[d] for d in dims)] for n, (dims, v) in coordinates.items()}
-        yield row, data[at]
-
-
-def _slabs(
-    rows: Iterator[tuple[dict[str, Any], np.ndarray]],
-) -> Iterator[list[tuple[dict[str, Any], np.ndarray]]]:
-    """Rows in lists of about AT_ONCE numbers, as float64."""
-    slab, held = [], 0
-    for row, each in rows:
-        slab.append((row, each.astype(np.float64)))
-        held += each.size
-        if held >= AT_ONCE:
-            yield slab
-            slab, held = [], 0
-    if slab:
-        yield slab
-
-
-def _scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:
-    named = {str(n): c.values for n, c in values.coords.items() if n in columns and not c.dims}
-    return {name: _plain(value) for name, value in named.items()}
-
-
 def _range(found: np.ndarray) -> tuple[float, float]:
     """Where 95 % of the studies fall; NaN where more than 2.5 % of them find no number."""
     known = found[~np.isnan(found)]
     if len(known) < 0.975 * len(found):
         return math.nan, math.nan
     return stats.percentiles(known)
-
-
-def _plain(value: Any) -> Any:
-    """A Python value, None for NaN."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.item()
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _finite(value: Any) -> float:

@@ -18,9 +18,9 @@ from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import DEFAULT_RULES, families, resolve
 from jbt.acquisition.runs import check as check_run
-from jbt.experiments import declare
+from jbt.experiments import declare, labelled_arrays
 from jbt.experiments import table as tables
-from jbt.experiments.table import SEEDS
+from jbt.experiments.labelled_arrays import SEEDS
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
@@ -319,7 +319,7 @@ def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table)
     family = delta.values.astype(float)
     p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
     power = stats.small_study_power(family.mean(1), size=SMALL_STUDY, seed=t.seed)
-    for f, (row, _) in enumerate(tables.rows_of(delta, t.columns)):
+    for f, (row, _) in enumerate(labelled_arrays.rows_of(delta, t.columns)):
         if row["rule"] not in told:
             continue
 

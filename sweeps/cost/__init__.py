@@ -18,7 +18,8 @@ from jaxtyping import Array, Key
 from jbt import stats, twins
 from jbt.acquisition import RULES, Loop, Task, reports, run
 from jbt.experiments import declare
-from jbt.experiments.table import SEEDS, Table
+from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments.table import Table
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, Experiment, stream

@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats, twins
-from jbt.experiments.table import Carried, Table, rows_of
+from jbt.experiments.labelled_arrays import rows_of
+from jbt.experiments.table import Carried, Table
 from jbt.simulation.judges import SECOND_DOMAIN, Published
 from jbt.twins import TARGETS, CalibrationError, Twin
 from sweeps._shared import calibration

@@ -19,7 +19,7 @@ from support import noise
 from jbt import runtime
 from jbt.border import progress
 from jbt.experiments import folder as store
-from jbt.experiments import parts, provenance, results
+from jbt.experiments import parts, provenance, results, shards
 from jbt.experiments import run as study
 from jbt.experiments.parts import Part
 
@@ -150,7 +150,7 @@ def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeyp
     assert 40 <= len(survivors) <= 60  # it may have written config.json, or the other one
     saved = set()
 
-    def save(folder, group, ids, *rest, keep=results.save_shard):
+    def save(folder, group, ids, *rest, keep=shards.save_shard):
         if group == "many":
             saved.update(ids.tolist())
         keep(folder, group, ids, *rest)
@@ -172,8 +172,8 @@ def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatc
     ids = np.array([2, 3, 99, 100, 130])
     simulation = study.Simulation(mine.experiment, mine.conditions, ids)
     for chunk, out in simulation.chunks():
-        results.save_shard(folder, mine.name, chunk, {**out, results.SECONDS: np.array(0.0)})
-    left = results.missing(folder, mine, Part(0, 2))
+        shards.save_shard(folder, mine.name, chunk, {**out, shards.SECONDS: np.array(0.0)})
+    left = shards.missing(folder, mine, Part(0, 2))
     assert left.tolist() == sorted(set(range(100)) - set(ids.tolist()))
     for part in ("0/2", "1/2"):
         assert run(tmp_path, "--part", part) == 0

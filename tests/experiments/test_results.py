@@ -10,7 +10,7 @@ import xarray as xr
 from support.small_sweep import TIMES, group, numbered, sweep_of
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results
+from jbt.experiments import provenance, results, shards
 from jbt.experiments import run as study
 from jbt.experiments.declare import Settings
 from jbt.simulation.simulate import Simulation
@@ -46,9 +46,9 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
             "status": np.zeros((len(ids), 2), int),
             "seconds": np.array(1.0),
         }
-        assert set(ids) <= set(results.missing(folder, mine).tolist())
-        results.save_shard(folder, "g", np.array(ids), arrays)
-    assert not len(results.missing(folder, mine))
+        assert set(ids) <= set(shards.missing(folder, mine).tolist())
+        shards.save_shard(folder, "g", np.array(ids), arrays)
+    assert not len(shards.missing(folder, mine))
     settings = Settings(pools=9, out=tmp_path)
     results.write(sweep_of(mine, index="a"), [mine], settings, {"pools": 9}, {}, folder)
     ds = xr.load_dataset(folder / "results.nc")
@@ -62,11 +62,11 @@ def test_a_shard_of_another_group_is_none(tmp_path):
     """Though it has the same shapes."""
     mine, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
     folder.mkdir()
-    results.save_shard(folder, "y", np.arange(5), numbered(range(5)))
+    shards.save_shard(folder, "y", np.arange(5), numbered(range(5)))
     (shard,) = (folder / "shards").iterdir()
     shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
     with pytest.raises(ValueError, match=r"is damaged, or of another run .* or group"):
-        results.missing(folder, mine)
+        shards.missing(folder, mine)
 
 
 def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
@@ -82,7 +82,7 @@ def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):
     status = np.full((5, 2), 2**31)
     with pytest.raises(ValueError, match="metric status holds integers beyond int32"):
-        results.save_shard(tmp_path, "x", np.arange(5), numbered(range(5), status=status))
+        shards.save_shard(tmp_path, "x", np.arange(5), numbered(range(5), status=status))
 
 
 def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools(tmp_path):
@@ -94,7 +94,7 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
     for begin in (0, 100_000):
         ids = np.arange(begin, begin + 100_000)
         flat = np.tile(ids[:, None].astype(np.float32), 2)
-        results.save_shard(folder, "g", ids, {"flat": flat, "seconds": np.array(0.0)})
+        shards.save_shard(folder, "g", ids, {"flat": flat, "seconds": np.array(0.0)})
     settings = Settings(pools=200_000, out=tmp_path)
     results.write(sweep_of(mine), [mine], settings, {}, {}, folder)
     with h5py.File(folder / "results.nc") as file:
@@ -108,7 +108,7 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
 def test_pools_that_no_shard_holds_are_counted(tmp_path):
     mine = group("g", [1.0])
     two = {"flat": np.zeros((2, 1)), "seconds": np.array(1.0)}
-    results.save_shard(tmp_path, "g", np.array([0, 3]), two)
+    shards.save_shard(tmp_path, "g", np.array([0, 3]), two)
     with pytest.raises(ValueError, match="3 of 5 pools of g are not there"):
         results.write(sweep_of(mine), [mine], Settings(), {}, {}, tmp_path)
 

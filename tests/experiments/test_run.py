@@ -13,7 +13,7 @@ import xarray as xr
 from support.small_sweep import group, sweep_of
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results
+from jbt.experiments import provenance, shards
 from jbt.experiments import run as study
 from jbt.experiments.declare import Settings
 from jbt.experiments.paper import PaperNumber
@@ -184,7 +184,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
     out = simulate.simulate(mine.experiment, mine.conditions, ids, seed=3, devices=1)
-    results.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
+    shards.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert study.main(crossing.SWEEP, small) == 0
     same_results(folder, finished / "crossing")

@@ -14,7 +14,7 @@ from support.small_sweep import group, interrupted, numbered, sweep_of
 
 from jbt.border import files
 from jbt.experiments import folder as store
-from jbt.experiments import results
+from jbt.experiments import results, shards
 from jbt.experiments import run as study
 from jbt.experiments.declare import Settings
 from jbt.simulation import simulate
@@ -170,9 +170,9 @@ def test_any_changed_byte_of_a_shard_is_found(begun):
         changed[at] ^= 4
         shard.write_bytes(changed)
         with pytest.raises(ValueError, match=f"{shard.name} is damaged"):
-            results.missing(begun, group("x", [1.0, 2.0]))
+            shards.missing(begun, group("x", [1.0, 2.0]))
     shard.write_bytes(data)
-    assert not len(results.missing(begun, group("x", [1.0, 2.0])))
+    assert not len(shards.missing(begun, group("x", [1.0, 2.0])))
 
 
 def test_overwrite_starts_afresh_from_damage(begun, capsys):
@@ -212,13 +212,13 @@ def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
     simulations = {"g": simulate.Simulation(mine.experiment, mine.conditions, range(5))}
     for message, cases in wrong.items():
         for arrays in cases:
-            results.save_shard(tmp_path, "g", np.array([0, 1]), arrays)
+            shards.save_shard(tmp_path, "g", np.array([0, 1]), arrays)
             with pytest.raises(ValueError, match=rf"g-0000000000-.*npz {message}.*delete it"):
                 results.check_metrics([mine], simulations, tmp_path)
             store.discard_shards(tmp_path)
-    results.save_shard(tmp_path, "g", np.array([5]), numbered([5]))  # there are pools 0 to 4
+    shards.save_shard(tmp_path, "g", np.array([5]), numbered([5]))  # there are pools 0 to 4
     with pytest.raises(ValueError, match="does not fit g"):
-        results.missing(tmp_path, mine)
+        shards.missing(tmp_path, mine)
 
 
 def test_shards_that_differ_among_themselves_are_named_before_results_are_written(begun, capsys):
@@ -227,7 +227,7 @@ def test_shards_that_differ_among_themselves_are_named_before_results_are_writte
     with np.load(shard) as arrays:
         rest = {name: arrays[name] for name in arrays if name not in ("flat", "ids", "device")}
     shard.unlink()
-    results.save_shard(begun, "x", np.array([3, 4]), rest)
+    shards.save_shard(begun, "x", np.array([3, 4]), rest)
     message = refused(begun, capsys)
     assert "x-0000000003" in message
     assert "differs from the others in metrics: flat" in message

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 from jbt import stats
+from jbt.experiments import labelled_arrays
 from jbt.experiments import table as tables
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.table import Table
@@ -59,7 +60,7 @@ def test_pools_may_stand_anywhere_and_slabs_change_nothing(monkeypatch):
     values = recalls()
     one, two = (Table(("rule", "budget"), SETTINGS) for _ in range(2))
     one.means("recall", values)
-    monkeypatch.setattr(tables, "AT_ONCE", 500)
+    monkeypatch.setattr(labelled_arrays, "AT_ONCE", 500)
     two.means("recall", values.transpose("pool", "condition", "budget"))
     np.testing.assert_allclose(
         one.frame()[["estimate", "ci_low", "ci_high"]],
@@ -82,7 +83,9 @@ def test_missing_results_are_left_out_and_counted():
 
 def test_acquisition_seeds_are_averaged_within_the_pool():
     pool = RNG.normal(0, 0.1, 100)
-    values = xr.DataArray(0.5 + pool + RNG.normal(0, 1e-6, (4, 100)), dims=(tables.SEEDS, "pool"))
+    values = xr.DataArray(
+        0.5 + pool + RNG.normal(0, 1e-6, (4, 100)), dims=(labelled_arrays.SEEDS, "pool")
+    )
     t = Table((), SETTINGS)
     t.means("recall", values)
     row = t.frame().iloc[0]
@@ -138,7 +141,7 @@ def test_two_numbers_for_one_thing_both_stand():
 
 
 def test_seeds_of_the_paper_widen_or_narrow_the_replicates():
-    values = xr.DataArray(RNG.normal(0.5, 0.1, (4, 3000)), dims=(tables.SEEDS, "pool"))
+    values = xr.DataArray(RNG.normal(0.5, 0.1, (4, 3000)), dims=(labelled_arrays.SEEDS, "pool"))
     width = []
     for seeds in (1, 4, 100):
         t = Table((), SETTINGS, [number(seeds=seeds)])

@@ -32,8 +32,9 @@ from jbt.kernel.laplace import gaussian
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.own.fits.batch import Batch, PoolTable
 from jbt.own.fits.judges import Judges
+from jbt.own.fits.one_pool import AT_ONCE
 from jbt.own.fits.panel_parts import Panels
-from jbt.own.fits.pools import AT_ONCE, Ranked, check_k, ranking
+from jbt.own.fits.pools import Ranked, check_k, ranking
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks

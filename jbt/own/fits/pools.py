@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
 
 from jbt import runtime
 from jbt.border import files
-from jbt.identifiability import BiasEstimate, estimate_bias
-from jbt.kernel import metrics, model
-from jbt.kernel.fit import fit_map
-from jbt.kernel.laplace import laplace
-from jbt.kernel.membership import DRAWS, membership, sobol_normals
+from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch, Group, PoolTable
 from jbt.own.fits.one_judge import JudgeFit, fit_judges
-from jbt.own.shared_coefficients.basis import LEVEL, Basis, Z
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
+from jbt.own.shared_coefficients.basis import Basis, Z
 from jbt.own.tables.components import chains
 from jbt.own.tables.order_flips import flips
-from jbt.types import Design, Fit, Parameters, Prior, Status, Variant, Verdicts
-
-AT_ONCE = 2**22
-"""Draws of qualities made together (count), so that memory does not grow with the pools."""
+from jbt.types import Prior, Status
 
 UNKNOWN = (Basis.WEAK, Basis.NOT_CONVERGED, Basis.UNDEFINED)
 """Of the sd of quality, what leaves the width of theta's interval to the prior."""
@@ -203,10 +194,10 @@ def _fit_group(
     without which theta has no interval."""
     priors = jnp.asarray(lam[group.index % len(lam)]), jnp.asarray(prior.lam_b, float)
     each = group.comparisons, group.design, group.items, group.variant
-    naive, aware, phi, differ = jax.device_get(_fit_both(*each, *priors, k))
+    naive, aware, phi, differ = jax.device_get(fit_both(*each, *priors, k))
     if intervals:
-        sd_theta, sd_kappa, among = _posterior(group, aware.parameters, *priors, k)
-        bias = _bias(batch, group)
+        sd_theta, sd_kappa, among = posterior(group, aware.parameters, *priors, k)
+        bias = prior_free_bias(batch, group)
     else:
         sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
         sd_kappa = np.full_like(aware.parameters.kappa, np.nan)
@@ -274,102 +265,6 @@ def ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> 
         Ranked(contents[at], place, *numbers)
         for at, place, *numbers in zip(order.tolist(), rank.tolist(), *columns, strict=True)
     )
-
-
-@partial(jax.jit, static_argnames="k")
-def _fit_both(
-    comparisons: Verdicts,
-    design: Design,
-    items: Design,
-    variant: Variant,
-    lam: Array,
-    lam_b: Array,
-    k: int,
-) -> tuple[Fit, Fit, Array, Array]:
-    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
-
-    def one(
-        comparisons: Verdicts, design: Design, items: Design, variant: Variant, lam: Array
-    ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
-        prior = Prior(lam, lam_b)
-        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
-        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
-        naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
-        theta, theta_naive = aware.parameters.theta, naive.parameters.theta
-        phi = model.apparent_quality(aware.parameters, items)
-        differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
-        return naive, aware, phi, differ
-
-    return jax.vmap(one)(comparisons, design, items, variant, lam)
-
-
-def _posterior(
-    group: Group, mode: Parameters, lam: Array, lam_b: Array, k: int
-) -> tuple[np.ndarray, ...]:
-    """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
-    membership of the top k [fits, M]; lam [fits]."""
-    m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
-    draws = DRAWS["conditional"]
-    normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
-    each = (mode, group.comparisons, group.design, group.variant, lam)
-    return in_chunks(
-        lambda some: _posterior_of(*some, lam_b, normals, k), each, AT_ONCE // (draws * m)
-    )
-
-
-@partial(jax.jit, static_argnames="k")
-def _posterior_of(
-    mode: Parameters,
-    comparisons: Verdicts,
-    design: Design,
-    variant: Variant,
-    lam: Array,
-    lam_b: Array,
-    normals: Array,
-    k: int,
-) -> tuple[Array, Array, Array]:
-    def one(
-        mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant, lam: Array
-    ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
-        posterior = laplace(mode, comparisons, design, Prior(lam, lam_b), variant)
-        m, contents = design.n_contents, design.content_mask()
-        among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
-        variance = (posterior.root**2).sum(0)
-        # No verdict sees the constant of theta, so that in the posterior it is independent of the
-        # rest, with the prior's variance.
-        about_mean = variance[:m] - 1 / (lam * contents.sum())
-        sd = jnp.sqrt(jnp.where(contents, about_mean, 0))
-        return sd, jnp.sqrt(variance[-1]), among
-
-    return jax.vmap(one)(mode, comparisons, design, variant, lam)
-
-
-def _bias(batch: Batch, group: Group) -> np.ndarray:
-    """The prior-free estimate of c and its interval, [3, fits, D], where there is one."""
-    n_fits, d = group.variant.c.shape
-    found = np.full((3, n_fits, d), np.nan)
-    which = batch.sharing(group)
-    if d and len(which):
-        each = (group.comparisons, group.design, group.variant)
-        each = jax.tree.map(lambda leaf: leaf[which], each)
-        found[:, which] = in_chunks(lambda some: _bias_of(*some), each, 1024)
-    return found
-
-
-@jax.jit
-def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array, Array]:
-    def one(
-        comparisons: Verdicts, design: Design, variant: Variant
-    ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
-        def of(covariate: Int[Array, ""]) -> BiasEstimate:
-            return estimate_bias(
-                comparisons, design, covariate=covariate, variant=variant, level=LEVEL
-            )
-
-        estimate = jax.vmap(of)(jnp.arange(design.n_covariates))
-        return estimate.c, estimate.low, estimate.high
-
-    return jax.vmap(one)(comparisons, design, variant)
 
 
 def check_k(batch: Batch, k: int) -> None:

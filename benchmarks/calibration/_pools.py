@@ -13,15 +13,15 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.own.fits import report as fit_report
+from jbt.own.fits.report import ALIKE
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import known
 from jbt.own.shared_coefficients.between import content_means, with_means
-from jbt.own.shared_coefficients.laplace import Part, Top
+from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
 from jbt.types import Comparisons, Design, Panel, Prior
 
 LAM_B = 0.1
-LEVEL_ALIKE = fit_report.ALIKE
+LEVEL_ALIKE = ALIKE
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def judged(
 
 def fitted(
     pools: Pools, verdicts: list[tuple[np.ndarray, np.ndarray]], n_known: int = 0
-) -> tuple[Top, list[Part]]:
+) -> tuple[Maximum, list[PoolStack]]:
     """Every study's shared parameters. One judge: c, kappa, b, log sd. Several, of which the last
     `n_known` are unbiased: c and kappa of each, b, their discriminations, log sd."""
     studies, j = int(pools.owner[-1]) + 1, len(verdicts)
@@ -134,14 +134,14 @@ def fitted(
             made = jax.vmap(Comparisons)(*counts)
         design, made = with_means(pools.design, made, content_means(pools.design))
         f = len(pools.owner)
-        hears = np.zeros((f, 3, j, 2 * j + 1))
+        loadings = np.zeros((f, 3, j, 2 * j + 1))
         for g in range(j - n_known):
-            hears[:, 0, g, g] = hears[:, 2, g, j + g] = 1
-        hears[:, 1, :, 2 * j] = 1
+            loadings[:, 0, g, g] = loadings[:, 2, g, j + g] = 1
+        loadings[:, 1, :, 2 * j] = 1
         if j > 1:
             own = jnp.asarray(np.tile(np.eye(j), (f, 1, 1)))
             made = jax.vmap(Panel)(made, jnp.ones((f, j)), own)
-        part = Part(made, design, jnp.asarray(hears.reshape(f, 3 * j, -1)), pools.owner)
+        part = PoolStack(made, design, jnp.asarray(loadings.reshape(f, 3 * j, -1)), pools.owner)
         graded = None if j == 1 else np.r_[np.ones(j - 1, bool), False]
         top = shared.maximum(
             [part], Prior(), np.full(2 * j + 1, LAM_B), studies, spread=True, graded=graded
@@ -152,8 +152,8 @@ def fitted(
 def cell(
     interval: str,
     setting: str,
-    top: Top,
-    parts: list[Part],
+    top: Maximum,
+    parts: list[PoolStack],
     place: int,
     truth: float,
     *,

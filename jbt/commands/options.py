@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jbt import __version__, own
 from jbt.border import files
+from jbt.border.parsing import parse
 from jbt.border.report import NAMES as REPORT
+from jbt.border.result import Result, give
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
@@ -79,6 +81,17 @@ class TableOptions:
                 if table and path.exists() and table.exists() and path.samefile(table):
                     raise ValueError(f"{option} would overwrite {table}")
 
+    @classmethod
+    def parse(cls, argv: Sequence[str], command: str) -> Self:
+        """The options of `jbt COMMAND`.
+
+        Raises:
+          ValueError: an output cannot be written, or would overwrite a table.
+        """
+        options = parse(cls, argv, prog=f"jbt {command}")
+        options.check_outputs()
+        return options
+
     def read(self) -> Tables:
         """The tables.
 
@@ -121,6 +134,15 @@ class TableOptions:
         check_number("lam", self.lam)
         check_number("lam_b", self.lam_b)
         return Prior(self.lam, self.lam_b)
+
+    def lead(self, tables: Tables) -> list[str]:
+        """The first lines of a report: what was read, and what these tables do not support."""
+        return [*tables.summary, *own.doctor(tables, self.typed()).headline()]
+
+    def give(self, result: Result, title: str, lead: list[str], **in_report: Any) -> None:
+        """Print what was found, and write it where the options say."""
+        where: Any = {"json_file": self.json, "folder": self.out}
+        give(result, title, lead, settings=self.settings(), **where, **in_report)
 
     def typed(self) -> dict[str, Any]:
         """The options that say which tables and how to read them, but for those at their default;

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import tyro
 
 from jbt import own, runtime
 from jbt.acquisition.rules import DEFAULT_RULES
@@ -19,7 +18,6 @@ from jbt.border.progress import bar
 from jbt.border.report import Report, Section
 from jbt.commands.options import TableOptions
 from jbt.own import Replay
-from jbt.own.examine import doctor
 from jbt.own.replays.curves import NAMES, figure
 from jbt.own.replays.oracle import Model
 from jbt.own.tables.verdicts import ALL
@@ -61,8 +59,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    options = tyro.cli(ReplayOptions, args=argv, prog="jbt replay")
-    options.check_outputs()
+    options = ReplayOptions.parse(argv, "replay")
     check_count("seeds", options.seeds, most=MOST_SEEDS)
     runtime.start()
     tables = options.read()
@@ -88,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
             "table": _records(found.table),
         }
         files.write_text(options.json, json.dumps(content, allow_nan=False) + "\n")
-    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
+    lead = options.lead(tables)
     report = _report(options, found, lead)
     print(report.text())
     if options.out is not None:

@@ -182,10 +182,10 @@ class Recorded:
         with runtime.precision("float64"):
             panels = Panels.of(self.batch, judges)
             (part,) = panels.parts(np.array([joint]))
-            hears = np.asarray(part.hears)
+            loadings = np.asarray(part.loadings)
             shown, wins = (np.asarray(v) for v in (self.made.shown, self.made.wins))
             if condition.model == "mixed":
-                hears = _one_for_all(hears, len(judges.names))
+                loadings = _one_for_all(loadings, len(judges.names))
                 # In an order that is not known: half a verdict in each.
                 each = given[..., None] / 2
                 labels = np.stack([each + each.swapaxes(2, 3), each], -1)[..., 0, :]
@@ -205,8 +205,8 @@ class Recorded:
             panel = jax.vmap(Panel)(made, repeated(s_g), repeated(own))
             design = jax.tree.map(repeated, part.design)
             owner = np.repeat(np.arange(sets), len(self.pools))
-            whole = shared.Part(panel, design, repeated(hears), owner)
-            precision = np.full(hears.shape[2], s.lam_b)
+            whole = shared.PoolStack(panel, design, repeated(loadings), owner)
+            precision = np.full(loadings.shape[2], s.lam_b)
             top = shared.maximum([whole], Prior(s.lam), precision, sets)
         if (top.status != Status.CONVERGED).any():
             raise ValueError(f"{self.name}: a fit of {condition} did not converge")
@@ -226,9 +226,9 @@ class Recorded:
         return given.reshape(-1, *given.shape[2:])
 
 
-def _one_for_all(hears: np.ndarray, n_judges: int) -> np.ndarray:
+def _one_for_all(loadings: np.ndarray, n_judges: int) -> np.ndarray:
     """All judges hear the first judge's c and kappa; quality has no line."""
-    mixed = np.zeros_like(hears)
+    mixed = np.zeros_like(loadings)
     mixed[:, :n_judges, 0] = 1
     mixed[:, 2 * n_judges :, n_judges] = 1
     return mixed

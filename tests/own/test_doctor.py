@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jbt import cli, own
-from jbt.own.examine import doctor
+from jbt.own.examine.checks import MATTERS, Checks, command_line
 from jbt.own.tables import places
 from jbt.own.tables.components import chains
 from jbt.own.tables.example import example
@@ -34,7 +34,7 @@ def examined(tables):
         paths = tables(table, listed)
         typed = {"verdicts": paths[0], "items": paths[1], "anchors": anchors, **options}
         read = own.read(**{name: value for name, value in typed.items() if name != "position"})
-        return {c.check: c for c in doctor.examine(read, typed)}
+        return {c.check: c for c in own.doctor(read, typed).checks}
 
     return examine
 
@@ -42,7 +42,7 @@ def examined(tables):
 def test_tables_that_support_everything(examined):
     checks = examined(verdicts(), covariates=("words",))
     assert [name for name, c in checks.items() if not c.ok] == ["anchors"]
-    assert doctor.headline(list(checks.values())) == []
+    assert Checks(list(checks.values())).headline() == []
     assert checks["both_orders"].found == "12 of 12 pairs were shown in both orders"
     assert checks["covariate[words]"].command.endswith("--covariates words")
 
@@ -104,10 +104,8 @@ def test_what_tables_lack(check, examined):
     assert found in missing.found
     assert (missing.command is None) == (command is None)
     assert command is None or command in missing.command
-    headline = doctor.headline([missing])
-    assert headline == (
-        [f"{check}: {missing.found}"] if "[" in check or check in doctor.MATTERS else []
-    )
+    headline = Checks([missing]).headline()
+    assert headline == ([f"{check}: {missing.found}"] if "[" in check or check in MATTERS else [])
 
 
 @pytest.mark.parametrize(
@@ -281,7 +279,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
     ).all()
     judged = tables.counts["n_verdicts"].to_numpy() > 0
     free = np.array([p.position for p in own.Batch.of(tables).pools])
-    share = {c.check: c.share for c in doctor.examine(tables, {})}["both_orders"]
+    share = {c.check: c.share for c in own.doctor(tables).checks}["both_orders"]
     assert share == pytest.approx(free[judged].mean())
     assert 0 < share < 1
     merged = chains(tables, x, merged=True)
@@ -290,7 +288,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
 
 
 def test_a_command_to_type_is_one_that_the_shell_reads_back():
-    line = doctor.command_line(
+    line = command_line(
         "fit", {"verdicts": "my verdicts.csv", "covariates": ("a b", "c"), "standardise": False}
     )
     assert shlex.split(line) == [
@@ -328,7 +326,7 @@ def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
     assert len(tables.judges) == 2
     assert tables.counts["n_errors"].sum() == 1
     assert tables.counts["n_ties"].sum() > 10
-    missing = {c.check for c in doctor.examine(tables, {"covariates": ("words",)}) if not c.ok}
+    missing = {c.check for c in own.doctor(tables, {"covariates": ("words",)}).checks if not c.ok}
     assert {"both_orders", "covariate[words]"} <= missing
     (folder / "items.csv").unlink()
     kept = (folder / "verdicts.csv").read_bytes()

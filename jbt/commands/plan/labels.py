@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import tyro
 
 from jbt import runtime
 from jbt.border import files
@@ -80,8 +79,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem; nothing to label.
     """
-    options = tyro.cli(LabelsOptions, args=argv, prog="jbt plan labels")
-    options.check_outputs()
+    options = LabelsOptions.parse(argv, "plan labels")
     if not options.covariates:
         raise ValueError("jbt plan labels needs a covariate to correct for (--covariates)")
     runtime.start()

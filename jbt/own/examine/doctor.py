@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jbt.own.examine.checks import MATTERS, Check, command_line, figure, headline, report, table
+from jbt.own.examine.checks import Check, Checks, command_line
 from jbt.own.tables.components import Chains, chains
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
 from jbt.own.tables.reading import Problems, column_names, read_sheet
 from jbt.own.tables.tables import Tables
-
-__all__ = ["MATTERS", "Check", "command_line", "examine", "figure", "headline", "report", "table"]
 
 SURE = 8
 """Pairs that all name the same side first before that is taken for a sign: of an order drawn at
@@ -27,15 +25,15 @@ MANY = 0.05
 """Share of verdicts that are ties, or errors, from which on how they are treated matters."""
 
 
-def examine(tables: Tables, options: Mapping[str, Any]) -> list[Check]:
-    """What these tables support and what they do not.
+def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
+    """What these tables support and what they do not, before anything is fitted.
 
     Args:
       tables: as read; covariates are those that were read.
       options: what the commands to type next are to begin with, by the names of `jbt fit`'s
         options: verdicts, items, covariates, ...
     """
-    return list(_Examination.of(tables, options).checks())
+    return Checks(_Examination.of(tables, options or {}).checks())
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,12 @@ class Batch:
     units: str
     """What one unit of a covariate is, in words."""
     tables: Tables
-    """What it was made of."""
+    """What it was made of, and how:"""
+    columns: tuple[str, ...] = ()
+    """Columns of the items that are its covariates."""
+    transform: Transform = "none"
+    standardise: bool = True
+    position: Position = "auto"
 
     @classmethod
     def of(
@@ -114,7 +119,17 @@ class Batch:
         ]
         repeated = _repeated(tables)
         pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
-        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units, tables)
+        return cls(
+            [pools[i] for i in range(len(free))],
+            tuple(groups),
+            names,
+            units,
+            tables,
+            tuple(covariates),
+            transform,
+            standardise,
+            position,
+        )
 
     def sharing(self, group: Group) -> np.ndarray:
         """Which fits of a group, from 0, have verdicts on items that share contents. In the others

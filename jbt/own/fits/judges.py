@@ -98,7 +98,7 @@ class Judges:
         """The names of those whose biases are known."""
         return tuple(name for name, known in zip(self.names, self.known, strict=True) if known)
 
-    def tellers(
+    def identified_by(
         self, told: Callable[[np.ndarray], np.ndarray]
     ) -> Iterator[tuple[tuple[str, ...], ...]]:
         """For each judge, for each of its coefficients, who tells it: its own verdicts; else those

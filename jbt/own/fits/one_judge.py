@@ -26,7 +26,7 @@ from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import Basis, known
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.laplace import Part
+from jbt.own.shared_coefficients.laplace import PoolStack
 from jbt.types import Design, Prior, Status, Variant, Verdicts
 
 
@@ -84,7 +84,7 @@ def fit_judges(
     with runtime.precision("float64"):
         made = _parts(batch)
         without = [_without_slope(part, d) for part in made]
-        told = directions.silence(without, n_judges).told[:, : d + 1]
+        told = directions.null_directions(without, n_judges).identified[:, : d + 1]
         parts = [_without_slope(part, d, told[:, :d]) for part in made]
         top = shared.maximum(parts, prior, np.r_[lam_b, lam_b[:d]], n_judges, spread=spread)
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)
@@ -123,28 +123,28 @@ def fit_judges(
     return found
 
 
-def _parts(batch: Batch) -> list[Part]:
+def _parts(batch: Batch) -> list[PoolStack]:
     """The pools of every judge, each with those of (c, kappa) that are free in it; shared are
     (c [D], kappa, b [D])."""
     parts, n_judges = [], len(batch.tables.judges)
     for group in batch.groups:
         c, kappa = (np.asarray(v) for v in (group.variant.c, group.variant.kappa))
         f, d = c.shape
-        hears = np.zeros((f, 2 * d + 1, 2 * d + 1))
+        loadings = np.zeros((f, 2 * d + 1, 2 * d + 1))
         for i in range(d):
-            hears[:, i, i] = c[:, i]
-            hears[:, d + i, d + 1 + i] = 1
-        hears[:, -1, d] = kappa
+            loadings[:, i, i] = c[:, i]
+            loadings[:, d + i, d + 1 + i] = 1
+        loadings[:, -1, d] = kappa
         design, verdicts = with_means(group.design, group.comparisons, content_means(group.items))
-        parts.append(Part(verdicts, design, jnp.asarray(hears), group.index % n_judges))
+        parts.append(PoolStack(verdicts, design, jnp.asarray(loadings), group.index % n_judges))
     return parts
 
 
-def _without_slope(part: Part, d: int, keep: np.ndarray | None = None) -> Part:
+def _without_slope(part: PoolStack, d: int, keep: np.ndarray | None = None) -> PoolStack:
     """The pools with b at 0, but for the owners and covariates [owners, D] to keep."""
-    hears = np.asarray(part.hears).copy()
-    hears[:, :, d + 1 :] *= 0 if keep is None else keep[part.owner][:, None]
-    return part._replace(hears=jnp.asarray(hears))
+    loadings = np.asarray(part.loadings).copy()
+    loadings[:, :, d + 1 :] *= 0 if keep is None else keep[part.owner][:, None]
+    return part._replace(loadings=jnp.asarray(loadings))
 
 
 def profiles(batch: Batch, judges: Sequence[JudgeFit]) -> tuple[np.ndarray, np.ndarray]:

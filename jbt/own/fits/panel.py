@@ -38,8 +38,8 @@ from jbt.own.fits.pools import Ranked, check_k, ranking
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.directions import Silence
-from jbt.own.shared_coefficients.laplace import Part, Top
+from jbt.own.shared_coefficients.directions import NullDirections
+from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.own.tables.components import chains
 from jbt.types import Design, Parameters, Prior, Status, Verdicts
@@ -60,8 +60,8 @@ class Estimate:
     """What it rests on."""
     p_alike: float = np.nan
     """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
-    told_by: tuple[str, ...] = ()
-    """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
+    identified_by: tuple[str, ...] = ()
+    """Whose verdicts identify it, see `Judges.identified_by`; empty where the prior chose."""
 
     @property
     def prior_selected(self) -> bool:
@@ -166,8 +166,8 @@ def fit_panel(
     check_k(batch, k)
     with runtime.precision("float64"):
         panels = Panels.of(batch, judges)
-        (d, j), silence = panels.shape, panels.silence()
-        told = panels.told(silence)
+        (d, j), silence = panels.shape, panels.null_directions()
+        told = panels.identified(silence)
         sloped = np.asarray(told[:-1].any(1))
         parts = panels.parts(sloped)
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
@@ -194,11 +194,14 @@ def _judges(
 ) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
     coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
-    tellers = judges.tellers(lambda some: panels.told(panels.silence(some)))
+    whose = judges.identified_by(lambda some: panels.identified(panels.null_directions(some)))
     agreements = agreement(panels.batch.tables, judges.known)
     found = []
-    for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
-        each = [dataclasses.replace(coefficients[i, g], told_by=told_by[i]) for i in range(d + 1)]
+    for g, (name, identified_by) in enumerate(zip(judges.names, whose, strict=True)):
+        each = [
+            dataclasses.replace(coefficients[i, g], identified_by=identified_by[i])
+            for i in range(d + 1)
+        ]
         if not panels.n_verdicts[:, g].any():
             each = [dataclasses.replace(one, basis=Basis.UNDEFINED) for one in each]
         known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
@@ -233,7 +236,7 @@ def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Ite
 
 def _pools(
     panels: Panels,
-    parts: Sequence[Part],
+    parts: Sequence[PoolStack],
     estimates: _Estimates,
     k: int,
 ) -> tuple[PanelPool, ...]:
@@ -288,9 +291,9 @@ class _Estimates:
 
     def __init__(
         self,
-        top: Top,
-        parts: Sequence[Part],
-        silence: Silence,
+        top: Maximum,
+        parts: Sequence[PoolStack],
+        silence: NullDirections,
         identified: np.ndarray,
         merged: bool,
     ) -> None:
@@ -315,11 +318,11 @@ def _estimate(value: float, of: Known) -> Estimate:
 
 
 def _pools_of(
-    part: Part, between: np.ndarray, theta: np.ndarray, top: Top, k: int
+    part: PoolStack, between: np.ndarray, theta: np.ndarray, top: Maximum, k: int
 ) -> tuple[np.ndarray, ...]:
     """Of every pool quality, its naive self, standard deviation about the mean, and membership of
     the top k [F, M]; whether the top k differ and the worse status [F]."""
-    m, n_biases = part.design.n_contents, part.hears.shape[2]
+    m, n_biases = part.design.n_contents, part.loadings.shape[2]
     free, at = np.diagonal(top.information[0]) * (top.weight > 0), top.at[0]
     draws = DRAWS["conditional"]
     normals = sobol_normals(draws, m + len(at), np.float64)
@@ -334,7 +337,7 @@ def _pools_of(
 def _pool(
     comparisons: Verdicts,
     design: Design,
-    hears: Array,
+    loadings: Array,
     slope: Array,
     theta: Array,
     at: Float[Array, " K"],
@@ -343,12 +346,12 @@ def _pool(
     normals: Array,
     k: int,
 ) -> tuple[Array, ...]:
-    unbiased = at.at[: hears.shape[2]].set(0)
+    unbiased = at.at[: loadings.shape[2]].set(0)
 
     def one(
         comparisons: Verdicts,
         design: Design,
-        hears: Float[Array, "own shared"],
+        loadings: Float[Array, "own shared"],
         slope: Float[Array, "M K"],
         theta: Float[Array, " M"],
     ) -> tuple[
@@ -360,8 +363,8 @@ def _pool(
         Int[Array, ""],
     ]:
         m, contents = design.n_contents, design.content_mask()
-        pool = shared.conditional(comparisons, design, hears, at, theta)
-        naive = shared.fit_given(comparisons, design, hears, unbiased, theta)
+        pool = shared.conditional(comparisons, design, loadings, at, theta)
+        naive = shared.fit_given(comparisons, design, loadings, unbiased, theta)
         # Of (qualities, shared parameters): these as all pools know them, those given these.
         border = -pool.precision @ pool.follows
         corner = information - border.T @ pool.follows
@@ -389,7 +392,7 @@ def _pool(
             worst,
         )
 
-    return jax.vmap(one)(comparisons, design, hears, slope, theta)
+    return jax.vmap(one)(comparisons, design, loadings, slope, theta)
 
 
 def _about_mean(values: Float[Array, " M"], contents: Bool[Array, " M"]) -> Float[Array, " M"]:

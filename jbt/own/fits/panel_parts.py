@@ -14,8 +14,8 @@ from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
-from jbt.own.shared_coefficients.directions import Silence
-from jbt.own.shared_coefficients.laplace import Part
+from jbt.own.shared_coefficients.directions import NullDirections
+from jbt.own.shared_coefficients.laplace import PoolStack
 from jbt.types import Panel
 
 
@@ -32,8 +32,8 @@ class Panels:
     judges: Judges
     groups: list[PanelGroup]
     """Their covariates with those means behind."""
-    hears: list[np.ndarray]
-    """[F, own, shared] of each group, see `Part`."""
+    loadings: list[np.ndarray]
+    """[F, own, shared] of each group, see `PoolStack`."""
     between: list[np.ndarray]
     """[F, M, D] of each group, the mean of each covariate over the items of a content, less its
     mean over contents; 0 at padding."""
@@ -46,7 +46,7 @@ class Panels:
             batch,
             judges,
             [_with_means(*each) for each in zip(groups, between, strict=True)],
-            [_hears(group) for group in groups],
+            [_loadings(group) for group in groups],
             between,
         )
 
@@ -55,7 +55,7 @@ class Panels:
         """D and J."""
         return len(self.batch.covariates), len(self.judges.names)
 
-    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[Part]:
+    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[PoolStack]:
         """The pools, for `shared.maximum`.
 
         Args:
@@ -64,21 +64,21 @@ class Panels:
         """
         d, j = self.shape
         keep, found = np.r_[np.ones((d + 1) * j), slope], []
-        for group, hears in zip(self.groups, self.hears, strict=True):
+        for group, loadings in zip(self.groups, self.loadings, strict=True):
             panel = group.panel if some is None else only(group.panel, some)
-            owner = np.zeros(len(hears), int)
-            found.append(Part(panel, group.design, jnp.asarray(hears * keep), owner))
+            owner = np.zeros(len(loadings), int)
+            found.append(PoolStack(panel, group.design, jnp.asarray(loadings * keep), owner))
         return found
 
-    def silence(self, some: np.ndarray | None = None) -> Silence:
+    def null_directions(self, some: np.ndarray | None = None) -> NullDirections:
         """What the verdicts of some judges [J], default all, are silent about. b is left out, as
         quality takes up what it would tell."""
-        return directions.silence(self.parts(np.zeros(self.shape[0], bool), some), 1)
+        return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), some), 1)
 
-    def told(self, silence: Silence) -> np.ndarray:
+    def identified(self, silence: NullDirections) -> np.ndarray:
         """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""
         d, j = self.shape
-        told = silence.told[0][: (d + 1) * j].reshape(d + 1, j)
+        told = silence.identified[0][: (d + 1) * j].reshape(d + 1, j)
         return told & self.estimated
 
     @property
@@ -105,14 +105,14 @@ def _with_means(group: PanelGroup, means: np.ndarray) -> PanelGroup:
     return dataclasses.replace(group, design=design, panel=panel)
 
 
-def _hears(group: PanelGroup) -> np.ndarray:
+def _loadings(group: PanelGroup) -> np.ndarray:
     free = np.asarray(group.variant.c), np.asarray(group.variant.kappa)
     n_pools, d, j = free[0].shape
-    hears = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
+    loadings = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
     for g in range(j):
         for i in range(d):
-            hears[:, i, g, i * j + g] = free[0][:, i, g]
-        hears[:, -1, g, d * j + g] = free[1][:, g]
+            loadings[:, i, g, i * j + g] = free[0][:, i, g]
+        loadings[:, -1, g, d * j + g] = free[1][:, g]
     for i in range(d):
-        hears[:, d + i, :, (d + 1) * j + i] = 1
-    return hears.reshape(n_pools, (2 * d + 1) * j, -1)
+        loadings[:, d + i, :, (d + 1) * j + i] = 1
+    return loadings.reshape(n_pools, (2 * d + 1) * j, -1)

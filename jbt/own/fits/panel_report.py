@@ -106,7 +106,7 @@ def _coefficients(
                     "judge": judge.judge,
                     "coefficient": "kappa" if name is None else f"c[{name}]",
                     "joint [95 %]": _interval(of) + BASIS[of.basis],
-                    "told by": ", ".join(of.told_by),
+                    "told by": ", ".join(of.identified_by),
                     "alone [95 %]": ""
                     if before is None
                     else with_interval(before.estimate, before.low, before.high)
@@ -216,7 +216,7 @@ def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
             "prior_selected": of.prior_selected,
             "basis": str(of.basis),
             "p_alike": files.defined(of.p_alike),
-            "told_by": list(of.told_by),
+            "told_by": list(of.identified_by),
         }
         return {**unit, **_estimate(of), **more}
 

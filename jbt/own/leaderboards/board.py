@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jbt.border import files
 from jbt.own.fits.judges import JOINT
@@ -63,11 +64,11 @@ class JudgeCoefficient(Coefficient):
     """One judge's coefficient in a fit of several."""
 
     judge: str
-    told_by: tuple[str, ...]
-    """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
+    identified_by: tuple[str, ...]
+    """Whose verdicts identify it, see `Judges.identified_by`; empty where the prior chose."""
 
     def record(self) -> dict[str, Any]:
-        own = {"judge": self.judge, "told_by": list(self.told_by)}
+        own = {"judge": self.judge, "told_by": list(self.identified_by)}
         others = [f.name for f in dataclasses.fields(self) if f.name not in own]
         return {**own, **{name: _defined(getattr(self, name)) for name in others}}
 
@@ -146,6 +147,12 @@ class Leaderboard:
                 who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
             said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
         return said
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row a model: the columns of the JSON, and `status`, which says of theta what
+        `Coefficient.status` says of c."""
+        frame = pd.DataFrame(self.record()["models"]).assign(status=self.status_of)
+        return frame.astype(dict.fromkeys(("rank", "rank_low", "rank_high", "rank_naive"), "Int64"))
 
     def record(self) -> dict[str, Any]:
         """c, kappa, models and the reasons for what is missing, as JSON has them: undefined is

@@ -19,7 +19,8 @@ from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption
 from jbt.own.leaderboards.assumption import VersionCheck
 from jbt.own.leaderboards.board import Coefficient, JudgeCoefficient, Leaderboard
-from jbt.own.leaderboards.robust import outside, ranks
+from jbt.own.leaderboards.report import Leaderboards
+from jbt.own.leaderboards.robust import compare, outside, ranks
 from jbt.own.leaderboards.rows import Difference
 from jbt.own.leaderboards.spread import Spread
 from jbt.own.leaderboards.study import Problem, Study, merge_pools
@@ -42,7 +43,8 @@ def leaderboard(
     bootstrap: int = 0,
     seed: int = 0,
     together: tuple[Tables, Judges] | None = None,
-) -> list[Leaderboard]:
+    robust: bool = False,
+) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
     Args:
@@ -59,6 +61,7 @@ def leaderboard(
       seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
         judges, for one more leaderboard, of all of them.
+      robust: rank under other choices, too (`robust.compare`).
 
     Returns:
       One for each judge, and that of all together.
@@ -71,8 +74,20 @@ def leaderboard(
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
+    prior = Prior() if prior is None else prior
+    compared = []
+    if robust:
+        compared = compare(
+            tables,
+            covariates,
+            transform=transform,
+            standardise=standardise,
+            difference=difference,
+            position=position,
+            prior=prior,
+        )
     study, coefficients = Study.of(
-        tables, covariates, transform, standardise, difference, position, prior or Prior()
+        tables, covariates, transform, standardise, difference, position, prior
     )
     with runtime.precision("float64"):
         boards = [
@@ -83,7 +98,7 @@ def leaderboard(
             tables, judges = together
             every = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
             boards.append(_joint_board(every, judges, coefficients, bootstrap, seed))
-    return boards
+    return Leaderboards(boards, prior, bootstrap, compared)
 
 
 def _board(
@@ -122,13 +137,13 @@ def _joint_board(
     m, free = len(problem.contents), np.asarray(problem.variant.c)
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
     found = _Found.of(problem, profiled, bootstrap, seed)
-    tellers = list(judges.tellers(together.told))
+    identified_by = list(judges.identified_by(together.identified))
     named = [*covariates, ("kappa", "")]
     coefficients = [
         JudgeCoefficient(
             *(*named[d], *found.numbers(m + p)),
             judge=judges.names[g],
-            told_by=tellers[g][d],
+            identified_by=identified_by[g][d],
         )
         for g in range(n_judges)
         for d in range(len(named))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
+from jbt.own.leaderboards import robust
 from jbt.own.leaderboards.board import Coefficient, Leaderboard
-from jbt.own.leaderboards.robust import widest
 from jbt.own.leaderboards.spread import LEVEL
 from jbt.own.tables import agreement
 from jbt.types import Prior, Status
@@ -29,30 +29,80 @@ A_ROW = 3
 """Judges side by side in the figure."""
 
 
-def report(
-    title: str,
-    lead: Sequence[str],
-    boards: Sequence[Leaderboard],
-    prior: Prior,
-    bootstrap: int = 0,
-    compared: Sequence[pd.DataFrame] = (),
-) -> Report:
-    """Leaderboards as a report, a section each.
+class Leaderboards(list[Leaderboard]):
+    """What `jbt leaderboard` reports: a leaderboard for each judge, and that of all together."""
 
-    Args:
-      lead: the first lines, before any leaderboard.
-      prior, bootstrap: of the leaderboards.
-      compared: of each judge, ranks under other choices (`robust.compare`).
-    """
-    sections = []
-    for i, board in enumerate(boards):
-        name = board.judge or "Ranking"
-        sections.append(Section(name, list(_sentences(board, prior, bootstrap)), _shown(board)))
-        if i < len(compared):
-            title = f"{name}: ranks under other choices"
-            shown = compared[i].rename(columns={"ties_dropped": "ties dropped"})
-            sections.append(Section(title, [widest(compared[i])], shown.fillna("-")))
-    return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
+    def __init__(
+        self,
+        boards: Sequence[Leaderboard],
+        prior: Prior,
+        bootstrap: int,
+        compared: Sequence[pd.DataFrame],
+    ) -> None:
+        """
+        Args:
+          prior, bootstrap: of the leaderboards.
+          compared: for each judge, ranks under other choices (`robust.compare`), or nothing.
+        """
+        super().__init__(boards)
+        self.prior, self.bootstrap, self.compared = prior, bootstrap, compared
+
+    def report(self, title: str, lead: Sequence[str]) -> Report:
+        """A section a leaderboard."""
+        sections = []
+        for i, board in enumerate(self):
+            name = board.judge or "Ranking"
+            lines = list(_sentences(board, self.prior, self.bootstrap))
+            sections.append(Section(name, lines, _shown(board)))
+            if i < len(self.compared):
+                ranks = self.compared[i].rename(columns={"ties_dropped": "ties dropped"})
+                lines = [robust.widest(self.compared[i])]
+                heading = f"{name}: ranks under other choices"
+                sections.append(Section(heading, lines, ranks.fillna("-")))
+        return Report(title, [*lead, *_conventions(self[0], self.prior)], sections)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Every model of every judge: judge (if there are several), the columns of the JSON, and
+        `status`, which says of theta what `Coefficient.status` says of c."""
+        parts = []
+        for board in self:
+            part = board.to_frame()
+            if len(self) > 1:
+                part.insert(0, "judge", board.judge)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it: one leaderboard as it is, several each with its judge."""
+        records = [board.record() for board in self]
+        for record, ranks in zip(records, self.compared, strict=False):
+            record["robust"] = robust.record(ranks)
+        if len(self) == 1:
+            return records[0]
+        boards = zip(self, records, strict=True)
+        return {"leaderboards": [{"judge": board.judge, **record} for board, record in boards]}
+
+    def figure(self) -> Figure:
+        """Every model's theta, naive and corrected, with intervals, best first."""
+        from jbt.border import plots
+
+        columns = min(len(self), A_ROW)
+        height = max(0.9 + 0.26 * len(self[0].models), 2.4)
+        n_rows = -(-len(self) // columns)
+        drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
+        panels = np.atleast_1d(axes).ravel()
+        for ax in panels[len(self) :]:
+            ax.set_visible(False)
+        for ax, board in zip(panels, self, strict=False):
+            series = [
+                ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
+                ("corrected", "blue", board.theta, board.low, board.high),
+            ]
+            plots.forest(ax, board.models, series)
+            ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
+            ax.set_title(board.judge or "")
+            ax.legend(fontsize=8, loc="lower right")
+        return drawn
 
 
 def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
@@ -74,42 +124,6 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
             "c answers: of two answers to one prompt, what does the judge pay for the covariate "
             "beyond what their models win by over all prompts? (jbt fit asks it within each prompt)"
         )
-
-
-def table(boards: Sequence[Leaderboard]) -> pd.DataFrame:
-    """Every model of every judge: judge (if there are several), the columns of the JSON, and
-    `status`, which says of theta what `Coefficient.status` says of c."""
-    parts = []
-    for board in boards:
-        part = pd.DataFrame(board.record()["models"]).assign(status=board.status_of)
-        if len(boards) > 1:
-            part.insert(0, "judge", board.judge)
-        ranks = ["rank", "rank_low", "rank_high", "rank_naive"]
-        parts.append(part.astype(dict.fromkeys(ranks, "Int64")))
-    return pd.concat(parts, ignore_index=True)
-
-
-def figure(boards: Sequence[Leaderboard]) -> Figure:
-    """Every model's theta, naive and corrected, with intervals, best first."""
-    from jbt.border import plots
-
-    columns = min(len(boards), A_ROW)
-    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
-    n_rows = -(-len(boards) // columns)
-    drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
-    every = np.atleast_1d(axes).ravel()
-    for ax in every[len(boards) :]:
-        ax.set_visible(False)
-    for ax, board in zip(every, boards, strict=False):
-        series = [
-            ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
-            ("corrected", "blue", board.theta, board.low, board.high),
-        ]
-        plots.forest(ax, board.models, series)
-        ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
-        ax.set_title(board.judge or "")
-        ax.legend(fontsize=8, loc="lower right")
-    return drawn
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
@@ -167,7 +181,11 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     for one in board.judges:
         what = "kappa" if not one.unit else f"c[{one.covariate}]"
         per = f" per {one.unit}" if one.unit else " in favour of the first shown"
-        by = f"told by {', '.join(one.told_by)}" if one.told_by else "chosen by the prior"
+        by = (
+            f"told by {', '.join(one.identified_by)}"
+            if one.identified_by
+            else "chosen by the prior"
+        )
         yield f"{one.judge}: {what} {_estimate(one)}{per}; {by}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"

@@ -197,7 +197,7 @@ class Together:
     n_judges: int
     """J."""
 
-    def told(self, some: np.ndarray) -> np.ndarray:
+    def identified(self, some: np.ndarray) -> np.ndarray:
         """[D + 1, J] which free coefficients the verdicts of some judges [J] identify."""
         of = self.problem
         shown = np.array(of.rows.shown)

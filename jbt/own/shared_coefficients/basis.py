@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from jbt.own.shared_coefficients.laplace import Part, Top
+from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
 from jbt.stats.jackknife import jackknife
 from jbt.types import Status
 
@@ -72,8 +72,8 @@ class Known:
 
 
 def known(
-    top: Top,
-    parts: Sequence[Part],
+    top: Maximum,
+    parts: Sequence[PoolStack],
     owner: int,
     along: np.ndarray,
     identified: np.ndarray,

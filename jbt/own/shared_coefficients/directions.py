@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.laplace import Part, chunk
+from jbt.own.shared_coefficients.laplace import PoolStack, chunk
 from jbt.types import Design, Verdicts
 
 MOVED = 1e-6
@@ -21,7 +21,7 @@ MOVED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Silence:
+class NullDirections:
     """What the verdicts of all pools are silent about, qualities unknown."""
 
     directions: np.ndarray
@@ -56,14 +56,14 @@ class Silence:
         return np.asarray((moved > MOVED * np.abs(self.null).max(0).clip(1e-300)).any((1, 2)))
 
     @property
-    def told(self) -> np.ndarray:
+    def identified(self) -> np.ndarray:
         """[owners, shared] which coefficients no null direction moves."""
         return np.asarray(np.abs(self.directions).max(-1) < MOVED)
 
 
-def silence(parts: Sequence[Part], n_owners: int) -> Silence:
+def null_directions(parts: Sequence[PoolStack], n_owners: int) -> NullDirections:
     """What the verdicts identify: at even odds, so by who was compared with whom alone."""
-    n = parts[0].hears.shape[2]
+    n = parts[0].loadings.shape[2]
     left, alone, follows = np.zeros((n_owners, n, n)), np.zeros((n_owners, n)), []
     for part in parts:
         *sums, follow = in_chunks(lambda some: _at_even_odds(*some), part[:3], chunk(part))
@@ -72,27 +72,27 @@ def silence(parts: Sequence[Part], n_owners: int) -> Silence:
         follows.append(follow)
     scale = np.sqrt(np.where(alone > 0, alone, 1))
     values, vectors = np.linalg.eigh(left / scale[:, :, None] / scale[:, None])
-    return Silence(vectors * (values <= FLAT)[:, None], scale, follows)
+    return NullDirections(vectors * (values <= FLAT)[:, None], scale, follows)
 
 
 @jax.jit
 def _at_even_odds(
-    comparisons: Verdicts, design: Design, hears: Array
+    comparisons: Verdicts, design: Design, loadings: Array
 ) -> tuple[Array, Array, Array]:
     """Of every pool, the information about the coefficients at even odds: left when the qualities
     are unknown, and each coefficient's when all else is known; how the qualities follow."""
 
     def one(
-        comparisons: Verdicts, design: Design, hears: Float[Array, "own shared"]
+        comparisons: Verdicts, design: Design, loadings: Float[Array, "own shared"]
     ) -> tuple[Float[Array, "shared shared"], Float[Array, " shared"], Float[Array, "M shared"]]:
         m = design.n_contents
         information = model.information_at_even_odds(comparisons, design.centred())
         values, vectors = jnp.linalg.eigh(information[:m, :m])
         inverse = jnp.where(values > 1e-12 * values[-1], 1 / values, 0)
-        follows = -(vectors * inverse) @ vectors.T @ (information[:m, m:] @ hears)
+        follows = -(vectors * inverse) @ vectors.T @ (information[:m, m:] @ loadings)
         # A quadratic form, in which errors of what the qualities do are squared.
-        change = jnp.concatenate([follows, hears])
-        alone = jnp.diagonal(hears.T @ information[m:, m:] @ hears)
+        change = jnp.concatenate([follows, loadings])
+        alone = jnp.diagonal(loadings.T @ information[m:, m:] @ loadings)
         return change.T @ information @ change, alone, follows
 
-    return jax.vmap(one)(comparisons, design, hears)
+    return jax.vmap(one)(comparisons, design, loadings)

@@ -64,7 +64,7 @@ AT_ONCE = 2**22
 """Entries of the pools' Hessians worked on together (count)."""
 
 
-class Part(NamedTuple):
+class PoolStack(NamedTuple):
     """Pools of one shape."""
 
     comparisons: Verdicts
@@ -72,7 +72,7 @@ class Part(NamedTuple):
     design: Design
     """Of a panel, the second half of its covariates describes quality: a judge's discrimination
     multiplies their coefficients."""
-    hears: Array
+    loadings: Array
     """[F, own, shared] how the (c, kappa) of each pool's own model follow the shared coefficients,
     before that multiplication."""
     owner: np.ndarray
@@ -80,7 +80,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Top:
+class Maximum:
     """The log-posterior of each owner's parameters at some point. The K parameters are the shared
     coefficients, the J discriminations of a panel, and log sd."""
 
@@ -106,14 +106,14 @@ class Top:
 
 
 def maximum(
-    parts: Sequence[Part],
+    parts: Sequence[PoolStack],
     prior: Prior,
     precision: np.ndarray,
     n_owners: int,
     *,
     spread: bool = False,
     graded: np.ndarray | None = None,
-) -> Top:
+) -> Maximum:
     """Each owner's shared parameters of highest posterior, and what is known there.
 
     Steps begin with information that leaves the determinant's curvature out and is the expected one
@@ -169,7 +169,7 @@ def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return np.einsum("oij,oj->oi", vectors, along)
 
 
-def _secant(before: Top, then: Top, correction: np.ndarray) -> np.ndarray:
+def _secant(before: Maximum, then: Maximum, correction: np.ndarray) -> np.ndarray:
     """[owners, K, K] what to add to a correction of the information so that it agrees with how the
     gradient has changed: the symmetric rank-one update (Nocedal and Wright 2006, section 6.2). It
     learns what the information leaves out, the determinant's curvature and log sd's border."""
@@ -183,7 +183,9 @@ def _secant(before: Top, then: Top, correction: np.ndarray) -> np.ndarray:
     return missed[:, :, None] * scaled[:, None]
 
 
-def _chosen(good: np.ndarray, then: Top, before: Top, parts: Sequence[Part]) -> Top:
+def _chosen(
+    good: np.ndarray, then: Maximum, before: Maximum, parts: Sequence[PoolStack]
+) -> Maximum:
     """`then` where it is good, else as before."""
 
     chosen: dict[str, Any] = {}
@@ -203,7 +205,7 @@ def _where(good: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
 class _Posterior:
     """The log-posterior as a function of the parameters."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PoolStack]
     centre: np.ndarray
     """[K] mean of the prior."""
     weight: np.ndarray
@@ -211,7 +213,7 @@ class _Posterior:
     held: np.ndarray
     """[K] which parameters are known."""
 
-    def at(self, point: np.ndarray, start: list[np.ndarray]) -> Top:
+    def at(self, point: np.ndarray, start: list[np.ndarray]) -> Maximum:
         """At a point [owners, K], the fits of the pools begun at `start` [F, M]."""
         n_owners = len(point)
         gradient = np.where(self.held, 0, self.weight * (self.centre - point))
@@ -232,7 +234,7 @@ class _Posterior:
                 (thetas, scores, informations), (theta, score, curvature), strict=True
             ):
                 found.append(one)
-        return Top(
+        return Maximum(
             at=point,
             gradient=gradient,
             information=information,
@@ -241,10 +243,10 @@ class _Posterior:
             scores=scores,
             informations=informations,
             weight=np.where(self.held, 0, self.weight),
-            discriminations=slice(self.parts[0].hears.shape[2], len(self.centre) - 1),
+            discriminations=slice(self.parts[0].loadings.shape[2], len(self.centre) - 1),
         )
 
-    def with_curvature(self, top: Top, n_shared: int) -> Top:
+    def with_curvature(self, top: Maximum, n_shared: int) -> Maximum:
         """With the curvature that the gradient has in the discriminations and log sd, which enter
         the determinant as much as the rest. Where that leaves no maximum, the determinant's
         curvature in the coefficients counts as well."""
@@ -257,7 +259,7 @@ class _Posterior:
         status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
         return dataclasses.replace(found, status=status)
 
-    def _differenced(self, top: Top, places: np.ndarray) -> Top:
+    def _differenced(self, top: Maximum, places: np.ndarray) -> Maximum:
         """With central differences of the gradient in these parameters."""
         information = top.information.copy()
         informations = [each.copy() for each in top.informations]
@@ -280,22 +282,22 @@ class _Posterior:
         return dataclasses.replace(top, information=information, informations=informations)
 
 
-def _smallest_eigenvalue(top: Top) -> np.ndarray:
+def _smallest_eigenvalue(top: Maximum) -> np.ndarray:
     return np.linalg.eigvalsh(top.information)[:, 0]
 
 
-def chunk(part: Part) -> int:
+def chunk(part: PoolStack) -> int:
     """How many pools of a part are worked on together."""
-    return AT_ONCE // (part.design.n_contents + part.hears.shape[1]) ** 2
+    return AT_ONCE // (part.design.n_contents + part.loadings.shape[1]) ** 2
 
 
 def pool_model(
-    comparisons: Verdicts, hears: Float[Array, "own shared"], at: Float[Array, " K"]
+    comparisons: Verdicts, loadings: Float[Array, "own shared"], at: Float[Array, " K"]
 ) -> tuple[Verdicts, Float[Array, " own"], Float[Array, ""]]:
     """One pool's own model, given the shared parameters: its verdicts with the discriminations, its
     (c, kappa), and lam."""
-    n, lam = hears.shape[1], jnp.exp(-2 * at[-1])
-    own = hears @ at[:n]
+    n, lam = loadings.shape[1], jnp.exp(-2 * at[-1])
+    own = loadings @ at[:n]
     if not isinstance(comparisons, Panel):
         return comparisons, own, lam
     s = at[n:-1]
@@ -322,7 +324,7 @@ class Conditional(NamedTuple):
 def conditional(
     comparisons: Verdicts,
     design: Design,
-    hears: Float[Array, "own shared"],
+    loadings: Float[Array, "own shared"],
     at: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Conditional:
@@ -330,17 +332,17 @@ def conditional(
     m, middle = design.n_contents, design.centred()
 
     def density(theta: Float[Array, " M"], at: Float[Array, " K"]) -> Float[Array, ""]:
-        made, own, lam = pool_model(comparisons, hears, at)
+        made, own, lam = pool_model(comparisons, loadings, at)
         fits = model.log_likelihood(_parameters(theta, own, made), middle, made)
         return fits - lam * (theta**2).sum() / 2 + m * jnp.log(lam) / 2
 
     def precision(theta: Float[Array, " M"], at: Float[Array, " K"]) -> Float[Array, "M M"]:
-        made, own, lam = pool_model(comparisons, hears, at)
+        made, own, lam = pool_model(comparisons, loadings, at)
         where = _parameters(theta, own, made)
         information = model.score_and_information(where, middle, made)[1]
         return information[:m, :m] + lam * jnp.eye(m, dtype=theta.dtype)
 
-    fit, lam = fit_given(comparisons, design, hears, at, theta), jnp.exp(-2 * at[-1])
+    fit, lam = fit_given(comparisons, design, loadings, at, theta), jnp.exp(-2 * at[-1])
     theta = fit.parameters.theta
     both = jax.grad(density, (0, 1))
     score = both(theta, at)[1]
@@ -363,7 +365,7 @@ def conditional(
 
 @jax.jit
 def _given(
-    comparisons: Verdicts, design: Design, hears: Array, at: Array, theta: Array
+    comparisons: Verdicts, design: Design, loadings: Array, at: Array, theta: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Of every pool, given the shared parameters: its qualities, begun at theta; its terms of the
     gradient and of the information; the status of the fit."""
@@ -372,18 +374,18 @@ def _given(
         pool = conditional(*each)
         return pool.fit.parameters.theta, pool.gradient, pool.information, pool.fit.status
 
-    return jax.vmap(one)(comparisons, design, hears, at, theta)
+    return jax.vmap(one)(comparisons, design, loadings, at, theta)
 
 
 def fit_given(
     comparisons: Verdicts,
     design: Design,
-    hears: Float[Array, "own shared"],
+    loadings: Float[Array, "own shared"],
     at: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Fit:
     """The MAP of one pool's qualities given the shared parameters, begun at theta."""
-    made, own, lam = pool_model(comparisons, hears, at)
+    made, own, lam = pool_model(comparisons, loadings, at)
     fixed = model.variant("naive", design, n_judges(made))
     return fit_map(made, design, Prior(lam), fixed, start=_parameters(theta, own, made))
 

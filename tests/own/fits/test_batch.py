@@ -104,7 +104,7 @@ def random_tables(seed: int) -> tuple[str, str]:
     )
 
 
-def told(rows: np.ndarray, direction: np.ndarray) -> bool:
+def identified(rows: np.ndarray, direction: np.ndarray) -> bool:
     """Whether the design matrix determines this combination of parameters: it is in the span of
     the rows."""
     rank = np.linalg.matrix_rank

@@ -165,7 +165,7 @@ def test_one_judge_under_two_names_has_one_c(tables):
     x, y, _ = fit_panel(batch, judges, prior=PRIOR).judges
     assert x.c[0].value == pytest.approx(y.c[0].value, abs=1e-5)
     assert x.kappa.value == pytest.approx(y.kappa.value, abs=1e-5)
-    assert x.c[0].told_by == y.c[0].told_by
+    assert x.c[0].identified_by == y.c[0].identified_by
 
 
 def simulated(n_pools=60, c=1.0, seed=1):
@@ -194,7 +194,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     written, items, anchors = simulated()
     batch, judges = read(tables, written, items)
     without = fit_panel(batch, judges)
-    assert all(j.c[0].told_by == () for j in without.judges)
+    assert all(j.c[0].identified_by == () for j in without.judges)
     assert all(np.isnan(j.c[0].low) for j in without.judges)
     assert all(p.prior_selected for p in without.pools)
     assert not without.slope
@@ -207,7 +207,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     batch, judges = read(tables, written, items, anchors)
     trusted = fit_panel(batch, judges)
     x, y, _ = trusted.judges
-    assert x.c[0].told_by == y.c[0].told_by == ("anchors",)
+    assert x.c[0].identified_by == y.c[0].identified_by == ("anchors",)
     assert x.c[0].low < sd < x.c[0].high
     assert y.c[0].low < 0 < y.c[0].high
     assert trusted.slope["words"].low < 0.8 * sd < trusted.slope["words"].high
@@ -216,7 +216,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
 
     batch, judges = read(tables, written, items, reference="y")
     (x, y) = fit_panel(batch, judges).judges
-    assert x.c[0].told_by == ("y",)
+    assert x.c[0].identified_by == ("y",)
     assert y.known
     assert x.c[0].low < sd < x.c[0].high
 
@@ -286,7 +286,7 @@ def test_anchors_are_verdicts_of_one_more_judge(tables):
 def test_who_tells_a_coefficient(tables):
     """Judge x tells its own c, judge y only with x or z, whose biases are known; w with all."""
 
-    def told(some):
+    def identified(some):
         x, y, z, w = some
         c = [x, y and (x or z), False, x and y and z and w]
         return np.array([c, [x, y, False, False]])
@@ -294,7 +294,7 @@ def test_who_tells_a_coefficient(tables):
     judges = Judges(
         tuple("xyzw"), np.array([False, False, True, False]), np.ones(4), np.zeros(4, bool)
     )
-    x, y, z, w = judges.tellers(told)
+    x, y, z, w = judges.identified_by(told)
     assert x == ((OWN,), (OWN,))
     assert y == (("x", "z"), (OWN,))
     assert z == ((), ())
@@ -303,7 +303,7 @@ def test_who_tells_a_coefficient(tables):
 
 def tellers_of(batch, judges):
     panels = Panels.of(batch, judges)
-    return list(judges.tellers(lambda some: panels.told(panels.silence(some))))
+    return list(judges.identified_by(lambda some: panels.identified(panels.null_directions(some))))
 
 
 def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):

@@ -5,61 +5,55 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from jbt import runtime
 from jbt.own.examine.identify import Identified
-from jbt.own.fits.batch import Position
+from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.board import REASONS
 from jbt.own.leaderboards.study import Problem, Study
-from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Prior, Status
-
-Found = TypeVar("Found", bound=Identified)
 
 
 def with_prompts(
-    found: Sequence[Found],
-    tables: Tables,
-    covariates: Sequence[str],
-    *,
-    transform: Transform,
-    standardise: bool,
-    position: Position,
-    prior: Prior,
-    judges: Judges | None = None,
-) -> list[Found]:
+    coefficients: list[Identified], batch: Batch, prior: Prior, judges: Judges | None = None
+) -> list[Identified]:
     """The same with the leaderboard's intervals, whose clusters are the pools of the file; as they
     are where pools are not merged or the file has one.
 
     Args:
-      found: from `identify.identify`, or with `judges` from `identify_panel.identify_panel`.
-      tables: of these.
-      covariates, transform, standardise, position, prior: as `found` was made with.
+      judges: if the coefficients are of all judges together.
     """
+    tables = batch.tables
     if not tables.merged:
-        return list(found)
-    study, named = Study.of(tables, covariates, transform, standardise, "plain", position, prior)
+        return coefficients
+    study, named = Study.of(
+        tables,
+        batch.columns,
+        batch.transform,
+        batch.standardise,
+        "plain",
+        batch.position,
+        prior,
+    )
     labels = [label for label, _ in named]
     with runtime.precision("float64"):
         if judges is not None:
-            problem = study.together(judges).problem
             names = [(judge, label) for label in labels for judge in judges.names]
-            intervals = _intervals(problem, names)
+            intervals = _intervals(study.together(judges).problem, names)
         else:
             intervals = {}
             for number, judge in enumerate(tables.judges):
                 names = [(judge, label) for label in labels]
                 intervals |= _intervals(study.problem(number), names)
     replaced = []
-    for one in found:
-        if one.status == Status.CONVERGED:
-            low, high, withheld = intervals[one.judge, one.covariate]
-            one = dataclasses.replace(one, low=low, high=high, withheld=withheld)
-        replaced.append(one)
+    for c in coefficients:
+        if c.status == Status.CONVERGED:
+            low, high, withheld = intervals[c.judge, c.covariate]
+            c = dataclasses.replace(c, low=low, high=high, withheld=withheld)
+        replaced.append(c)
     return replaced
 
 
@@ -73,9 +67,9 @@ def _intervals(
     if int(fit.status) != Status.CONVERGED:
         return dict.fromkeys(names, (np.nan, np.nan, "the fit did not converge"))
     around, m = problem.spread(fit, problem.variant), len(problem.contents)
-    found = {}
+    intervals = {}
     for p, name in enumerate(names, m):
         status = str(around.status[p])
         withheld = "" if status == "converged" else f"{status}, {REASONS[status]}"
-        found[name] = float(around.low[p]), float(around.high[p]), withheld
-    return found
+        intervals[name] = float(around.low[p]), float(around.high[p]), withheld
+    return intervals

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from jbt import __version__, own
 from jbt.border import files
@@ -17,6 +17,8 @@ from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
 from jbt.types import Prior
+
+Options = TypeVar("Options", bound="TableOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ class TableOptions:
                     raise ValueError(f"{option} would overwrite {table}")
 
     @classmethod
-    def parse(cls, argv: Sequence[str], command: str) -> Self:
+    def parse(cls: type[Options], argv: Sequence[str], command: str) -> Options:
         """The options of `jbt COMMAND`.
 
         Raises:

@@ -139,7 +139,7 @@ def test_equals_scipy_on_the_explicit_matrix(pool, found):
 
 @pytest.mark.heavy
 def test_what_is_not_measured_says_why(found):
-    _, read, batch, records = found
+    _, _, batch, records = found
     statuses = {pool: one.status.name.lower() for pool, one in records.items()}
     assert statuses == {
         "measured": "converged",
@@ -170,7 +170,7 @@ def test_what_is_not_measured_says_why(found):
 
 @pytest.mark.heavy
 def test_rows_and_counts_give_the_same_answers(found):
-    _, read, batch, records = found
+    _, _, batch, records = found
     (group,) = batch.groups
     with runtime.precision("float64"):
         comparisons, design = jax.vmap(rows.of_counts)(group.comparisons, group.design)

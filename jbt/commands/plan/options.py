@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from jbt import __version__
 from jbt.border import files
 from jbt.border.parsing import parse
 from jbt.experiments.declare import check_fields
+
+Options = TypeVar("Options", bound="PlanOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class PlanOptions:
     """Write the plan to this file, in a folder that exists."""
 
     @classmethod
-    def parse(cls, argv: Sequence[str], plan: str) -> Self:
+    def parse(cls: type[Options], argv: Sequence[str], plan: str) -> Options:
         """The options of `jbt plan PLAN`.
 
         Raises:

@@ -12,6 +12,7 @@ from jbt import planning, runtime
 from jbt.border import files
 from jbt.border.progress import steps
 from jbt.commands.plan.options import PlanOptions
+from jbt.types import check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,9 @@ class PairingOptions(PlanOptions):
     """Covariate of the second rendering minus that of the first (units of the covariate)."""
     pools: int = 128
     """Pools simulated (count)."""
+
+    def check(self) -> None:
+        check_positive("half_width", self.half_width)
 
 
 def main(argv: Sequence[str]) -> int:

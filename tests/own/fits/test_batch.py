@@ -128,7 +128,7 @@ def naive_prior_selected(owner: list, x: np.ndarray, pairs: list) -> tuple[str, 
         "kappa": [unit[-1]],
         "phi": [logit(i, 0, 0) for i in range(len(owner))],
     }
-    return tuple(name for name, some in asked.items() if not all(told(rows, v) for v in some))
+    return tuple(name for name, some in asked.items() if not all(identified(rows, v) for v in some))
 
 
 def naive_batch(verdicts, items, covariates):

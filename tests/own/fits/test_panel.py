@@ -294,7 +294,7 @@ def test_who_tells_a_coefficient(tables):
     judges = Judges(
         tuple("xyzw"), np.array([False, False, True, False]), np.ones(4), np.zeros(4, bool)
     )
-    x, y, z, w = judges.identified_by(told)
+    x, y, z, w = judges.identified_by(identified)
     assert x == ((OWN,), (OWN,))
     assert y == (("x", "z"), (OWN,))
     assert z == ((), ())

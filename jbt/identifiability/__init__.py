@@ -24,8 +24,8 @@ from jbt.identifiability.directions import NullSpace, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
 from jbt.identifiability.likelihood import Profile, grid_around, likelihood_slice, profile
 from jbt.identifiability.panel import difference
-from jbt.identifiability.silence import prior_selected, rank, silent_parts
 from jbt.identifiability.supremum import undetermined
+from jbt.identifiability.unidentified import prior_selected, rank, unidentified_parts
 from jbt.kernel.fit import FLAT
 
 __all__ = [
@@ -43,6 +43,6 @@ __all__ = [
     "prior_selected",
     "profile",
     "rank",
-    "silent_parts",
     "undetermined",
+    "unidentified_parts",
 ]

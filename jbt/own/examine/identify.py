@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SILENT_SHOWN = 6
+DIRECTIONS_SHOWN = 6
 """Null directions said in a report; of the others, how many there are."""
 
 ANY = (Status.FLAT, Status.DISCONNECTED)
@@ -253,10 +253,10 @@ def report(title: str, lead: Sequence[str], found: list[Identified]) -> Report:
     total = len(found)
     lines = [
         f"{name} (in {n} of {total})" if total > 1 else name
-        for name, n in silent.most_common(SILENT_SHOWN)
+        for name, n in silent.most_common(DIRECTIONS_SHOWN)
     ]
-    if len(silent) > SILENT_SHOWN:
-        lines.append(f"and {len(silent) - SILENT_SHOWN} others, see --json or --out")
+    if len(silent) > DIRECTIONS_SHOWN:
+        lines.append(f"and {len(silent) - DIRECTIONS_SHOWN} others, see --json or --out")
     sections.append(Section("Directions that the comparisons made are silent about", lines))
     return Report(title, lead, sections)
 

@@ -168,7 +168,7 @@ class _Told:
             hears = jnp.asarray(free[:, :, None] * np.eye((d + 1) * j))
             owner = np.arange(n_pools)
             part = Part(only(group.panel, some), group.design, hears, owner)
-            told = directions.silence([part], n_pools).told & free
+            told = directions.null_directions([part], n_pools).told & free
             self._found[key] = told.reshape(n_pools, d + 1, j)
         return self._found[key][i]
 

@@ -84,7 +84,7 @@ def fit_judges(
     with runtime.precision("float64"):
         made = _parts(batch)
         without = [_without_slope(part, d) for part in made]
-        told = directions.silence(without, n_judges).told[:, : d + 1]
+        told = directions.null_directions(without, n_judges).told[:, : d + 1]
         parts = [_without_slope(part, d, told[:, :d]) for part in made]
         top = shared.maximum(parts, prior, np.r_[lam_b, lam_b[:d]], n_judges, spread=spread)
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)

@@ -38,7 +38,7 @@ from jbt.own.fits.pools import Ranked, check_k, ranking
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.directions import Silence
+from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.laplace import Part, Top
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.own.tables.components import chains
@@ -166,15 +166,15 @@ def fit_panel(
     check_k(batch, k)
     with runtime.precision("float64"):
         panels = Panels.of(batch, judges)
-        (d, j), silence = panels.shape, panels.silence()
-        told = panels.told(silence)
+        (d, j), nulls = panels.shape, panels.null_directions()
+        told = panels.told(nulls)
         sloped = np.asarray(told[:-1].any(1))
         parts = panels.parts(sloped)
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         graded = judges.graded & (panels.n_verdicts.sum(0) > 0)
         top = shared.maximum(parts, prior, lam_b, 1, spread=spread, graded=graded)
         identified = np.r_[told.ravel(), sloped, graded, spread]
-        estimates = _Estimates(top, parts, silence, identified, batch.tables.merged)
+        estimates = _Estimates(top, parts, nulls, identified, batch.tables.merged)
         return PanelFit(
             judges=_judges(panels, estimates, told, graded),
             differences=tuple(_differences(panels, estimates, told)),
@@ -194,7 +194,7 @@ def _judges(
 ) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
     coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
-    tellers = judges.tellers(lambda some: panels.told(panels.silence(some)))
+    tellers = judges.tellers(lambda some: panels.told(panels.null_directions(some)))
     agreements = agreement(panels.batch.tables, judges.known)
     found = []
     for g, (name, told_by) in enumerate(zip(judges.names, tellers, strict=True)):
@@ -226,7 +226,7 @@ def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Ite
         for g in open_[1:]:
             first, along = open_[0], np.zeros(len(at))
             along[place[i, g]], along[place[i, first]] = 1, -s[g] / s[first]
-            if not estimates.silence.moves(along[: (d + 1) * j + d]):
+            if not estimates.nulls.moves(along[: (d + 1) * j + d]):
                 value = float(along @ at)
                 yield Difference(covariate, names[g], names[first], estimates.of(value, along))
 
@@ -242,11 +242,11 @@ def _pools(
     together = dataclasses.replace(tables, verdicts=together, judges=[None])
     islands = chains(together, np.zeros((len(tables.items), 0))).islands
     found: dict[int, PanelPool] = {}
-    silence = estimates.silence
+    nulls = estimates.nulls
     for group, part, between, start, follows in zip(
-        panels.groups, parts, panels.between, estimates.top.theta, silence.follows, strict=True
+        panels.groups, parts, panels.between, estimates.top.theta, nulls.follows, strict=True
     ):
-        moved = silence.moves_quality(follows, part.design)
+        moved = nulls.moves_quality(follows, part.design)
         fits = _pools_of(part, between, start, estimates.top, k)
         mode, naive, sd, among, differ, worst = fits
         for i, at in enumerate(group.index.tolist()):
@@ -290,11 +290,11 @@ class _Estimates:
         self,
         top: Top,
         parts: Sequence[Part],
-        silence: Silence,
+        nulls: NullDirections,
         identified: np.ndarray,
         merged: bool,
     ) -> None:
-        self.top, self.silence, self._parts, self._merged = top, silence, parts, merged
+        self.top, self.nulls, self._parts, self._merged = top, nulls, parts, merged
         self.status = Status(int(top.status[0]))
         every = known(top, parts, 0, np.eye(len(identified)), identified, merged=merged)
         self.each = [

@@ -14,7 +14,7 @@ from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
-from jbt.own.shared_coefficients.directions import Silence
+from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.laplace import Part
 from jbt.types import Panel
 
@@ -70,15 +70,15 @@ class Panels:
             found.append(Part(panel, group.design, jnp.asarray(hears * keep), owner))
         return found
 
-    def silence(self, some: np.ndarray | None = None) -> Silence:
+    def null_directions(self, some: np.ndarray | None = None) -> NullDirections:
         """What the verdicts of some judges [J], default all, are silent about. b is left out, as
         quality takes up what it would tell."""
-        return directions.silence(self.parts(np.zeros(self.shape[0], bool), some), 1)
+        return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), some), 1)
 
-    def told(self, silence: Silence) -> np.ndarray:
-        """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""
+    def told(self, null_directions: NullDirections) -> np.ndarray:
+        """[D + 1, J] which of (c, kappa) are estimated, and that no null direction moves."""
         d, j = self.shape
-        told = silence.told[0][: (d + 1) * j].reshape(d + 1, j)
+        told = null_directions.told[0][: (d + 1) * j].reshape(d + 1, j)
         return told & self.estimated
 
     @property

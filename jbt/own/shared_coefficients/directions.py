@@ -21,8 +21,8 @@ MOVED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Silence:
-    """What the verdicts of all pools are silent about, qualities unknown."""
+class NullDirections:
+    """The null directions of the verdicts of all pools, qualities unknown."""
 
     directions: np.ndarray
     """[owners, shared, shared] columns: null directions of the information left about the
@@ -61,7 +61,7 @@ class Silence:
         return np.asarray(np.abs(self.directions).max(-1) < MOVED)
 
 
-def silence(parts: Sequence[Part], n_owners: int) -> Silence:
+def null_directions(parts: Sequence[Part], n_owners: int) -> NullDirections:
     """What the verdicts identify: at even odds, so by who was compared with whom alone."""
     n = parts[0].hears.shape[2]
     left, alone, follows = np.zeros((n_owners, n, n)), np.zeros((n_owners, n)), []
@@ -72,7 +72,7 @@ def silence(parts: Sequence[Part], n_owners: int) -> Silence:
         follows.append(follow)
     scale = np.sqrt(np.where(alone > 0, alone, 1))
     values, vectors = np.linalg.eigh(left / scale[:, :, None] / scale[:, None])
-    return Silence(vectors * (values <= FLAT)[:, None], scale, follows)
+    return NullDirections(vectors * (values <= FLAT)[:, None], scale, follows)
 
 
 @jax.jit

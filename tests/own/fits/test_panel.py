@@ -303,7 +303,7 @@ def test_who_tells_a_coefficient(tables):
 
 def tellers_of(batch, judges):
     panels = Panels.of(batch, judges)
-    return list(judges.tellers(lambda some: panels.told(panels.silence(some))))
+    return list(judges.tellers(lambda some: panels.told(panels.null_directions(some))))
 
 
 def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):

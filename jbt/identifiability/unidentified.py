@@ -33,7 +33,7 @@ def prior_selected(
 
     Those that some null direction of the design matrix of the pairs shown moves: the likelihood
     is flat along it, so the prior chooses. theta and phi are meant up to a constant; c, kappa and
-    phi of a panel are those of any judge, for each see `silent_parts` and `null_space`.
+    phi of a panel are those of any judge, for each see `unidentified_parts` and `null_space`.
 
     Args:
       design: one pool, float64.
@@ -54,7 +54,7 @@ def prior_selected(
         silent = _silent_in_rows(design, shown, items, variant)
     else:
         check_shape(design, shown)
-        silent = silent_parts(design, shown, variant=variant)
+        silent = unidentified_parts(design, shown, variant=variant)
     return tuple(name for name, is_silent in silent.items() if is_silent.any())
 
 
@@ -72,7 +72,7 @@ def _silent_in_rows(
     return _moved(null, to_own, shown_contents(design), basis, mask)
 
 
-def silent_parts(
+def unidentified_parts(
     design: Design, shown: np.ndarray | Panel, *, variant: Variant | None = None
 ) -> dict[str, np.ndarray]:
     """`prior_selected` for many pools at once: whether each name belongs to its answer.

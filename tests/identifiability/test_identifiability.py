@@ -100,8 +100,8 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
     within = full * (content[:, None] == content)
     both = names(x, content, within)
     assert both.nullity == m
-    assert both.names[3] == "adding 1 to the quality of content 3, which nothing compares " + (
-        "with the others"
+    assert both.names[3] == "adding 1 to the quality of content 3, which no comparison " + (
+        "links to the others"
     )
     one = names(x, content, np.triu(within))
     assert one.names[m:] == ("trading x1 against position",)
@@ -123,7 +123,7 @@ def test_null_directions_with_the_users_names_and_kappa_known():
     shown[0, 1] = 1
     known = identifiability.null_space(design, shown, contents="abc", position=False)
     free = identifiability.null_space(design, shown, contents="abc")
-    nothing = ", which nothing compares with the others"
+    nothing = ", which no comparison links to the others"
     assert known.names[:2] == (
         f"adding 1 to the qualities of contents a, b{nothing}",
         f"adding 1 to the quality of content c{nothing}",

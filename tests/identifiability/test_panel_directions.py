@@ -58,7 +58,7 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
     qs = random_panels(range(count))
     panel, design, _, variant = panels.as_batch(qs, shared=True, dtype="float64")
     found = ranks(panel, design, variant)
-    silent = identifiability.silent_parts(design, panel, variant=variant)
+    silent = identifiability.unidentified_parts(design, panel, variant=variant)
     assert silent["c"].shape == (count, J)
     for i, q in enumerate(qs):
         panel, design, variant = unpadded(q)

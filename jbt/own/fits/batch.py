@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import prior_selected, silent_parts
+from jbt.identifiability import prior_selected, unidentified_parts
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
 from jbt.own.tables.tables import Tables, Ties, Transform
@@ -347,7 +347,7 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
         items, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
         # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
         shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
-        silent = silent_parts(items, shown)
+        silent = unidentified_parts(items, shown)
         yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
 
 

@@ -166,15 +166,15 @@ def fit_panel(
     check_k(batch, k)
     with runtime.precision("float64"):
         panels = Panels.of(batch, judges)
-        (d, j), silence = panels.shape, panels.null_directions()
-        told = panels.identified(silence)
+        (d, j), nulls = panels.shape, panels.null_directions()
+        told = panels.identified(nulls)
         sloped = np.asarray(told[:-1].any(1))
         parts = panels.parts(sloped)
         lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), (d + 1) * j + d)
         graded = judges.graded & (panels.n_verdicts.sum(0) > 0)
         top = shared.maximum(parts, prior, lam_b, 1, spread=spread, graded=graded)
         identified = np.r_[told.ravel(), sloped, graded, spread]
-        estimates = _Estimates(top, parts, silence, identified, batch.tables.merged)
+        estimates = _Estimates(top, parts, nulls, identified, batch.tables.merged)
         return PanelFit(
             judges=_judges(panels, estimates, told, graded),
             differences=tuple(_differences(panels, estimates, told)),
@@ -229,7 +229,7 @@ def _differences(panels: Panels, estimates: _Estimates, told: np.ndarray) -> Ite
         for g in open_[1:]:
             first, along = open_[0], np.zeros(len(at))
             along[place[i, g]], along[place[i, first]] = 1, -s[g] / s[first]
-            if not estimates.silence.moves(along[: (d + 1) * j + d]):
+            if not estimates.nulls.moves(along[: (d + 1) * j + d]):
                 value = float(along @ at)
                 yield Difference(covariate, names[g], names[first], estimates.of(value, along))
 
@@ -245,11 +245,11 @@ def _pools(
     together = dataclasses.replace(tables, verdicts=together, judges=[None])
     islands = chains(together, np.zeros((len(tables.items), 0))).islands
     found: dict[int, PanelPool] = {}
-    silence = estimates.silence
+    nulls = estimates.nulls
     for group, part, between, start, follows in zip(
-        panels.groups, parts, panels.between, estimates.top.theta, silence.follows, strict=True
+        panels.groups, parts, panels.between, estimates.top.theta, nulls.follows, strict=True
     ):
-        moved = silence.moves_quality(follows, part.design)
+        moved = nulls.moves_quality(follows, part.design)
         fits = _pools_of(part, between, start, estimates.top, k)
         mode, naive, sd, among, differ, worst = fits
         for i, at in enumerate(group.index.tolist()):
@@ -293,11 +293,11 @@ class _Estimates:
         self,
         top: Maximum,
         parts: Sequence[PoolStack],
-        silence: NullDirections,
+        nulls: NullDirections,
         identified: np.ndarray,
         merged: bool,
     ) -> None:
-        self.top, self.silence, self._parts, self._merged = top, silence, parts, merged
+        self.top, self.nulls, self._parts, self._merged = top, nulls, parts, merged
         self.status = Status(int(top.status[0]))
         every = known(top, parts, 0, np.eye(len(identified)), identified, merged=merged)
         self.each = [

@@ -75,11 +75,11 @@ class Panels:
         quality takes up what it would tell."""
         return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), some), 1)
 
-    def identified(self, silence: NullDirections) -> np.ndarray:
-        """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""
+    def identified(self, null_directions: NullDirections) -> np.ndarray:
+        """[D + 1, J] which of (c, kappa) are estimated, and that no null direction moves."""
         d, j = self.shape
-        told = silence.identified[0][: (d + 1) * j].reshape(d + 1, j)
-        return told & self.estimated
+        unmoved = null_directions.identified[0][: (d + 1) * j].reshape(d + 1, j)
+        return unmoved & self.estimated
 
     @property
     def estimated(self) -> np.ndarray:

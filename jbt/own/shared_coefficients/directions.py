@@ -22,7 +22,7 @@ MOVED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class NullDirections:
-    """What the verdicts of all pools are silent about, qualities unknown."""
+    """The null directions of the verdicts of all pools, qualities unknown."""
 
     directions: np.ndarray
     """[owners, shared, shared] columns: null directions of the information left about the

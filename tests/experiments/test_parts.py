@@ -155,7 +155,7 @@ def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeyp
             saved.update(ids.tolist())
         keep(folder, group, ids, *rest)
 
-    monkeypatch.setattr(results, "save_shard", save)
+    monkeypatch.setattr(shards, "save_shard", save)
     assert run(tmp_path, "--part", "0/2") == 0
     assert saved == set(range(POOLS // 2)) - survivors
     assert not list(shards.glob("*/.[0-9]*"))
@@ -209,7 +209,7 @@ def test_a_part_waits_for_one_that_is_starting(tmp_path):
 
 def test_process_0_waits_for_what_a_network_file_system_does_not_list_yet(tmp_path, monkeypatch):
     listings = iter([[Part(1, 2)], []])
-    monkeypatch.setattr(results, "incomplete", lambda *_: next(listings))
+    monkeypatch.setattr(shards, "incomplete", lambda *_: next(listings))
     monkeypatch.setattr(time, "sleep", lambda _: None)
     study._check_complete([], tmp_path, 2, wait=60.0)
     assert next(listings, None) is None

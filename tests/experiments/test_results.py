@@ -230,7 +230,7 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         raise Killed
 
     places = {
-        "before the first shard": (results, "save_shard"),
+        "before the first shard": (shards, "save_shard"),
         "before results.nc": (results, "write"),
         "while results.nc is written": (results, "_add"),
         "before the shards are gone": (store, "discard_shards"),

@@ -27,7 +27,7 @@ VERSIONS = ("jbt", "jax")
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LAYOUT = 3
-"""Version of the layout of results.nc and its shards, part of a configuration too: 3 has digests."""
+"""Layout of results.nc and its shards, part of a configuration too: 3 has digests."""
 SIMULATES = tuple(
     PACKAGE / name for name in ("simulation/simulate.py", "runtime.py", "experiments/results.py")
 )

@@ -8,8 +8,7 @@ import jax
 import pytest
 
 from jbt.acquisition import Rule
-from jbt.experiments import provenance, results, shards
-from jbt.experiments import run as study
+from jbt.experiments import provenance, results, run, shards
 from sweeps import crossing, stochastic_judge
 
 EXPERIMENT = '''"""A sweep of its own."""
@@ -68,7 +67,7 @@ class Own:
     def run(self, **options):
         from jbt.experiments.declare import Settings
 
-        return study.run(self.sweep(), Settings(pools=6, out=self.out, **options))
+        return run.run(self.sweep(), Settings(pools=6, out=self.out, **options))
 
     def interrupt(self, monkeypatch):
         """Leave the shards of all pools and no results."""
@@ -208,7 +207,7 @@ def test_a_sweep_of_a_notebook_has_no_files():
     exec("def groups(s): return []", here)
     sweep = Sweep("x", "", {}, here["groups"], (), None, None)
     assert provenance.code_of(sweep) == {}
-    assert study.paper_of(sweep) == []
+    assert run.paper_of(sweep) == []
 
 
 def test_configuration_and_packages_are_json():

@@ -12,6 +12,7 @@ import pytest
 
 from jbt import cli
 from jbt.acquisition import rules
+from jbt.border import plots
 from jbt.experiments import provenance, run
 from jbt.simulation import pools
 from sweeps import crossing
@@ -176,10 +177,11 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
 @pytest.mark.documents
 def test_the_example_of_a_rule_in_the_registry(monkeypatch):
     assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
-    monkeypatch.setitem(rules.RULES, "widest", None)  # and removed again
+    for registry in (rules.RULES, plots.RULE_STYLES):
+        monkeypatch.setitem(registry, "widest", None)  # and removed again
     run_example("docs/extending.md", 1)
     assert "widest" in rules.families()["beyond the paper"]
-    assert rules.resolve("widest").line == "--"
+    assert plots.rule_style("widest") == {"colour": "orange", "linestyle": "--"}
 
 
 @pytest.mark.documents

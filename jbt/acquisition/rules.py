@@ -50,10 +50,6 @@ class Rule:
     is not needed."""
     family: str = "yours"
     """Rules of one family are compared with the paper's and corrected for one another (Holm)."""
-    colour: str = "black"
-    """In figures, a name of `jbt.border.plots.COLOURS`."""
-    line: str = ":"
-    """In figures, Matplotlib's line style."""
     gain: bool = True
     """Whether the score is an amount, at least 0, whose ratio to a price says something. If not, it
     ranks pairs and no more: of several judges each is then offered the pair it ranks first, and the
@@ -160,47 +156,45 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     return 0.5 * w * told / (1 + w * view.logit_variance())
 
 
-def reading(score: Score, colour: str, line: str, **choices: Order | Fallback | float) -> Rule:
+def reading(score: Score, **choices: Order | Fallback | float) -> Rule:
     """A rule of the paper with other choices than ours in what the paper leaves open."""
-    return Rule(partial(score, **choices), False, CHOICES, colour, line, gain=False)
+    return Rule(partial(score, **choices), False, CHOICES, gain=False)
 
 
 RULES: Mapping[str, Rule] = {
-    "top_k_aware": Rule(top_k_aware, False, "paper", "blue", "-"),
+    "top_k_aware": Rule(top_k_aware, False, "paper"),
     # those the paper compares it with
-    "thompson": Rule(thompson, False, "baselines", "orange", "-", gain=False),
-    "lucb": Rule(lucb, False, "baselines", "green", "-", gain=False),
-    "global_uncertainty": Rule(global_uncertainty, False, "baselines", "purple", "-"),
-    "round_robin": Rule(round_robin, False, "baselines", "sky", "-", gain=False),
-    "random": Rule(random, False, "baselines", "yellow", "-", gain=False),
+    "thompson": Rule(thompson, False, "baselines", gain=False),
+    "lucb": Rule(lucb, False, "baselines", gain=False),
+    "global_uncertainty": Rule(global_uncertainty, False, "baselines"),
+    "round_robin": Rule(round_robin, False, "baselines", gain=False),
+    "random": Rule(random, False, "baselines", gain=False),
     # factors of its score left out
-    "no_variance": Rule(no_variance, False, "ablations", "sky", ":"),
-    "no_informativeness": Rule(no_informativeness, False, "ablations", "purple", ":"),
-    "entropy_only": Rule(entropy_only, False, "ablations", "green", ":"),
-    "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper", "blue", "--"),
-    "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper", "vermilion", "-"),
-    "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper", "vermilion", "--"),
-    "top_two": Rule(top_two, False, "beyond the paper", "black", "--", gain=False),
+    "no_variance": Rule(no_variance, False, "ablations"),
+    "no_informativeness": Rule(no_informativeness, False, "ablations"),
+    "entropy_only": Rule(entropy_only, False, "ablations"),
+    "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper"),
+    "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper"),
+    "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper"),
+    "top_two": Rule(top_two, False, "beyond the paper", gain=False),
     # what the paper leaves open, read otherwise
-    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES, "blue", "-."),
-    "thompson_inside_first": reading(thompson, "orange", ":", order="inside_first"),
-    "thompson_by_priority": reading(thompson, "orange", "-.", order="by_priority"),
-    "thompson_other_order": reading(thompson, "yellow", "--", fallback="other_order"),
-    "thompson_random_fallback": reading(thompson, "yellow", ":", fallback="random"),
+    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES),
+    "thompson_inside_first": reading(thompson, order="inside_first"),
+    "thompson_by_priority": reading(thompson, order="by_priority"),
+    "thompson_other_order": reading(thompson, fallback="other_order"),
+    "thompson_random_fallback": reading(thompson, fallback="random"),
     "thompson_inside_first_random_fallback": reading(
-        thompson, "yellow", "-.", order="inside_first", fallback="random"
+        thompson, order="inside_first", fallback="random"
     ),
-    "lucb_width_1": reading(lucb, "green", "--", width=1.0),
-    "lucb_width_3": reading(lucb, "green", "-.", width=3.0),
-    "lucb_inside_first": reading(lucb, "sky", "--", order="inside_first"),
-    "lucb_by_priority": reading(lucb, "sky", "-.", order="by_priority"),
-    "lucb_other_order": reading(lucb, "purple", "--", fallback="other_order"),
-    "lucb_random_fallback": reading(lucb, "purple", "-.", fallback="random"),
-    "lucb_inside_first_random_fallback": reading(
-        lucb, "vermilion", ":", order="inside_first", fallback="random"
-    ),
+    "lucb_width_1": reading(lucb, width=1.0),
+    "lucb_width_3": reading(lucb, width=3.0),
+    "lucb_inside_first": reading(lucb, order="inside_first"),
+    "lucb_by_priority": reading(lucb, order="by_priority"),
+    "lucb_other_order": reading(lucb, fallback="other_order"),
+    "lucb_random_fallback": reading(lucb, fallback="random"),
+    "lucb_inside_first_random_fallback": reading(lucb, order="inside_first", fallback="random"),
 }
-"""Every rule by its name: score, fresh, family, colour, line."""
+"""Every rule by its name: score, fresh, family."""
 
 DEFAULT_RULES: tuple[str, ...] = tuple(n for n, rule in RULES.items() if rule.family != CHOICES)
 """What comparisons of rules run unless told otherwise."""

@@ -15,7 +15,6 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
-from jbt.acquisition.rules import resolve
 from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
@@ -227,8 +226,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):
-        style = resolve(str(rule))
-        plots.line(ax, rows, "distance", colour=style.colour, label=str(rule), linestyle=style.line)
+        plots.line(ax, rows, "distance", label=str(rule), **plots.rule_style(str(rule)))
     ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
     ax.set_xlabel("distance from the boundary, places in true quality")
     ax.set_ylabel("showings of an item, 1 = spent evenly")

@@ -279,11 +279,13 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def style(name: str) -> dict[str, Any]:
     """Colour and line of a strategy."""
+    from jbt.border import plots
+
     if name in ALONE:
         colour = {"cheap_naive": "black", "cheap_only": "black", "strong_only": "orange"}[name]
         return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
     if name in RULES:
-        return {"colour": RULES[name].colour, "linestyle": RULES[name].line}
+        return plots.rule_style(name)
     colours = dict(zip(PANEL_RULES, ("green", "purple", "sky"), strict=False))
     return {"colour": colours.get(name, "black"), "linestyle": "-."}
 

@@ -28,6 +28,36 @@ COLOURS = {
 }
 CYCLE = [COLOURS[c] for c in ("blue", "orange", "green", "vermilion", "purple", "sky")]
 
+RULE_STYLES = {
+    "top_k_aware": ("blue", "-"),
+    "thompson": ("orange", "-"),
+    "lucb": ("green", "-"),
+    "global_uncertainty": ("purple", "-"),
+    "round_robin": ("sky", "-"),
+    "random": ("yellow", "-"),
+    "no_variance": ("sky", ":"),
+    "no_informativeness": ("purple", ":"),
+    "entropy_only": ("green", ":"),
+    "top_k_aware_fresh": ("blue", "--"),
+    "entropy_reduction": ("vermilion", "-"),
+    "entropy_reduction_fresh": ("vermilion", "--"),
+    "top_two": ("black", "--"),
+    "top_k_aware_either_order": ("blue", "-."),
+    "thompson_inside_first": ("orange", ":"),
+    "thompson_by_priority": ("orange", "-."),
+    "thompson_other_order": ("yellow", "--"),
+    "thompson_random_fallback": ("yellow", ":"),
+    "thompson_inside_first_random_fallback": ("yellow", "-."),
+    "lucb_width_1": ("green", "--"),
+    "lucb_width_3": ("green", "-."),
+    "lucb_inside_first": ("sky", "--"),
+    "lucb_by_priority": ("sky", "-."),
+    "lucb_other_order": ("purple", "--"),
+    "lucb_random_fallback": ("purple", "-."),
+    "lucb_inside_first_random_fallback": ("vermilion", ":"),
+}
+"""Colour and line style of each acquisition rule; a rule without an entry is black and dotted."""
+
 RHO_LABEL = r"corr(quality, covariate), $\rho$"
 
 
@@ -114,6 +144,12 @@ def line(
     """
     numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
     return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
+
+
+def rule_style(rule: str) -> dict[str, str]:
+    """The `colour` and `linestyle` with which `line` draws an acquisition rule."""
+    colour, linestyle = RULE_STYLES.get(rule, ("black", ":"))
+    return {"colour": colour, "linestyle": linestyle}
 
 
 def points(

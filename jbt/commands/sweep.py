@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 
-from jbt.experiments import run as study
+from jbt.experiments import run
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,4 +24,4 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in names:
         raise ValueError(f"unknown sweep {argv[0]!r}: one of {', '.join(names)}")
-    return study.main(importlib.import_module(f"sweeps.{argv[0]}").SWEEP, argv[1:])
+    return run.main(importlib.import_module(f"sweeps.{argv[0]}").SWEEP, argv[1:])

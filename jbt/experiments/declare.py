@@ -191,8 +191,8 @@ class Sweep(Generic[S]):
     index: str | None = None
     """Label that names the conditions one to one, used as their dimension in results.nc;
     default "condition"."""
-    paper: Sequence[PaperNumber] = ()
-    """Numbers of the paper beside those of paper.csv: what is data elsewhere already."""
+    extra_paper_numbers: Sequence[PaperNumber] = ()
+    """Numbers of the paper that paper.csv does not hold, because another data file does."""
     page: Callable[[pd.DataFrame, S], str] | None = None
     """Table, settings -> Markdown, written beside the table: what its rows say in words."""
 

@@ -95,8 +95,8 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
 def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep, print its table and return it.
 
-    Of a part (`settings.part`, or of a process other than 0 with `settings.distributed`) the pools
-    are only computed, and None is returned.
+    A part (`settings.part`, or a process other than 0 with `settings.distributed`) only computes
+    its pools and returns None.
 
     Raises:
       ValueError: wrong settings, another configuration or code in the folder, metrics that are not
@@ -279,13 +279,14 @@ def _default_chunk(group: Group) -> int | None:
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
-    """The paper's numbers beside a sweep: its own, and those of the file paper.csv beside its
-    module, if there is one."""
+    """The paper's numbers for a sweep: those of the file paper.csv beside its module, if there is
+    one, and `Sweep.extra_paper_numbers`."""
     try:
         file = Path(inspect.getsourcefile(sweep.groups) or "").with_name("paper.csv")
     except (TypeError, ValueError):  # made in a notebook
-        return list(sweep.paper)
-    return [*(read_paper(file, sweep.name) if file.is_file() else ()), *sweep.paper]
+        return list(sweep.extra_paper_numbers)
+    numbers = read_paper(file, sweep.name) if file.is_file() else []
+    return [*numbers, *sweep.extra_paper_numbers]
 
 
 def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:

@@ -140,7 +140,7 @@ def gate_labels(
         comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
         thetas = [
             estimate(comparisons, pool.design, Prior(lam, lam_b)).parameters.theta
-            for estimate in estimators.ESTIMATORS.values()
+            for estimate in (estimators.naive, estimators.bias_aware)
         ]
         r = Rankings(pool, thetas[0], thetas[1], k)
         found = gate.trial(stream(key, "labels"), r, rules, gate.Noise(stored=noise))

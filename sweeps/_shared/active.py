@@ -16,7 +16,7 @@ from jaxtyping import Array, Key
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import DEFAULT_RULES, families, resolve
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare, labelled_arrays
 from jbt.experiments import table as tables
@@ -385,7 +385,4 @@ def draw_curve(ax: Axes, rows: pd.DataFrame, rule: str, *, label: str = "") -> A
     """Mean recall of a rule against the budget, with its band."""
     from jbt.border import plots
 
-    style = resolve(rule)
-    return plots.line(
-        ax, rows, "budget", colour=style.colour, label=label or rule, linestyle=style.line
-    )
+    return plots.line(ax, rows, "budget", label=label or rule, **plots.rule_style(rule))

@@ -269,6 +269,6 @@ SWEEP = declare.Sweep(
         **calibration.UNITS,
     },
     headline=_judges_table.headline,
-    paper=numbers(),
+    extra_paper_numbers=numbers(),
     page=page.page,
 )

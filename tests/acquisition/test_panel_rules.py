@@ -412,7 +412,7 @@ def test_bad_input():
     ):
         with pytest.raises(ValueError, match=message):
             Task.build(pool, answers, **terms)
-    with pytest.raises(ValueError, match="purse are of several judges"):
+    with pytest.raises(ValueError, match="purse need several judges"):
         Task.build(pool, answers[:, :, 0], price=2.0)
     with pytest.raises(ValueError, match=r"56 ordered pairs.* once of each of 2 judges"):
         run(key, task, Loop(k=K), 113)
@@ -420,7 +420,7 @@ def test_bad_input():
         run(key, Task.build(pool, answers[:, :, 0]), Loop("escalation", K), 16)
     with pytest.raises(ValueError, match="at least two judges"):
         run(key, Task.build(pool, answers[:, :, :1]), Loop("escalation", K), 16)
-    with pytest.raises(ValueError, match="of several judges escalation, disputed"):
+    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
         Loop("escalatoin")
     with pytest.raises(ValueError, match=r"must return scores \[8, 8, 2\], got shape \(8, 8\)"):
         run(key, task, Loop(PanelRule(lambda panel, key: panel.of(0).shown), K), 16)

@@ -10,15 +10,14 @@ import xarray as xr
 from support.small_sweep import TIMES, group, numbered, sweep_of
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results, shards
-from jbt.experiments import run as study
+from jbt.experiments import provenance, results, run, shards
 from jbt.experiments.declare import Settings
 from jbt.simulation.simulate import Simulation
 
 
 def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
     groups = group("x", [1.0, 2.0]), group("y", [3.0], pools=3)
-    study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+    run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
     ds = xr.load_dataset(tmp_path / "axes" / "results.nc")
     assert ds["curve"].dims == ("condition", "time", "pool")
     assert ds["flat"].dims == ("condition", "pool")
@@ -74,9 +73,9 @@ def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
     mine = sweep_of(group("x", [1.0, 2.0]))
     with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
-        study.run(mine, Settings(pools=5, out=tmp_path))
+        run.run(mine, Settings(pools=5, out=tmp_path))
     free.free += 1
-    study.run(mine, Settings(pools=5, out=tmp_path))
+    run.run(mine, Settings(pools=5, out=tmp_path))
 
 
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):
@@ -116,7 +115,7 @@ def test_pools_that_no_shard_holds_are_counted(tmp_path):
 def refused(tmp_path, *groups):
     """The error of a run that must not simulate anything."""
     with pytest.raises(ValueError, match="metric") as error:
-        study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+        run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
     assert not list(tmp_path.glob("**/*.npz"))
     return str(error.value)
 
@@ -153,7 +152,7 @@ def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
     }
     for i, (message, groups) in enumerate(wrong.items()):
         with pytest.raises(ValueError, match=message):
-            study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
+            run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
         assert not (tmp_path / str(i)).exists()
 
 
@@ -161,13 +160,13 @@ def test_an_index_names_the_conditions_one_to_one(tmp_path):
     settings = Settings(pools=5, out=tmp_path / "none")
     for index, a, message in (("b", [1.0], "has no label b"), ("a", [1.0, 1.0], "have one a")):
         with pytest.raises(ValueError, match=message):
-            study.run(sweep_of(group("x", a), index=index), settings)
+            run.run(sweep_of(group("x", a), index=index), settings)
     assert not settings.out.exists()
 
 
 def test_a_preset_that_is_not_there_is_named(capsys):
     only_full = dataclasses.replace(sweep_of(group("x", [1.0])), presets={"full": Settings()})
-    assert study.main(only_full, ["--preset", "smoke"]) == 2
+    assert run.main(only_full, ["--preset", "smoke"]) == 2
     assert capsys.readouterr().err == "error: axes has no preset smoke, only full\n"
 
 
@@ -198,9 +197,9 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
     with pytest.raises(ValueError, match=r"cannot be trusted.*--overwrite"):
         results.saved_settings(tmp_path, asked)
     groups = (group("x", [1.0]),)
-    study.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
+    run.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
     with pytest.raises(ValueError, match=r"other settings: pools \(5 there, 4096 now\), seed"):
-        study.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
+        run.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
     saved = results.saved_settings(tmp_path / "axes", asked)
     assert (saved.pools, saved.seed, saved.out) == (5, 7, tmp_path)
 
@@ -210,17 +209,17 @@ def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
     mine = sweep_of(group("x", [1.0]))
     with monkeypatch.context() as m:
         m.setattr(provenance, "LAYOUT", 1)
-        study.run(mine, settings)
+        run.run(mine, settings)
     with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 3 now"):
-        study.run(mine, settings)
+        run.run(mine, settings)
     with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
-        study.run(mine, dataclasses.replace(settings, redraw=True))
+        run.run(mine, dataclasses.replace(settings, redraw=True))
 
 
 def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
     """The same command again ends with the results of an undisturbed run."""
     mine, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
-    study.run(mine, whole)
+    run.run(mine, whole)
     expected = xr.load_dataset(whole.out / "axes" / "results.nc")
 
     class Killed(BaseException):
@@ -230,11 +229,11 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         raise Killed
 
     places = {
-        "before the first shard": (results, "save_shard"),
+        "before the first shard": (shards, "save_shard"),
         "before results.nc": (results, "write"),
         "while results.nc is written": (results, "_add"),
         "before the shards are gone": (store, "discard_shards"),
-        "before the report": (study, "_report"),
+        "before the report": (run, "_report"),
     }
     for place, (module, name) in places.items():
         settings = dataclasses.replace(whole, out=tmp_path / place)
@@ -245,8 +244,8 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(module, name, killed)
             with pytest.raises(Killed):
-                study.run(mine, settings)
-        study.run(mine, settings)
+                run.run(mine, settings)
+        run.run(mine, settings)
         xr.testing.assert_equal(xr.load_dataset(settings.out / "axes" / "results.nc"), expected)
         assert not list(settings.out.glob("axes/.[0-9]*"))
         assert not (settings.out / "axes" / "shards").exists()

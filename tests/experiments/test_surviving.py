@@ -14,8 +14,7 @@ from support.small_sweep import group, interrupted, numbered, sweep_of
 
 from jbt.border import files
 from jbt.experiments import folder as store
-from jbt.experiments import results, shards
-from jbt.experiments import run as study
+from jbt.experiments import results, run, shards
 from jbt.experiments.declare import Settings
 from jbt.simulation import simulate
 
@@ -26,11 +25,11 @@ SWEEP = sweep_of(group("x", [1.0, 2.0]))
 def runs(tmp_path_factory):
     """Folders of a run that is finished, and of one that has its shards, two of them, alone."""
     out = tmp_path_factory.mktemp("runs")
-    study.run(SWEEP, Settings(pools=5, out=out / "finished"))
+    run.run(SWEEP, Settings(pools=5, out=out / "finished"))
     with pytest.MonkeyPatch.context() as m:
         m.setattr(simulate, "CPU_PROBLEMS", 6)  # of 2 conditions: 3 pools a shard
         options = Settings(pools=5, out=out / "begun", chunk=1, devices=1)
-        interrupted(m, lambda: study.run(SWEEP, options))
+        interrupted(m, lambda: run.run(SWEEP, options))
     assert len(list(out.glob("begun/axes/shards/*.npz"))) == 2
     return out
 
@@ -46,7 +45,7 @@ def finished(runs, tmp_path):
 
 
 def main(folder, *options):
-    return study.main(SWEEP, ["--out", str(folder.parent), *options])
+    return run.main(SWEEP, ["--out", str(folder.parent), *options])
 
 
 def refused(folder, capsys, *options, code=2):
@@ -188,7 +187,7 @@ def test_overwrite_starts_afresh_from_damage(begun, capsys):
 def test_a_shard_of_another_run_is_named(begun, tmp_path, capsys, monkeypatch):
     """As one might collect by hand from several machines."""
     options = Settings(pools=5, seed=1, out=tmp_path / "other")
-    interrupted(monkeypatch, lambda: study.run(SWEEP, options))
+    interrupted(monkeypatch, lambda: run.run(SWEEP, options))
     foreign = first_shard(options.out / "axes")
     shutil.copy(foreign, begun / "shards")
     message = refused(begun, capsys)
@@ -254,7 +253,7 @@ def test_results_without_a_digest_are_not_trusted(finished, capsys):
 
 def test_results_of_another_seed_beside_the_configuration(finished, tmp_path, capsys):
     other = Settings(pools=5, seed=8, out=tmp_path / "other")
-    study.run(SWEEP, other)
+    run.run(SWEEP, other)
     for name in ("results.nc", "results.sha256"):
         shutil.copy(other.out / "axes" / name, finished / name)
     message = refused(finished, capsys)
@@ -267,7 +266,7 @@ def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch)
     """A table that asks for what the code of then did not measure."""
     monkeypatch.setattr(store, "changed", lambda *_: ["mine.py"])
     asking = dataclasses.replace(SWEEP, table=lambda ds, s, t: t.means("new", ds["new"]))
-    assert study.main(asking, ["--out", str(finished.parent)]) == 2
+    assert run.main(asking, ["--out", str(finished.parent)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "results.nc was simulated before mine.py changed" in error
     assert "has not what its table needs now" in error
@@ -278,7 +277,7 @@ def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch)
 @pytest.mark.parametrize("name", ["table.csv", "figure.png", "results.nc", "config.json"])
 def test_a_folder_in_the_place_of_a_file(tmp_path, capsys, name, monkeypatch):
     """Found before anything is simulated."""
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     (tmp_path / "axes" / name).mkdir(parents=True)
     for options in ([], ["--overwrite"]):
         assert name in refused(tmp_path / "axes", capsys, *options)
@@ -391,7 +390,7 @@ def test_a_finished_run_in_a_read_only_folder_is_printed_again(read_only, unpriv
 
 
 def test_a_finished_run_says_that_nothing_is_simulated(finished, capsys, monkeypatch):
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     capsys.readouterr()
     assert main(finished) == 0
     shown = capsys.readouterr()

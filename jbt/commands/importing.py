@@ -23,7 +23,7 @@ ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
     """Write verdicts.csv, items.csv and, where the source has gold labels, anchors.csv from files
-    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra jbt[parquet]; also
+    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra judge-bt[parquet]; also
     gzipped."""
 
     files: tyro.conf.Positional[tuple[Path, ...]]

@@ -28,7 +28,7 @@ class TableOptions:
     verdicts: Path
     """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
     of one of the two) or p_first (0 to 1); optional judge, count, order (shown | unknown). CSV, or
-    Parquet with the extra jbt[parquet]."""
+    Parquet with the extra judge-bt[parquet]."""
     items: Path | None = None
     """Table of items: pool, item, optional content, optional quality, any numeric covariate
     columns."""

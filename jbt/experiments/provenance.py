@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jbt import __version__
 from jbt._moved import MOVED
 from jbt.acquisition import PANEL_RULES, RULES
 from jbt.experiments.declare import NOT_CONFIGURATION, Settings, Sweep
@@ -52,9 +53,14 @@ def configuration_of(settings: Settings) -> dict[str, Any]:
     Raises:
       ValueError: recorded data that are not there.
     """
-    around = {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
+    around = {f"{p} version": _version(p) for p in VERSIONS}
     around |= {f"{name} digest": digest for name, digest in settings.digests().items()}
     return {**fields_of(settings), **around, "results layout": LAYOUT}
+
+
+def _version(package: str) -> str:
+    """The distribution with jbt in it has another name."""
+    return __version__ if package == "jbt" else importlib.metadata.version(package)
 
 
 def fields_of(settings: Settings) -> dict[str, Any]:
@@ -72,7 +78,7 @@ def packages() -> dict[str, str]:
     names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
         "python": platform.python_version(),
-        "versions": json.dumps({name: importlib.metadata.version(name) for name in names}),
+        "versions": json.dumps({name: _version(name) for name in names}),
         "git_revision": git_revision(),
     }
 

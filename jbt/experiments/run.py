@@ -282,9 +282,12 @@ def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
     """The paper's numbers for a sweep: those of the file paper.csv beside its module, if there is
     one, and `Sweep.extra_paper_numbers`."""
     try:
-        file = Path(inspect.getsourcefile(sweep.groups) or "").with_name("paper.csv")
-    except (TypeError, ValueError):  # made in a notebook
+        source = Path(inspect.getsourcefile(sweep.groups) or "")
+        # A sweep may be a package beside the file.
+        folder = source.parents[1] if source.name == "__init__.py" else source.parent
+    except (TypeError, IndexError):  # made in a notebook
         return list(sweep.extra_paper_numbers)
+    file = folder / "paper.csv"
     numbers = read_paper(file, sweep.name) if file.is_file() else []
     return [*numbers, *sweep.extra_paper_numbers]
 

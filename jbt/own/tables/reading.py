@@ -366,7 +366,7 @@ def _read_parquet(
     try:
         table = pd.read_parquet(io.BytesIO(read_bytes(path)))
     except ImportError:
-        problems.end(path, "reading Parquet needs the extra: jbt[parquet]")
+        problems.end(path, "reading Parquet needs the extra: judge-bt[parquet]")
     except (ValueError, KeyError, TypeError) as error:  # the last two where it is damaged
         problems.end(path, f"not a readable table ({str(error).splitlines()[0]})")
     header = [str(name) for name in table.columns]

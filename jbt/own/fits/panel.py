@@ -38,6 +38,7 @@ from jbt.own.fits.pools import Ranked, check_k, ranking
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
 from jbt.own.tables.agreement import Agreement, agreement
@@ -48,27 +49,6 @@ SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
 """How a pool with intervals ends."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A coefficient with its interval of 95 %, logits. NaN where undefined; there is an interval
-    where it is measured (`intervals.known`)."""
-
-    value: float
-    low: float
-    high: float
-    basis: Basis
-    """What it rests on."""
-    p_alike: float = np.nan
-    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
-    identified_by: tuple[str, ...] = ()
-    """Whose verdicts identify it, see `Judges.identified_by`; empty where the prior chose."""
-
-    @property
-    def prior_selected(self) -> bool:
-        """Whether a prior decides, in whole or in part."""
-        return self.basis in (Basis.PRIOR, Basis.WEAK)
-
-
 @dataclass(frozen=True, eq=False)
 class PanelJudge:
     """What the joint fit says of one judge."""
@@ -76,14 +56,14 @@ class PanelJudge:
     judge: str
     known: bool
     """Whether c and kappa are known to be 0, and not estimated."""
-    discrimination: Estimate
+    discrimination: Coefficient
     """Factor on quality in its logits; its basis is FIXED where it is not estimated."""
     agreement: Agreement | None
     """With the judges whose biases are known; None for one of them, or without any."""
     n_verdicts: int
-    c: tuple[Estimate, ...]
+    c: tuple[Coefficient, ...]
     """Of each covariate, per unit (`Batch.units`); none where known."""
-    kappa: Estimate | None
+    kappa: Coefficient | None
     """None where known, or fixed at 0 in every pool."""
 
 
@@ -95,7 +75,7 @@ class Difference:
     judge: str
     other: str
     """Its c is divided by its discrimination and multiplied by the judge's."""
-    estimate: Estimate
+    estimate: Coefficient
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +106,7 @@ class PanelFit:
 
     judges: tuple[PanelJudge, ...]
     differences: tuple[Difference, ...]
-    slope: Mapping[str, Estimate]
+    slope: Mapping[str, Coefficient]
     """b of each covariate, how quality goes with it: logits of quality per unit; none where it is
     fixed at 0."""
     sd: float
@@ -203,13 +183,13 @@ def _judges(
             for i in range(d + 1)
         ]
         if not panels.n_verdicts[:, g].any():
-            each = [dataclasses.replace(one, basis=Basis.UNDEFINED) for one in each]
+            each = [dataclasses.replace(one, status=Basis.UNDEFINED) for one in each]
         known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
         found.append(
             PanelJudge(
                 judge=name,
                 known=known,
-                discrimination=s if graded[g] else dataclasses.replace(s, basis=Basis.FIXED),
+                discrimination=s if graded[g] else dataclasses.replace(s, status=Basis.FIXED),
                 agreement=agreements[g],
                 n_verdicts=int(panels.n_verdicts[:, g].sum()),
                 c=() if known else tuple(each[:-1]),
@@ -287,7 +267,7 @@ def _border(facts: PoolTable, n_verdicts: np.ndarray, n_known: int, judges: Judg
 
 
 class _Estimates:
-    """The shared parameters as `Estimate`s."""
+    """The shared parameters as `Coefficient`s."""
 
     def __init__(
         self,
@@ -305,16 +285,18 @@ class _Estimates:
         ]
         """[K] coefficients, discriminations, log sd."""
 
-    def of(self, value: float, along: np.ndarray) -> Estimate:
+    def of(self, value: float, along: np.ndarray) -> Coefficient:
         """An identified combination of them, its value and its gradient [K]."""
         told = np.array([True])
         (of,) = known(self.top, self._parts, 0, along[None], told, merged=self._merged)
         return _estimate(value, of)
 
 
-def _estimate(value: float, of: Known) -> Estimate:
+def _estimate(value: float, of: Known) -> Coefficient:
     half = of.half_width
-    return Estimate(value, value - half, value + half, of.basis, of.p_alike)
+    return Coefficient(
+        estimate=value, low=value - half, high=value + half, status=of.basis, p_alike=of.p_alike
+    )
 
 
 def _pools_of(

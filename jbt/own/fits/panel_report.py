@@ -13,10 +13,11 @@ from jbt.border import files
 from jbt.border.report import Section, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.fits.panel import Difference, Estimate, PanelFit, PanelJudge, PanelPool
+from jbt.own.fits.panel import Difference, PanelFit, PanelJudge, PanelPool
 from jbt.own.fits.report import BASIS, COLUMNS, RANKED, differs
 from jbt.own.fits.summary import JudgeSummary
 from jbt.own.shared_coefficients.basis import Basis
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Status
 
@@ -47,17 +48,17 @@ def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
     yield from agreement.warnings(agreements)
     for name, b in found.slope.items():
         yield (
-            f"quality goes with {name} by {_interval(b)} logits per {batch.units} it, over all "
-            f"pools{BASIS[b.basis]}"
+            f"quality goes with {name} by {b.in_words()} logits per {batch.units} it, over all "
+            f"pools{BASIS[b.status]}"
         )
     for judge in found.judges:
         for name, c in zip(batch.covariates, judge.c, strict=False):
-            if c.basis == Basis.MEASURED:
+            if c.status == Basis.MEASURED:
                 yield from differs(f"{judge.judge}: c[{name}]", c.p_alike)
     for of in found.differences:
         apart = difference_in_words(of)
         yield (
-            f"{apart} is told: {_interval(of.estimate)}, if both discriminate alike, which is not "
+            f"{apart} is told: {of.estimate.in_words()}, if both discriminate alike, which is not "
             "tested: a judge that is less good at quality gives such a difference too"
         )
     statuses = Counter(pool.status.name.lower() for pool in found.pools)
@@ -79,11 +80,7 @@ def difference_in_words(of: Difference) -> str:
     return f"c[{of.covariate}] of {of.judge} less that of {of.other}"
 
 
-def _interval(of: Estimate) -> str:
-    return with_interval(of.value, of.low, of.high)
-
-
-def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Estimate]]:
+def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Coefficient]]:
     """Its coefficients, c by the name of the covariate; that of kappa is None."""
     yield from zip(batch.covariates, judge.c, strict=False)
     if judge.kappa is not None:
@@ -105,12 +102,12 @@ def _coefficients(
                 {
                     "judge": judge.judge,
                     "coefficient": "kappa" if name is None else f"c[{name}]",
-                    "joint [95 %]": _interval(of) + BASIS[of.basis],
+                    "joint [95 %]": of.in_words() + BASIS[of.status],
                     "told by": ", ".join(of.identified_by),
                     "alone [95 %]": ""
                     if before is None
                     else with_interval(before.estimate, before.low, before.high)
-                    + BASIS[before.basis],
+                    + BASIS[before.status],
                 }
             )
         s, agreed = judge.discrimination, judge.agreement
@@ -118,7 +115,7 @@ def _coefficients(
             {
                 "judge": judge.judge,
                 "coefficient": "discrimination",
-                "joint [95 %]": _interval(s) + BASIS[s.basis],
+                "joint [95 %]": s.in_words() + BASIS[s.status],
                 "agrees with the trusted": ""
                 if agreed is None
                 else f"{agreed.share:.0%} of {agreed.n_pairs} pairs",
@@ -173,11 +170,11 @@ def table(batch: Batch, found: PanelFit) -> pd.DataFrame:
             quantity = "kappa_joint" if name is None else "c_joint"
             chosen = {"prior_selected": of.prior_selected, "status": status}
             rows.append(
-                {"judge": judge.judge, "quantity": quantity, "name": name, **_cells(of), **chosen}
+                {"judge": judge.judge, "quantity": quantity, "name": name, **of.numbers(), **chosen}
             )
     for name, of in found.slope.items():
         more = {"prior_selected": False, "status": status}
-        rows.append({"judge": JOINT, "quantity": "slope", "name": name, **_cells(of), **more})
+        rows.append({"judge": JOINT, "quantity": "slope", "name": name, **of.numbers(), **more})
     for pool in found.pools:
         for of in pool.ranking:
             rows.append(
@@ -199,32 +196,24 @@ def table(batch: Batch, found: PanelFit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
 
 
-def _cells(of: Estimate) -> dict[str, float]:
-    return {"estimate": of.value, "low": of.low, "high": of.high}
-
-
-def _estimate(of: Estimate) -> dict[str, Any]:
-    return {name: files.defined(value) for name, value in _cells(of).items()}
-
-
 def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
     """As JSON has it: null for what is undefined."""
 
-    def coefficient(name: str | None, of: Estimate) -> dict[str, Any]:
+    def coefficient(name: str | None, of: Coefficient) -> dict[str, Any]:
         unit = {} if name is None else {"covariate": name, "unit": f"{batch.units} {name}"}
         more = {
             "prior_selected": of.prior_selected,
-            "basis": str(of.basis),
+            "basis": str(of.status),
             "p_alike": files.defined(of.p_alike),
             "told_by": list(of.identified_by),
         }
-        return {**unit, **_estimate(of), **more}
+        return {**unit, **of.numbers(), **more}
 
     judges = [
         {
             "judge": judge.judge,
             "known": judge.known,
-            "discrimination": judge.discrimination.value,
+            "discrimination": judge.discrimination.estimate,
             "discrimination_low": files.defined(judge.discrimination.low),
             "discrimination_high": files.defined(judge.discrimination.high),
             "agreement": None if judge.agreement is None else asdict(judge.agreement),
@@ -235,11 +224,11 @@ def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
         for judge in found.judges
     ]
     differences = [
-        {"covariate": d.covariate, "judge": d.judge, "less": d.other, **_estimate(d.estimate)}
+        {"covariate": d.covariate, "judge": d.judge, "less": d.other, **d.estimate.numbers()}
         for d in found.differences
     ]
     slope = [
-        {"covariate": name, "unit": f"{batch.units} {name}", **_estimate(of)}
+        {"covariate": name, "unit": f"{batch.units} {name}", **of.numbers()}
         for name, of in found.slope.items()
     ]
     return {

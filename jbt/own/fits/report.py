@@ -12,7 +12,7 @@ import pandas as pd
 from jbt.border.report import Report, Section, nats, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import PoolFit
-from jbt.own.fits.summary import Coefficient, JudgeSummary
+from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
 from jbt.own.shared_coefficients.basis import LARGEST_SHARE, Basis
 
 COLUMNS = (
@@ -22,7 +22,7 @@ COLUMNS = (
     *("prior_selected", "status"),
 )
 
-BASIS = {
+BASIS: dict[str, str] = {
     Basis.MEASURED: "",
     Basis.FEW_POOLS: " (no interval: one or two pools decide)",
     Basis.MERGED: " (no interval over merged pools: see leaderboard)",
@@ -98,7 +98,7 @@ def _pools(judge: JudgeSummary, k: int) -> str:
     return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
 
 
-def _spread(of: Coefficient) -> str:
+def _spread(of: CoefficientOverPools) -> str:
     if not of.n_pools:
         return "undefined"
     sd = "" if np.isnan(of.sd) else f" (sd {of.sd:.2g})"
@@ -117,7 +117,7 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
                 {
                     "judge": judge.judge or "all verdicts",
                     "coefficient": of.name,
-                    "estimate [95 %]": estimate + BASIS[of.basis],
+                    "estimate [95 %]": estimate + BASIS[of.status],
                     "mean over pools": signed(of.mean),
                     "evidence": nats(of.profile_range) if len(of.grid) else "",
                     "change without ties": "" if np.isnan(change) else signed(change),
@@ -126,31 +126,31 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
+def _evidence(found: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
     """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
     together."""
     chosen = []
     for judge, c in found:
         within = f"renderings of one content carry {nats(c.profile_range)} about it"
-        if c.basis == Basis.MEASURED:
+        if c.status == Basis.MEASURED:
             yield f"{_of(judge)}{c.name} is measured within contents: {within}"
             yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
-        elif c.basis == Basis.MERGED:
+        elif c.status == Basis.MERGED:
             yield (
                 f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
                 "pool may go together, and jbt leaderboard has the interval that allows for it"
             )
-        elif c.basis == Basis.FEW_POOLS:
+        elif c.status == Basis.FEW_POOLS:
             yield (
                 f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
                 f"nearly all that identifies it ({within})"
             )
-        elif c.basis == Basis.WEAK:
+        elif c.status == Basis.WEAK:
             yield (
                 f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
                 f"{LARGEST_SHARE:.0%} of its precision: {within}"
             )
-        elif c.basis == Basis.PRIOR:
+        elif c.status == Basis.PRIOR:
             one = c.mean if len(judge.fits) == 1 else c.estimate
             chosen.append(_of(judge) + signed(one))
     if chosen:

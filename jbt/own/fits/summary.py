@@ -12,25 +12,15 @@ from jbt.border import files
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.one_judge import JudgeFit, fit_judges, profiles
 from jbt.own.fits.pools import PoolFit, fit
-from jbt.own.shared_coefficients.basis import Basis
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.types import Prior, Status
 
 
-@dataclass(frozen=True, eq=False)
-class Coefficient:
-    """A judge's c of one covariate, or its kappa. NaN where undefined; logits."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoefficientOverPools(Coefficient):
+    """A judge's c of one covariate, or its kappa: one for all pools, each with qualities of its own
+    (see `JudgeFit`), and beside it what each pool's own fit gives."""
 
-    name: str
-    """`c[COVARIATE]` or `kappa`."""
-    covariate: str | None
-    unit: str | None
-    """What c is a number of logits per."""
-    estimate: float
-    """One for all pools, each with qualities of its own: see `JudgeFit`."""
-    low: float
-    high: float
-    basis: Basis
-    """What it rests on; there is an interval where it is measured."""
     values: np.ndarray
     """The pools' own estimates, where it is estimated and the covariate varies."""
     n_prior_selected: int
@@ -39,15 +29,8 @@ class Coefficient:
     """Values of c within 1 of the estimate; empty for kappa."""
     log_likelihood: np.ndarray
     """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
-    p_alike: float
-    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
     without_ties: float
     """The estimate if ties are dropped; NaN where there is none, or that fit did not converge."""
-
-    @property
-    def prior_selected(self) -> bool:
-        """Whether the verdicts of all pools together do not settle it, and the prior chose."""
-        return self.basis in (Basis.PRIOR, Basis.WEAK)
 
     @property
     def n_pools(self) -> int:
@@ -75,11 +58,9 @@ class Coefficient:
         evidence = {"profile_range": files.defined(self.profile_range)}
         return {
             **(of_c if self.covariate is not None else {}),
-            "estimate": files.defined(self.estimate),
-            "low": files.defined(self.low),
-            "high": files.defined(self.high),
+            **self.numbers(),
             "prior_selected": self.prior_selected,
-            "basis": str(self.basis),
+            "basis": str(self.status),
             "p_alike": files.defined(self.p_alike),
             "mean_over_pools": files.defined(self.mean),
             "sd_over_pools": files.defined(self.sd),
@@ -109,9 +90,9 @@ class JudgeSummary:
     fits: list[PoolFit]
     """Of each pool."""
     joint: JudgeFit
-    c: list[Coefficient]
+    c: list[CoefficientOverPools]
     """Of each covariate."""
-    kappa: Coefficient | None
+    kappa: CoefficientOverPools | None
     """None where it is fixed at 0 in every pool."""
     top_k: TopK
     n_verdicts: int
@@ -125,7 +106,7 @@ class JudgeSummary:
     """Pools with verdicts whose contents chains of comparisons link."""
 
     @property
-    def coefficients(self) -> list[Coefficient]:
+    def coefficients(self) -> list[CoefficientOverPools]:
         return self.c + ([] if self.kappa is None else [self.kappa])
 
     @property
@@ -205,14 +186,14 @@ def _summary(
     for d, name in enumerate(batch.covariates):
         varying = [f for f in usable if not f.constant_covariates[d]]
         c.append(
-            Coefficient(
-                name=f"c[{name}]",
+            CoefficientOverPools(
+                judge=joint.judge,
                 covariate=name,
                 unit=f"{batch.units} {name}",
                 estimate=float(joint.c[d]),
                 low=float(joint.c_low[d]),
                 high=float(joint.c_high[d]),
-                basis=joint.c_basis[d],
+                status=joint.c_basis[d],
                 values=np.array([f.c[d] for f in varying]),
                 n_prior_selected=sum("c" in f.prior_selected for f in varying),
                 grid=curves[d][0],
@@ -222,19 +203,16 @@ def _summary(
             )
         )
     free = [f for f in usable if not np.isnan(f.kappa)]
-    kappa = Coefficient(
-        name="kappa",
-        covariate=None,
-        unit=None,
+    kappa = CoefficientOverPools(
+        judge=joint.judge,
         estimate=joint.kappa,
         low=joint.kappa_low,
         high=joint.kappa_high,
-        basis=joint.kappa_basis,
+        status=joint.kappa_basis,
         values=np.array([f.kappa for f in free]),
         n_prior_selected=sum("kappa" in f.prior_selected for f in free),
         grid=np.zeros(0),
         log_likelihood=np.zeros(0),
-        p_alike=np.nan,
         without_ties=np.nan if untied is None else untied.kappa,
     )
     pairs = sum(f.n_both_orders for f in fits)

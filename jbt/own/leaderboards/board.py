@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from jbt.own.fits.judges import JOINT
 from jbt.own.leaderboards.assumption import AnchorCheck, VersionCheck
 from jbt.own.leaderboards.robust import Outside
 from jbt.own.leaderboards.spread import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
 
@@ -32,45 +32,29 @@ REASONS = {
 """Why there is no interval, by status."""
 
 
-@dataclass(frozen=True)
-class Coefficient:
-    """One coefficient with its interval. Numbers are NaN where undefined."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoardCoefficient(Coefficient):
+    """A coefficient over all prompts."""
 
-    covariate: str
-    """With its transformation; "kappa" for the position term."""
-    unit: str
-    """What the estimate is a number of logits per; empty for kappa."""
-    estimate: float
-    """MAP."""
-    low: float
-    high: float
     profile_range: float
     """Evidence of the verdicts about it, nats: largest less smallest profile log-likelihood over
     the estimate plus and minus 1."""
-    status: str
-    """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
-    few_clusters, no_verdicts, not_converged or not_finite."""
     degrees: float
     """Effective degrees of freedom: of the interval, or too few for one; see
     `stats.row_jackknife`."""
 
-    def record(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {f.name: _defined(getattr(self, f.name)) for f in dataclasses.fields(self)}
-
-
-@dataclass(frozen=True)
-class JudgeCoefficient(Coefficient):
-    """One judge's coefficient in a fit of several."""
-
-    judge: str
-    identified_by: tuple[str, ...]
-    """Whose verdicts identify it, see `Judges.identified_by`; empty where the prior chose."""
-
-    def record(self) -> dict[str, Any]:
-        own = {"judge": self.judge, "told_by": list(self.identified_by)}
-        others = [f.name for f in dataclasses.fields(self) if f.name not in own]
-        return {**own, **{name: _defined(getattr(self, name)) for name in others}}
+    def record(self, joint: bool = False) -> dict[str, Any]:
+        """As JSON has it; `joint`: of a fit of all judges, with the judge and who identifies it."""
+        whose = {"judge": self.judge, "told_by": list(self.identified_by)} if joint else {}
+        return {
+            **whose,
+            "covariate": self.covariate or "kappa",
+            "unit": self.unit or "",
+            **self.numbers(),
+            "profile_range": files.defined(self.profile_range),
+            "status": self.status,
+            "degrees": files.defined(self.degrees),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +89,8 @@ class Leaderboard:
     """[M] repeats counted."""
     status_of: np.ndarray
     """[M] as `Coefficient.status`, of theta."""
-    c: tuple[Coefficient, ...]
-    kappa: Coefficient | None
+    c: tuple[BoardCoefficient, ...]
+    kappa: BoardCoefficient | None
     """None where kappa is fixed at 0."""
     n_clusters: int
     """Pools of the file with a verdict."""
@@ -121,7 +105,7 @@ class Leaderboard:
     """None without anchors."""
     versions: VersionCheck | None
     """None unless models have several answers to one prompt that differ in a covariate."""
-    judges: tuple[JudgeCoefficient, ...] = ()
+    judges: tuple[BoardCoefficient, ...] = ()
     """Of all judges together, their coefficients in place of c and kappa."""
     outside: tuple[Outside, ...] = ()
     """Models far from all others in a covariate."""
@@ -133,10 +117,12 @@ class Leaderboard:
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
         said = []
-        for one in (*self.c, *([] if self.kappa is None else [self.kappa]), *self.judges):
-            if one.status != "converged":
-                whose = f"{one.judge}: " if isinstance(one, JudgeCoefficient) else ""
-                said.append(f"{whose}{one.covariate}: {one.status}, {_reason(one.status)}")
+        own = (*self.c, *([] if self.kappa is None else [self.kappa]))
+        named = [("", c) for c in own] + [(f"{c.judge}: ", c) for c in self.judges]
+        for whose, c in named:
+            if c.status != "converged":
+                name = c.covariate or "kappa"
+                said.append(f"{whose}{name}: {c.status}, {_reason(c.status)}")
         for status in dict.fromkeys(self.status_of.tolist()):
             if status == "converged":
                 continue
@@ -159,7 +145,7 @@ class Leaderboard:
         null."""
         kappa = None
         if self.kappa is not None:
-            kappa = {k: _defined(getattr(self.kappa, k)) for k in ("estimate", "low", "high")}
+            kappa = self.kappa.numbers()
         numbers = ("theta", "low", "high", "theta_naive")
         ranks = ("rank", "rank_low", "rank_high", "rank_naive")
         models = []
@@ -170,7 +156,7 @@ class Leaderboard:
                 row[k] = None if np.isnan(rank) else int(rank)
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
-            "judges": [one.record() for one in self.judges],
+            "judges": [c.record(joint=True) for c in self.judges],
             "trusted": list(self.trusted),
             "agreement": {judge: asdict(one) for judge, one in self.agreements.items()},
         }

@@ -18,7 +18,7 @@ from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption
 from jbt.own.leaderboards.assumption import VersionCheck
-from jbt.own.leaderboards.board import Coefficient, JudgeCoefficient, Leaderboard
+from jbt.own.leaderboards.board import BoardCoefficient, Leaderboard
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside, ranks
 from jbt.own.leaderboards.rows import Difference
@@ -114,10 +114,10 @@ def _board(
         tables,
         judge=tables.judges[judge],
         c=tuple(
-            Coefficient(name, unit, *found.numbers(m + d))
+            found.coefficient(m + d, covariate=name, unit=unit)
             for d, (name, unit) in enumerate(covariates)
         ),
-        kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
+        kappa=found.coefficient(-1) if problem.variant.kappa else None,
         anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
         versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
         outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
@@ -138,10 +138,12 @@ def _joint_board(
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
     found = _Found.of(problem, profiled, bootstrap, seed)
     identified_by = list(judges.identified_by(together.identified))
-    named = [*covariates, ("kappa", "")]
+    named = [*covariates, (None, None)]
     coefficients = [
-        JudgeCoefficient(
-            *(*named[d], *found.numbers(m + p)),
+        found.coefficient(
+            m + p,
+            covariate=named[d][0],
+            unit=named[d][1],
             judge=judges.names[g],
             identified_by=identified_by[g][d],
         )
@@ -208,12 +210,18 @@ class _Found:
         known = self.problem.n_verdicts > 0
         return np.where(known, beta[: len(known)], np.nan)
 
-    def numbers(self, p: int) -> tuple[float, float, float, float, str, float]:
-        """Of a coefficient, by its place in P: estimate, low, high, nats, status, degrees."""
+    def coefficient(self, p: int, **whose: Any) -> BoardCoefficient:
+        """A coefficient by its place in P; `whose`: the fields that name it."""
         around = self.around
-        estimate, low, high = (float(v[p]) for v in (self.beta, around.low, around.high))
-        evidence, status = self.evidence.get(p, np.nan), str(around.status[p])
-        return estimate, low, high, evidence, status, float(around.degrees[p])
+        return BoardCoefficient(
+            estimate=float(self.beta[p]),
+            low=float(around.low[p]),
+            high=float(around.high[p]),
+            profile_range=self.evidence.get(p, np.nan),
+            status=str(around.status[p]),
+            degrees=float(around.degrees[p]),
+            **whose,
+        )
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
         """Models in order; `rest`: the fields of the board that the fits do not say."""

@@ -11,8 +11,9 @@ import pandas as pd
 from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import robust
-from jbt.own.leaderboards.board import Coefficient, Leaderboard
+from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.spread import LEVEL
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Prior, Status
 
@@ -115,7 +116,7 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
     if board.c:
-        names = ", ".join(c.covariate for c in board.c)
+        names = ", ".join(str(c.covariate) for c in board.c)
         yield (
             f"the correction assumes that {names}, as far as it varies between answers of one "
             "model, is worth nothing: what the judge pays for it is called bias"
@@ -171,22 +172,15 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
-        yield (
-            f"c[{c.covariate}] {_estimate(c)} per {c.unit}"
-            f"{evidence if _known(c.profile_range) else ''}"
-        )
+        yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
     if board.judge == JOINT:
         yield known_in_words(board.trusted)
         yield from agreement.in_words(board.agreements)
-    for one in board.judges:
-        what = "kappa" if not one.unit else f"c[{one.covariate}]"
-        per = f" per {one.unit}" if one.unit else " in favour of the first shown"
-        by = (
-            f"told by {', '.join(one.identified_by)}"
-            if one.identified_by
-            else "chosen by the prior"
-        )
-        yield f"{one.judge}: {what} {_estimate(one)}{per}; {by}"
+    for c in board.judges:
+        per = f" per {c.unit}" if c.unit else " in favour of the first shown"
+        whose = ", ".join(c.identified_by)
+        by = f"identified by {whose}" if whose else "chosen by the prior"
+        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {by}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
@@ -225,7 +219,7 @@ def _estimate(c: Coefficient) -> str:
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
     """How far anchors and versions bear out what the correction assumes."""
-    names = [c.covariate for c in board.c]
+    names = [str(c.covariate) for c in board.c]
     anchors, versions = board.anchors, board.versions
     if anchors is not None and anchors.n_pairs:
         disputed = (

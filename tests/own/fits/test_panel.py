@@ -130,7 +130,7 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
     assert anchors.c == ()
     assert anchors.kappa is None
     estimates = [*x.c, *y.c, x.kappa, y.kappa, found.slope["words"]]
-    np.testing.assert_allclose([e.value for e in estimates], best, atol=2e-5)
+    np.testing.assert_allclose([e.estimate for e in estimates], best, atol=2e-5)
     m = len(explicit.pools)
     theta, _, full = explicit.quality(best)
     precision = full + np.diag([0.7] * m + [0.2] * 5)
@@ -163,8 +163,8 @@ def test_one_judge_under_two_names_has_one_c(tables):
     twice = [*once, *(line.replace(",x,", ",y,") for line in once[1:])]
     batch, judges = read(tables, "\n".join(twice) + "\n", anchors=ANCHORS)
     x, y, _ = fit_panel(batch, judges, prior=PRIOR).judges
-    assert x.c[0].value == pytest.approx(y.c[0].value, abs=1e-5)
-    assert x.kappa.value == pytest.approx(y.kappa.value, abs=1e-5)
+    assert x.c[0].estimate == pytest.approx(y.c[0].estimate, abs=1e-5)
+    assert x.kappa.estimate == pytest.approx(y.kappa.estimate, abs=1e-5)
     assert x.c[0].identified_by == y.c[0].identified_by
 
 
@@ -211,7 +211,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     assert x.c[0].low < sd < x.c[0].high
     assert y.c[0].low < 0 < y.c[0].high
     assert trusted.slope["words"].low < 0.8 * sd < trusted.slope["words"].high
-    assert abs(x.c[0].value - sd) < abs(without.judges[0].c[0].value - sd)
+    assert abs(x.c[0].estimate - sd) < abs(without.judges[0].c[0].estimate - sd)
     assert not trusted.differences
 
     batch, judges = read(tables, written, items, reference="y")
@@ -238,10 +238,10 @@ def test_a_coin_hears_no_quality_and_has_no_bias(tables):
         found[name] = fit_panel(batch, judges).judges[1]
     estimated, held = found["estimated"], found["held"]
     assert held.c[0].high < -0.3
-    assert held.c[0].basis == Basis.MEASURED  # as it used to be told, of a coin
-    assert abs(estimated.c[0].value) < 0.1
+    assert held.c[0].status == Basis.MEASURED  # as it used to be told, of a coin
+    assert abs(estimated.c[0].estimate) < 0.1
     assert estimated.c[0].low < 0 < estimated.c[0].high
-    assert abs(estimated.discrimination.value) < 0.15
+    assert abs(estimated.discrimination.estimate) < 0.15
     assert estimated.discrimination.low < 0 < estimated.discrimination.high < 0.5
     assert abs(estimated.agreement.share - 0.5) < 4 * 0.5 / np.sqrt(100)
 
@@ -254,7 +254,7 @@ def test_rows_are_counts(tables, monkeypatch):
     batch, judges = read(tables, verdicts(), anchors=ANCHORS, discrimination={"anchors": 2.0})
     rows = fit_panel(batch, judges, prior=PRIOR)
     for one, other in zip(counts.judges, rows.judges, strict=True):
-        assert [e.value for e in one.c] == pytest.approx([e.value for e in other.c], abs=1e-5)
+        assert [e.estimate for e in one.c] == pytest.approx([e.estimate for e in other.c], abs=1e-5)
         assert [e.low for e in one.c] == pytest.approx(
             [e.low for e in other.c], abs=1e-4, nan_ok=True
         )

@@ -109,7 +109,7 @@ def test_a_table_as_a_spreadsheet_saves_it(tmp_path):
 def test_a_setting_that_is_none_is_refused():
     from jbt.experiments.table import Table
 
-    with pytest.raises(ValueError, match="'rhoo' of recall is no column and no setting"):
+    with pytest.raises(ValueError, match="'rhoo' of recall is neither a column nor a setting"):
         Table(("rho",), SETTINGS, [number("rhoo=0.4")])
 
 

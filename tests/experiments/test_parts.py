@@ -254,7 +254,7 @@ def test_starting_afresh_waits_for_running_parts_and_removes_all(tmp_path, whole
         (["--part", "0/2", "--redraw"], "--redraw does not go with --part"),
         (["--part", "0/2", "--json", "table.json"], "--json does not go with --part"),
         (["--distributed", "--overwrite"], "--overwrite does not go with --distributed"),
-        (["--coordinator", "node:1234"], "--coordinator goes with --distributed"),
+        (["--coordinator", "node:1234"], "--coordinator needs --distributed"),
         (["--distributed", "--coordinator", "node"], "coordinator must be ADDRESS:PORT"),
         (["--distributed", "--coordinator", "node:1234"], "cannot join"),
         (["--distributed"], "cannot join the other processes"),  # JAX runs here already

@@ -64,7 +64,7 @@ def test_a_shard_of_another_group_is_none(tmp_path):
     shards.save_shard(folder, "y", np.arange(5), numbered(range(5)))
     (shard,) = (folder / "shards").iterdir()
     shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
-    with pytest.raises(ValueError, match=r"is damaged, or of another run .* or group"):
+    with pytest.raises(ValueError, match="is damaged, or belongs to another run or group"):
         shards.missing(folder, mine)
 
 
@@ -108,7 +108,7 @@ def test_pools_that_no_shard_holds_are_counted(tmp_path):
     mine = group("g", [1.0])
     two = {"flat": np.zeros((2, 1)), "seconds": np.array(1.0)}
     shards.save_shard(tmp_path, "g", np.array([0, 3]), two)
-    with pytest.raises(ValueError, match="3 of 5 pools of g are not there"):
+    with pytest.raises(ValueError, match="3 of 5 pools of g are in no shard"):
         results.write(sweep_of(mine), [mine], Settings(), {}, {}, tmp_path)
 
 
@@ -124,9 +124,9 @@ def test_shapes_are_checked_before_anything_is_simulated(tmp_path):
     wrong = group("x", [1.0], axes={"curve": {"time": [1, 2]}})
     assert "metric curve has shape (3,)" in refused(tmp_path / "1", wrong)
     missing = group("x", [1.0], axes={})
-    assert "its axes say ()" in refused(tmp_path / "2", missing)
+    assert "its axes have ()" in refused(tmp_path / "2", missing)
     unknown = group("x", [1.0], axes=TIMES | {"speed": {"time": [1, 2, 4]}})
-    assert "axes name metrics that x has not: ['speed']" in refused(tmp_path / "3", unknown)
+    assert "axes name metrics that x lacks: ['speed']" in refused(tmp_path / "3", unknown)
 
     def without_flat(key, condition):
         return {"curve": condition["a"] * jnp.arange(3.0), "status": jnp.array(0)}
@@ -148,7 +148,7 @@ def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
         "no groups: there is nothing to simulate": (),
         "group x has no conditions": (group("x", []),),
         "group x: pools must be at least 1, got 0": (group("x", [1.0], pools=0),),
-        "group 'a/b': its name must do for a file": (group("a/b", [1.0]),),
+        "group 'a/b': its name cannot be part of a file's name": (group("a/b", [1.0]),),
     }
     for i, (message, groups) in enumerate(wrong.items()):
         with pytest.raises(ValueError, match=message):

@@ -269,8 +269,8 @@ def test_a_number_of_the_paper_without_a_row_is_told(monkeypatch, capsys):
     monkeypatch.setattr(run, "paper_of", lambda sweep: [mistyped])
     small, results = sweep_of(group("x", [1.0])), xr.Dataset(coords={"pool": range(5)})
     run.table_of(small, results, Settings(pools=5))
-    said = "no row of this table for 1 number of its settings, the first: speed = 1.0 at pools=5"
-    assert said in capsys.readouterr().err
+    line = "no row of this table matches 1 number of these settings, the first: speed = 1.0 at"
+    assert f"{line} pools=5" in capsys.readouterr().err
     run.table_of(small, results, Settings(pools=6))
     assert capsys.readouterr().err == ""
 

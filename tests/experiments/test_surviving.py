@@ -191,14 +191,14 @@ def test_a_shard_of_another_run_is_named(begun, tmp_path, capsys, monkeypatch):
     foreign = first_shard(options.out / "axes")
     shutil.copy(foreign, begun / "shards")
     message = refused(begun, capsys)
-    assert f"{foreign.name} is damaged, or of another run" in message
+    assert f"{foreign.name} is damaged, or belongs to another run" in message
 
 
 def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
     """Whole ones, of code that no digest tells apart, as in a notebook."""
     mine = group("g", [1.0, 2.0])
     wrong = {
-        "does not fit g": [
+        "does not fit the pools, conditions and axes of g": [
             numbered([0, 1], conditions=3),
             numbered([0, 1], curve=np.zeros((2, 2, 4))),
             numbered([0, 1, 2]),
@@ -216,7 +216,7 @@ def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
                 results.check_metrics([mine], simulations, tmp_path)
             store.discard_shards(tmp_path)
     shards.save_shard(tmp_path, "g", np.array([5]), numbered([5]))  # there are pools 0 to 4
-    with pytest.raises(ValueError, match="does not fit g"):
+    with pytest.raises(ValueError, match="does not fit the pools"):
         shards.missing(tmp_path, mine)
 
 
@@ -269,7 +269,7 @@ def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch)
     assert run.main(asking, ["--out", str(finished.parent)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "results.nc was simulated before mine.py changed" in error
-    assert "has not what its table needs now" in error
+    assert "lacks what its table needs now" in error
     assert "'new'" in error
     assert "--overwrite" in error
 

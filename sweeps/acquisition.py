@@ -20,9 +20,10 @@ from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
-from sweeps._shared import active, calibration
-from sweeps._shared import judge as _judge
-from sweeps._shared.active import Case
+
+from ._shared import active, calibration
+from ._shared import judge as _judge
+from ._shared.active import Case
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -40,7 +40,8 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.simulation.simulate import Experiment
 from jbt.types import Design, Fit, Prior, Rows, Variant, check_positive
-from sweeps._shared.board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
+
+from ._shared.board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,8 @@ from jbt import stats
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.simulation import pools, theory
-from sweeps import crossing
+
+from . import crossing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,8 @@ import pandas as pd
 
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared import recorded
+
+from ._shared import recorded
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -25,7 +25,8 @@ from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
-from sweeps.paired import COLUMNS
+
+from .paired import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

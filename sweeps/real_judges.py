@@ -23,8 +23,9 @@ from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.simulation.simulate import Experiment
 from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
-from sweeps._shared import recorded
-from sweeps._shared.recorded import Recorded
+
+from ._shared import recorded
+from ._shared.recorded import Recorded
 
 if TYPE_CHECKING:
     import pandas as pd

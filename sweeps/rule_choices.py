@@ -19,10 +19,11 @@ from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
-from sweeps._shared import active
-from sweeps._shared import judge as _judge
-from sweeps._shared.active import REFERENCE
-from sweeps._shared.judge import Case
+
+from ._shared import active
+from ._shared import judge as _judge
+from ._shared.active import REFERENCE
+from ._shared.judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,8 @@ from jbt.types import (
     check_count,
     check_positive,
 )
-from sweeps._shared.labels import (
+
+from ._shared.labels import (
     ALL,
     DATASETS,
     MODELS,
@@ -43,7 +44,7 @@ from sweeps._shared.labels import (
     Settings,
     stacked,
 )
-from sweeps.real_judges import agreement_with
+from .real_judges import agreement_with
 
 if TYPE_CHECKING:
     import pandas as pd

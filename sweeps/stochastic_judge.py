@@ -18,8 +18,9 @@ from scipy.stats import norm
 from jbt import twins
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared import active
-from sweeps._shared import judge as _judge
+
+from ._shared import active
+from ._shared import judge as _judge
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,8 @@ from jbt import stats
 from jbt.estimators.reference import PLACEMENTS
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared.reference import (
+
+from ._shared.reference import (
     ALONE,
     DEFAULT,
     FACTORS,

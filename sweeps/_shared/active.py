@@ -26,10 +26,11 @@ from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior, Variant, check_positive
-from sweeps._shared import calibration
-from sweeps._shared import judge as _judge
-from sweeps._shared.calibration import V
-from sweeps._shared.judge import Case
+
+from . import calibration
+from . import judge as _judge
+from .calibration import V
+from .judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,8 @@ import pandas as pd
 
 from jbt.experiments.declare import RecordedSettings
 from jbt.own import tables
-from sweeps._shared import recorded
+
+from . import recorded
 
 WORDS, VARIATION, RENDERINGS, TANH = "words", "variation", "renderings", "tanh"
 """Covariates: of an answer (`words`), the mean of its version if its model has several

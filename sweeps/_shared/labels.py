@@ -23,7 +23,8 @@ from jbt.own.fits.panel_parts import Panels
 from jbt.own.shared_coefficients import laplace as shared
 from jbt.own.tables.tables import ANCHORS
 from jbt.types import Comparisons, Design, Panel, Prior, Status
-from sweeps._shared.recorded import spaced
+
+from .recorded import spaced
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,9 @@ import numpy as np
 from jbt import stats
 from jbt.experiments import declare
 from jbt.gate import LABELS
-from sweeps._shared import prices
-from sweeps.gate.pool import (
+
+from .._shared import prices
+from .pool import (
     ALL,
     FAMILY,
     HARMED,
@@ -366,9 +367,9 @@ def worst(table: pd.DataFrame) -> pd.Series:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from sweeps.gate import figure as _gate_figure
+    from . import drawing
 
-    return _gate_figure.figure(ds, table, s)
+    return drawing.figure(ds, table, s)
 
 
 SWEEP = declare.Sweep(

@@ -26,10 +26,9 @@ from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import Twin
 from jbt.types import Fit, Prior
-from sweeps._shared import calibration
-from sweeps.judges import figure as _judges_figure
-from sweeps.judges import page
-from sweeps.judges import table as _judges_table
+
+from .._shared import calibration
+from . import drawing, findings_page, rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -235,7 +234,7 @@ def numbers() -> list[PaperNumber]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    _judges_table.fill(ds, targets(s), twins_of(s), t)
+    rows.fill(ds, targets(s), twins_of(s), t)
 
 
 SWEEP = declare.Sweep(
@@ -245,7 +244,7 @@ SWEEP = declare.Sweep(
     groups,
     COLUMNS,
     table,
-    _judges_figure.figure,
+    drawing.figure,
     units={
         "recall": "share of k",
         "c_hat": "logits for x = 1 over x = 0",
@@ -268,7 +267,7 @@ SWEEP = declare.Sweep(
         "n_items": "count",
         **calibration.UNITS,
     },
-    headline=_judges_table.headline,
+    headline=rows.headline,
     extra_paper_numbers=numbers(),
-    page=page.page,
+    page=findings_page.page,
 )

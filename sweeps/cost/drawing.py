@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from jbt import twins
 from jbt.border import plots
 from jbt.experiments.table import Table
-from sweeps._shared import active
-from sweeps.cost import COLUMNS, K, Settings, cases
+
+from .._shared import active
+from .settings import COLUMNS, K, Settings, cases
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from jbt.simulation.judges import PUBLISHED
-from sweeps.judges.table import is_evidence
+
+from .rows import is_evidence
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from jbt.border import plots
 from jbt.gate import LABELS
-from sweeps.gate.pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
+
+from .pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt.simulation.judges import PUBLISHED
-from sweeps.judges.table import BIASED
+
+from .rows import BIASED
 
 if TYPE_CHECKING:
     import pandas as pd

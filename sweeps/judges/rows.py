@@ -14,10 +14,11 @@ from jbt.experiments.labelled_arrays import rows_of
 from jbt.experiments.table import Carried, Table
 from jbt.simulation.judges import SECOND_DOMAIN, Published
 from jbt.twins import TARGETS, CalibrationError, Twin
-from sweeps._shared import calibration
-from sweeps._shared.calibration import SHARE, SIGNED
-from sweeps.judges import significance
-from sweeps.judges.significance import constant
+
+from .._shared import calibration
+from .._shared.calibration import SHARE, SIGNED
+from . import significance
+from .significance import constant
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -161,7 +161,9 @@ def test_what_is_not_measured_says_why(found):
     names = records["apart"].null_directions
     assert names[
         0
-    ] == "adding 1 to the qualities of contents A, B, which no comparison links to " + ("the others")
+    ] == "adding 1 to the qualities of contents A, B, which no comparison links to " + (
+        "the others"
+    )
     assert "adding 1 to the quality of content C, which" in records["gaps"].null_directions[1]
     assert records["separated"].profile_range > 0.1
     again = identify(read, batch, Prior(5.0, 2.0))

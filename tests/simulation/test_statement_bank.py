@@ -117,7 +117,7 @@ def test_ties_do_not_unbalance_the_elaboration():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_statements": 13}, "13 true statements, of which the bank has 12: .* at most 12"),
+        ({"n_statements": 13}, "13 true statements, but the bank has 12: .* at most 12"),
         ({"n_statements": 12}, "make 1 different items: k must be at most 1, got 5"),
         (
             {"n_statements": 1, "n_false": 3},

@@ -174,8 +174,8 @@ def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: i
         check_count(name, count)
     if n_statements > n_true:
         raise ValueError(
-            f"a fully correct item takes {n_statements} true statements, but the bank has {n_true}: "
-            f"n_statements must be at most {n_true}"
+            f"a fully correct item takes {n_statements} true statements, but the bank has "
+            f"{n_true}: n_statements must be at most {n_true}"
         )
     if isinstance(k, Tracer):
         return

@@ -1,5 +1,4 @@
-"""A test by betting of the hypothesis that bias-aware is right on at most half of the labels, valid
-at every stopping time.
+"""A test by betting that bias-aware is right on at most half, valid at every stopping time.
 
 Every discordant label is a bet at odds that are fair at the edge of the hypothesis. Wealth begins
 at 1 and, under the hypothesis, is a nonnegative supermartingale: the chance that it ever reaches

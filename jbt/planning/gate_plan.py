@@ -19,8 +19,7 @@ from jbt.types import Judge, Prior, check_count, check_positive
 
 CLASSES = ("helped", "recall_harmed", "agreement_harmed")
 """Classes of pools: recall is higher with the correction; it is not; bias-aware is right on at most
-half of the untied pairs that the two rankings order differently. The last overlaps with both
-others."""
+half of the untied pairs that the rankings order differently. The last overlaps with both others."""
 
 ROUND = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 """Numbers of labels tried by default."""
@@ -113,12 +112,7 @@ def gate_labels(
     gate.check_alpha(alpha)
     n_pairs = n_items * (n_items - 1) // 2
     numbers = _by_default(n_pairs) if n_labels is None else np.asarray(n_labels, int)
-    if (
-        not numbers.size
-        or numbers.min() < 1
-        or numbers.max() > n_pairs
-        or (np.diff(numbers) <= 0).any()
-    ):
+    if not numbers.size or (np.diff(np.r_[0, numbers, n_pairs + 1]) <= 0).any():
         limits = f"within 1..{n_pairs}, the pairs of {n_items} items"
         raise ValueError(f"n_labels must increase {limits}, got {numbers.tolist()}")
     for name, value in (

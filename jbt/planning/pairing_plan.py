@@ -116,12 +116,7 @@ def pairing(
     check_count("n_contents", n_contents, least=2)
     check_count("pools", pools_simulated)
     numbers = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
-    if (
-        not numbers.size
-        or numbers.min() < 1
-        or numbers.max() > n_contents
-        or (np.diff(numbers) <= 0).any()
-    ):
+    if not numbers.size or (np.diff(np.r_[0, numbers, n_contents + 1]) <= 0).any():
         raise ValueError(f"n_twice must increase within 1..{n_contents}, got {numbers.tolist()}")
     for name, value in (("budget", budget), ("sd", sd)):
         check_positive(name, value)

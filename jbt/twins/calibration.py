@@ -57,8 +57,7 @@ def calibrate(
     Args:
       targets: the published judges; their c_hat, kappa_hat and naive_recall are the targets.
       oracle: one of `ORACLES`, default each judge's own.
-      others: `others` of the paper's pools, also recorded in the twins; ignored by the search if
-        `draw` is given.
+      others: that of the paper's pools, recorded in the twins; `draw`, if given, does not see it.
       draw: (key, condition) -> Pool, default the paper's pools.
       also: name -> one number a target, further conditions for `draw`.
       k: size of the top set.
@@ -219,13 +218,9 @@ def _units(
         shown = pairs.every_pair(pool)
         return {"share": (shown * (p > DOUBT[0]) * (p < DOUBT[1])).sum((1, 2)) / shown.sum()}
 
-    conditions = {name: values[:: len(STARTS)][argmax] for name, values in fixed.items()}
-    conditions |= {
-        "discrimination": np.exp(point[:, 0]),
-        "bias": point[:, 1],
-        "position": point[:, 2],
-    }
-    shares = simulate(experiment, conditions, range(64), seed=seed)["share"].mean(0)
+    fields = {name: values[:: len(STARTS)][argmax] for name, values in fixed.items()}
+    fields |= {"discrimination": np.exp(point[:, 0]), "bias": point[:, 1], "position": point[:, 2]}
+    shares = simulate(experiment, fields, range(64), seed=seed)["share"].mean(0)
     # Each share falls from 1 to 0, and np.interp needs increasing values. Between two powers the
     # share is nearly linear in the power.
     return np.exp([np.interp(-UNCERTAIN, -share, powers) for share in shares])

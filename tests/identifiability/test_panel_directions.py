@@ -58,8 +58,8 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
     qs = random_panels(range(count))
     panel, design, _, variant = panels.as_batch(qs, shared=True, dtype="float64")
     found = ranks(panel, design, variant)
-    silent = identifiability.unidentified_parts(design, panel, variant=variant)
-    assert silent["c"].shape == (count, J)
+    unidentified = identifiability.unidentified_parts(design, panel, variant=variant)
+    assert unidentified["c"].shape == (count, J)
     for i, q in enumerate(qs):
         panel, design, variant = unpadded(q)
         np.testing.assert_array_equal(
@@ -74,10 +74,10 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
         largest = np.abs(directions).max(1)
         assert (np.abs(q.design_matrix() @ directions.T) <= 1e-11 * largest).all()
         told = np.abs(own(q, directions / largest[:, None])).max(0) < 1e-6
-        np.testing.assert_array_equal(silent["c"][i], ~told[:-1].all(0))
-        np.testing.assert_array_equal(silent["kappa"][i], ~told[-1])
+        np.testing.assert_array_equal(unidentified["c"][i], ~told[:-1].all(0))
+        np.testing.assert_array_equal(unidentified["kappa"][i], ~told[-1])
         names = identifiability.prior_selected(design, panel, variant=variant)
-        assert names == tuple(n for n, of in silent.items() if of[i].any())
+        assert names == tuple(n for n, of in unidentified.items() if of[i].any())
 
 
 def test_rows_have_the_null_space_of_their_counts(x64):
@@ -94,8 +94,8 @@ def test_rows_have_the_null_space_of_their_counts(x64):
         again = identifiability.null_space(each[0][1], listed, variant=variant)
         assert again.names == counted.names
         assert (again.rank, again.n_columns) == (counted.rank, counted.n_columns)
-        silent = identifiability.prior_selected(each[0][1], listed, design, variant=variant)
-        assert silent == identifiability.prior_selected(design, panel, variant=variant)
+        unidentified = identifiability.prior_selected(each[0][1], listed, design, variant=variant)
+        assert unidentified == identifiability.prior_selected(design, panel, variant=variant)
 
 
 def names(x, panel, **options):

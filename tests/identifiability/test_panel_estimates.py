@@ -46,9 +46,9 @@ def several(seed):
 
 
 def fate(z, shown, wins, at):
-    """Of one parameter, by linear algebra and linear programming: silent, runs away, exists."""
+    """Fate of one parameter by linear algebra and programming: unidentified, runs away, exists."""
     if svd_rank(np.delete(z, at, 1)) == svd_rank(z):
-        return "silent"
+        return "unidentified"
     undecided = (wins > 0) & (wins < shown)
     worse = -np.where(wins == shown, 1, -1)[:, None] * z
     limits = {}
@@ -62,7 +62,7 @@ def fate(z, shown, wins, at):
 
 
 STATUS = {
-    "silent": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
+    "unidentified": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
     "runs away": [Status.SEPARATED],
     "exists": [Status.CONVERGED],
 }
@@ -166,8 +166,8 @@ def test_reasons_why_there_is_no_estimate(x64):
     # The reference saw one tie, and quality apart at discrimination 1: c_0 = 0 in both.
     assert out.c[0] == pytest.approx(0, abs=1e-6)
     # Of another judge: it compared nothing, or is known itself.
-    silent = estimates_of(together(list(cases.values())), 0, 2)
-    assert silent.status[0] == Status.NO_VERDICTS
+    unidentified = estimates_of(together(list(cases.values())), 0, 2)
+    assert unidentified.status[0] == Status.NO_VERDICTS
 
 
 def test_a_difference_is_told_without_anything_known(x64):

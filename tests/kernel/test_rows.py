@@ -144,8 +144,8 @@ def test_null_directions_have_the_same_names(both):
             scale = np.abs(counted.directions).max()
             np.testing.assert_allclose(listed.directions, counted.directions, atol=1e-6 * scale)
             names = identifiability.prior_selected(its, np.asarray(own.shown))
-            silent = identifiability.prior_selected(owner, listing)
-            assert silent == tuple(name for name in names if name != "phi")
+            unidentified = identifiability.prior_selected(owner, listing)
+            assert unidentified == tuple(name for name in names if name != "phi")
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
 
 @pytest.mark.heavy
 def test_a_slightly_wrong_design_is_not_flat(x64):
-    """One content of 15 has two renderings, a hair apart: what they tell grows with the square."""
+    """One content of 15 has two renderings, a hair apart: information grows with the square."""
     m = 15
     rng = np.random.default_rng(1)
     x = np.r_[rng.normal(size=m), 0.0]

@@ -29,15 +29,14 @@ from jbt.types import (
 
 @container
 class BiasEstimate:
-    """The estimate of one coefficient c from the comparisons alone. Unless the status is CONVERGED,
+    """The estimate of one coefficient c from the comparisons alone. If the status is not CONVERGED,
     all numbers but `curvature` and `parameters` are NaN."""
 
     c: Float[Array, ""]
     """Maximum likelihood estimate, logits per unit of the covariate."""
     status: Int[Array, ""]
     """A `Status`: CONVERGED if the estimate exists; else FLAT, DISCONNECTED, SEPARATED,
-    COVARIATE_CONSTANT, NO_VERDICTS (for a panel: none by this judge), NOT_CONVERGED or NOT_FINITE.
-    """
+    COVARIATE_CONSTANT, NO_VERDICTS (of this judge), NOT_CONVERGED or NOT_FINITE."""
     curvature: Float[Array, ""]
     """Minus the second derivative of the profile log-likelihood at its maximum, or as far as it was
     followed, nats per squared unit of c: the information about c when all other parameters are
@@ -88,27 +87,22 @@ def estimate_bias(
 
 @jax.jit
 def _estimate_bias(
-    coefficient: Coefficient, start: Parameters | None, z: Float[Array, ""]
+    entry: Coefficient, start: Parameters | None, z: Float[Array, ""]
 ) -> BiasEstimate:
     """`z`: half-width of the interval in standard errors."""
-    coefficient = coefficient.centred()  # a large mean would drown the information that is left
-    top = coefficient.top(start)
-    curvature = coefficient.left(coefficient.information(top.parameters))
-    status = _existence(coefficient, top.status, curvature)
+    entry = entry.centred()  # a large mean would drown the information that is left
+    top = entry.top(start)
+    curvature = entry.left(entry.information(top.parameters))
+    status = _existence(entry, top.status, curvature)
 
     exists = status == Status.CONVERGED
-    c = coefficient.value_in(top.parameters)
+    c = entry.value_in(top.parameters)
     half = z / jnp.sqrt(jnp.where(exists, curvature, 1))
 
     def drop(c: Float[Array, ""], start: Parameters) -> tuple[Array, Array, Parameters]:
         """Twice the fall of the profile from its maximum less z^2; its slope; the parameters."""
-        fit = coefficient.top_at(c, start)
-        slope = (
-            -2
-            * model.score(fit.parameters, coefficient.design, coefficient.comparisons)[
-                coefficient.index
-            ]
-        )
+        fit = entry.top_at(c, start)
+        slope = -2 * model.score(fit.parameters, entry.design, entry.comparisons)[entry.index]
         return 2 * (fit.objective - top.objective) - z**2, slope, fit.parameters
 
     def end(begin: Float[Array, ""]) -> Float[Array, ""]:
@@ -128,16 +122,11 @@ def _estimate_bias(
         def going(s: tuple) -> Bool[Array, ""]:
             return exists & (jnp.abs(s[1]) > 1e-9) & (s[3] < 40)
 
-        first = (
-            begin,
-            jnp.asarray(jnp.inf, coefficient.design.dtype),
-            top.parameters,
-            jnp.array(0),
-        )
+        first = (begin, jnp.asarray(jnp.inf, entry.design.dtype), top.parameters, jnp.array(0))
         c, excess, _, _ = jax.lax.while_loop(going, step, first)
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
-    low, high = over(end, jnp.stack([c - half, c + half]), coefficient.comparisons)
+    low, high = over(end, jnp.stack([c - half, c + half]), entry.comparisons)
     both_ends = jnp.isfinite(low) & jnp.isfinite(high)
     # Where the profile rises without end, rounding may keep more than `FLAT` of the information.
     # The profile then falls on one side alone, and both ends are found there.
@@ -162,30 +151,28 @@ def _estimate_bias(
 
 
 def _existence(
-    coefficient: Coefficient, fit_status: Int[Array, ""], curvature: Float[Array, ""]
+    entry: Coefficient, fit_status: Int[Array, ""], curvature: Float[Array, ""]
 ) -> Int[Array, ""]:
     """CONVERGED if the profile of c has a single finite maximum; else the status that says why."""
 
-    def left_at_even_odds(coefficient: Coefficient) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def left_at_even_odds(entry: Coefficient) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Information left about c, and the least at which c is not flat."""
-        even = model.information_at_even_odds(coefficient.comparisons, coefficient.design.centred())
-        return coefficient.left(even), FLAT * even[coefficient.index, coefficient.index]
+        even = model.information_at_even_odds(entry.comparisons, entry.design.centred())
+        return entry.left(even), FLAT * even[entry.index, entry.index]
 
-    left, least = left_at_even_odds(coefficient)
-    all_pairs = _every_pair(coefficient.comparisons, coefficient.design)
+    left, least = left_at_even_odds(entry)
+    all_pairs = _every_pair(entry.comparisons, entry.design)
     if all_pairs is None:
         mendable = jnp.array(False)
     else:
-        possible, least_possible = left_at_even_odds(
-            dataclasses.replace(coefficient, comparisons=all_pairs)
-        )
-        linked = _connected(coefficient.comparisons.shown, coefficient.design.item_mask)
-        mendable = (possible > least_possible) & ~linked
+        possible, threshold = left_at_even_odds(dataclasses.replace(entry, comparisons=all_pairs))
+        linked = _connected(entry.comparisons.shown, entry.design.item_mask)
+        mendable = (possible > threshold) & ~linked
     status = jnp.where(curvature <= least, Status.SEPARATED, fit_status)
     not_identified = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
     status = jnp.where(left <= least, not_identified, status)
-    status = jnp.where(coefficient.varies(), status, Status.COVARIATE_CONSTANT)
-    status = jnp.where(coefficient.is_asked(), status, Status.NO_VERDICTS)
+    status = jnp.where(entry.varies(), status, Status.COVARIATE_CONSTANT)
+    status = jnp.where(entry.is_asked(), status, Status.NO_VERDICTS)
     return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
 
 

@@ -27,7 +27,7 @@ constants, each trading quality against one covariate. There is no other exactly
 the D (J - 1) dimensions that are left, that is, if all differences b_g - b_h are identified.
 For b_g - b_h it is enough that the x_i - x_j span R^D over those pairs of items that chains of
 g's comparisons link and chains of h's do too: along the one from i to j and back along the other,
-X_g = x_j - x_i = -X_h. Of two judges and one covariate the difference is identified exactly if
+X_g = x_j - x_i = -X_h. For two judges and one covariate the difference is identified exactly if
 along some closed chain the steps of one judge change the covariate.
 
 **(b) A reference, judge h, whose c_h is known; again no content rendered twice.** With c_h held,

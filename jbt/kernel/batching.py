@@ -35,16 +35,14 @@ def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
       derivatives only.
     """
 
-    def all_at_once(*arguments: Any) -> Any:
+    def batch(*arguments: Any) -> Any:
         return _for_each(function(*arguments), _count(arguments))
 
     @custom_vmap
     def gathered(*arguments: Any) -> Any:
         if _count(arguments) <= 2 * CPU_PROBLEMS:
-            return all_at_once(*arguments)
-        return jax.lax.platform_dependent(
-            *arguments, cpu=partial(_in_groups, all_at_once), default=all_at_once
-        )
+            return batch(*arguments)
+        return jax.lax.platform_dependent(*arguments, cpu=partial(_in_groups, batch), default=batch)
 
     @gathered.def_vmap
     def turn(axis_size: int, is_batched: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -103,15 +101,10 @@ def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
 
     def run(batched_leaves: list[Any]) -> Any:
         rest = iter(batched_leaves)
-        group_leaves = [
-            next(rest) if is_batched else leaf
-            for leaf, is_batched in zip(leaves, batched, strict=True)
-        ]
+        group_leaves = [next(rest) if b else leaf for leaf, b in zip(leaves, batched, strict=True)]
         return function(*jax.tree.unflatten(structure, group_leaves))
 
-    out = jax.lax.map(
-        run, [group(leaf) for leaf, is_batched in zip(leaves, batched, strict=True) if is_batched]
-    )
+    out = jax.lax.map(run, [group(leaf) for leaf, b in zip(leaves, batched, strict=True) if b])
 
     def join(leaf: Any) -> Any:
         leaf = jnp.moveaxis(leaf, 0, -2)

@@ -1,12 +1,11 @@
 """Probability that a content is in the top k, by sampling the posterior.
 
-There are two estimates of this probability. `membership` takes few, evenly spread draws. Given all
-other parameters of a draw, a content's quality is Gaussian and the k-th best of the other contents
-is a number, so the chance of exceeding it is known exactly. The mean of these chances has a small
-fraction of the variance of a count (conditional Monte Carlo, also called Rao-Blackwellisation:
-Owen, *Monte Carlo theory, methods and examples*, section 8.7). As they are smooth in the draw, a
-scrambled Sobol sequence reduces the variance further. `counted` is the paper's: the share of S
-draws in which the content is in the top k.
+There are two estimates. `membership` takes few, evenly spread draws. Given all other parameters of
+a draw, a content's quality is Gaussian and the k-th best of the other contents is a number, so the
+chance of exceeding it is known. The mean of these chances has a small fraction of the variance of a
+count (conditional Monte Carlo, also called Rao-Blackwellisation: Owen, *Monte Carlo theory, methods
+and examples*, section 8.7). As they are smooth in the draw, a scrambled Sobol sequence reduces the
+variance further. `counted` is the paper's: the share of S draws with the content in the top k.
 """
 
 from __future__ import annotations
@@ -83,10 +82,9 @@ def shifted(key: Key[Array, ""], normals: Float[Array, "chunks P S"]) -> Float[A
 def antithetic_normals(
     n_samples: int, n_parameters: int, dtype: Any, *, seed: int = 0
 ) -> Float[Array, "chunks P pairs"]:
-    """A table of independent standard normals for `counted`, made once like that of
-    `sobol_normals`. Each serves two draws, mean + d and mean - d: half the matrix products, and as
-    membership rises with a content's own quality, usually a smaller error than as many independent
-    draws.
+    """A table of independent standard normals for `counted`. Each serves two draws, mean + d and
+    mean - d: half the matrix products, and as membership rises with a content's own quality,
+    usually a smaller error than as many independent draws.
 
     Args:
       n_samples: S, number of draws, two a normal; rounded up to whole chunks.

@@ -85,8 +85,8 @@ def _each_judge(
     parameters: Parameters, design: Design, comparisons: Panel
 ) -> tuple[Parameters, Design, Comparisons | Rows]:
     """The model of each judge of a panel, with the judge as an axis after those of one problem."""
-    own = panel.each_judge(parameters, comparisons)
-    return own, panel.for_judges(design), comparisons.verdicts
+    models = panel.each_judge(parameters, comparisons)
+    return models, panel.for_judges(design), comparisons.verdicts
 
 
 def log_likelihood(
@@ -204,8 +204,8 @@ def _residual_and_weight(
     z: Float[Array, "*each"], comparisons: Comparisons | Rows
 ) -> tuple[Float[Array, "*each"], Float[Array, "*each"]]:
     """wins - shown p and shown p (1 - p), p = sigmoid(z), without cancellation where p is near 0 or
-    1. Both end with a division, after which XLA on a CPU stores them; anything that looks cheaper
-    it would recompute for each sum."""
+    1. Both end with a division, after which XLA on a CPU stores them; a form that looks cheaper
+    would be recomputed for each sum."""
     won, lost = comparisons.wins, comparisons.shown - comparisons.wins
     odds = jnp.exp(-jnp.abs(z))
     residual = jnp.where(z > 0, won * odds - lost, won - lost * odds) / (1 + odds)

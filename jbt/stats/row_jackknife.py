@@ -32,8 +32,7 @@ ENTRIES = 2**22
 """Most numbers of clusters' information held at once."""
 
 STEP = 8
-"""Clusters are solved together if they have equally many contents, rounded up to a multiple of
-this."""
+"""Clusters with equally many contents, rounded up to a multiple of this, are solved together."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,9 +158,8 @@ def test_what_is_not_measured_says_why(found):
     assert fixed == {"one_order", "silent"}
     assert records["one_order"].n_columns == 4  # three contents and c, no position
     names = records["apart"].null_directions
-    assert names[0] == (
-        "adding 1 to the qualities of contents A, B, which no comparison links to the others"
-    )
+    linked = "adding 1 to the qualities of contents A, B, which no comparison links to the others"
+    assert names[0] == linked
     assert "adding 1 to the quality of content C, which" in records["gaps"].null_directions[1]
     assert records["separated"].profile_range > 0.1
     again = identify(batch, Prior(5.0, 2.0)).alone

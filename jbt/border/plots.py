@@ -147,7 +147,7 @@ def line(
     return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
 
 
-def rule_style(rule: str) -> dict[str, str]:
+def rule_style(rule: str) -> dict[str, Any]:
     """The `colour` and `linestyle` with which `line` draws an acquisition rule."""
     colour, linestyle = RULE_STYLES.get(rule, ("black", ":"))
     return {"colour": colour, "linestyle": linestyle}

@@ -1,4 +1,4 @@
-"""Acquisition rules: one contract for all, and what single rules do."""
+"""Acquisition rules: one contract for all, and the picks of single rules."""
 
 import dataclasses
 import functools
@@ -104,7 +104,7 @@ def test_each_rule_has_a_family():
             "lucb_inside_first_random_fallback",
         ),
     }
-    # Another reading is run by those who ask for it, and told by its own name.
+    # Other readings run only if asked for, under names of their own.
     assert not set(rules.DEFAULT_RULES) & set(CHOICES)
     assert len(rules.DEFAULT_RULES) == 13
     assert rules.name_of(rules.RULES["lucb_width_1"].score) == "lucb"
@@ -155,7 +155,7 @@ def test_thompson_contests_the_sampled_boundary(x64, same_key_again):
 
 
 def wanted_by_lucb(view, width=2):
-    """Inside and outside."""
+    """The pair that LUCB wants: the inside item, the outside item."""
     theta = np.asarray(view.posterior.mean.theta)
     half = width * np.sqrt(np.diag(view.quality_covariance()))
     ranked = np.argsort(-theta)

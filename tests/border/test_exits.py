@@ -1,4 +1,4 @@
-"""However a command ends, it says so in a line: no traceback."""
+"""A command ends with one line that gives the reason, never with a traceback."""
 
 import os
 import signal

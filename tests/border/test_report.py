@@ -1,4 +1,4 @@
-"""What a command says: on screen, as Markdown, and in a folder."""
+"""A command's report: on screen, as Markdown, and in a folder."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""A sweep shared out over processes gives what one gives; what is missing is named."""
+"""A sweep divided among processes gives the same results as one; missing parts are named."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ def main(out, *options):
 
 
 def start(out, *options, **environment):
-    """The same in a process of its own, what it prints in a file: a full pipe would stop it."""
+    """The same in a process of its own that prints to a file; a full pipe would stop it."""
     environment = {**os.environ, **environment}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # which JAX has set in this process
     log = out / f"{len(list(out.glob('*.log')))}.log"
@@ -164,15 +164,15 @@ def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeyp
 
 def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatch):
     settings = dataclasses.replace(noise.SWEEP.presets["full"], out=tmp_path)
-    mine, folder = noise.groups(settings)[0], tmp_path / "noise"
+    many, folder = noise.groups(settings)[0], tmp_path / "noise"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
     store.claim(folder, configuration, provenance.code_of(noise.SWEEP), overwrite=False)
     ids = np.array([2, 3, 99, 100, 130])
-    simulation = run.Simulation(mine.experiment, mine.conditions, ids)
+    simulation = run.Simulation(many.experiment, many.conditions, ids)
     for chunk, out in simulation.chunks():
-        shards.save_shard(folder, mine.name, chunk, {**out, shards.SECONDS: np.array(0.0)})
-    left = shards.missing(folder, mine, Part(0, 2))
+        shards.save_shard(folder, many.name, chunk, {**out, shards.SECONDS: np.array(0.0)})
+    left = shards.missing(folder, many, Part(0, 2))
     assert left.tolist() == sorted(set(range(100)) - set(ids.tolist()))
     for part in ("0/2", "1/2"):
         assert main(tmp_path, "--part", part) == 0
@@ -182,13 +182,13 @@ def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatc
 
 def test_one_process_a_part(tmp_path, capsys):
     assert main(tmp_path, "--part", "0/2") == 0
-    mine = tmp_path / "noise" / "shards" / "0-of-2"
-    with store.locked(mine):
-        (mine / ".1234.many-0000000000.npz").write_bytes(b"PK")  # half written
+    part_folder = tmp_path / "noise" / "shards" / "0-of-2"
+    with store.locked(part_folder):
+        (part_folder / ".1234.many-0000000000.npz").write_bytes(b"PK")  # half written
         assert main(tmp_path, "--part", "0/2") == 2
         assert "another run is writing to" in capsys.readouterr().err
         assert main(tmp_path, "--part", "1/2") == 0  # at the same time
-        assert (mine / ".1234.many-0000000000.npz").exists()
+        assert (part_folder / ".1234.many-0000000000.npz").exists()
 
 
 def test_a_part_waits_for_one_that_is_starting(tmp_path):

@@ -119,7 +119,7 @@ def test_a_finished_run_says_what_has_changed(own, capsys):
     assert "changed" not in capsys.readouterr().err
 
 
-def test_a_finished_run_is_silent_about_comments(own, capsys):
+def test_a_finished_run_does_not_report_changed_comments(own, capsys):
     own.run()
     capsys.readouterr()
     own.edit(own.name, '"""A sweep of its own."""', "# A sweep\n")

@@ -34,7 +34,7 @@ def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
 
 
 def test_shards_with_gaps_and_in_any_order(tmp_path):
-    mine = group("g", [1.0, 2.0], pools=9)
+    one_group = group("g", [1.0, 2.0], pools=9)
     folder = tmp_path / "axes"
     folder.mkdir()
     value = np.arange(18.0).reshape(9, 2)  # [pools, conditions]
@@ -45,11 +45,11 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
             "status": np.zeros((len(ids), 2), int),
             "seconds": np.array(1.0),
         }
-        assert set(ids) <= set(shards.missing(folder, mine).tolist())
+        assert set(ids) <= set(shards.missing(folder, one_group).tolist())
         shards.save_shard(folder, "g", np.array(ids), arrays)
-    assert not len(shards.missing(folder, mine))
+    assert not len(shards.missing(folder, one_group))
     settings = Settings(pools=9, out=tmp_path)
-    results.write(sweep_of(mine, index="a"), [mine], settings, {"pools": 9}, {}, folder)
+    results.write(sweep_of(one_group, index="a"), [one_group], settings, {"pools": 9}, {}, folder)
     ds = xr.load_dataset(folder / "results.nc")
     assert ds["flat"].dims == ("a", "pool")
     np.testing.assert_array_equal(ds["flat"], value.T)
@@ -59,23 +59,23 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
 
 def test_a_shard_of_another_group_is_none(tmp_path):
     """Though it has the same shapes."""
-    mine, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
+    one_group, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
     folder.mkdir()
     shards.save_shard(folder, "y", np.arange(5), numbered(range(5)))
     (shard,) = (folder / "shards").iterdir()
     shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
     with pytest.raises(ValueError, match="is damaged, or belongs to another run or group"):
-        shards.missing(folder, mine)
+        shards.missing(folder, one_group)
 
 
 def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
     free = SimpleNamespace(free=4 * 5 * 5 * 2 - 1)  # metrics' 5 numbers of 5 pools, 2 conditions
     monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
-    mine = sweep_of(group("x", [1.0, 2.0]))
+    sweep = sweep_of(group("x", [1.0, 2.0]))
     with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
-        run.run(mine, Settings(pools=5, out=tmp_path))
+        run.run(sweep, Settings(pools=5, out=tmp_path))
     free.free += 1
-    run.run(mine, Settings(pools=5, out=tmp_path))
+    run.run(sweep, Settings(pools=5, out=tmp_path))
 
 
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):
@@ -87,7 +87,7 @@ def test_integers_that_results_do_not_hold_are_refused(tmp_path):
 def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools(tmp_path):
     import h5py
 
-    mine = group("g", [1.0, 2.0], pools=200_000, axes={})
+    one_group = group("g", [1.0, 2.0], pools=200_000, axes={})
     folder = tmp_path / "axes"
     folder.mkdir()
     for begin in (0, 100_000):
@@ -95,7 +95,7 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
         flat = np.tile(ids[:, None].astype(np.float32), 2)
         shards.save_shard(folder, "g", ids, {"flat": flat, "seconds": np.array(0.0)})
     settings = Settings(pools=200_000, out=tmp_path)
-    results.write(sweep_of(mine), [mine], settings, {}, {}, folder)
+    results.write(sweep_of(one_group), [one_group], settings, {}, {}, folder)
     with h5py.File(folder / "results.nc") as file:
         chunks = file["flat"].chunks
         assert np.prod(chunks) * 4 <= results.CHUNK_BYTES
@@ -105,11 +105,11 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
 
 
 def test_pools_that_no_shard_holds_are_counted(tmp_path):
-    mine = group("g", [1.0])
+    one_group = group("g", [1.0])
     two = {"flat": np.zeros((2, 1)), "seconds": np.array(1.0)}
     shards.save_shard(tmp_path, "g", np.array([0, 3]), two)
     with pytest.raises(ValueError, match="3 of 5 pools of g are in no shard"):
-        results.write(sweep_of(mine), [mine], Settings(), {}, {}, tmp_path)
+        results.write(sweep_of(one_group), [one_group], Settings(), {}, {}, tmp_path)
 
 
 def refused(tmp_path, *groups):
@@ -172,17 +172,17 @@ def test_a_preset_that_is_not_there_is_named(capsys):
 
 @pytest.mark.parametrize("name", ["ids", "seconds"])
 def test_names_that_shards_need_are_no_metrics(tmp_path, name):
-    def mine(key, condition):
+    def reserved_metric(key, condition):
         return {name: condition["a"]}
 
     assert f"no metric may be called {name}" in refused(
-        tmp_path, group("x", [1.0], axes={}, experiment=mine)
+        tmp_path, group("x", [1.0], axes={}, experiment=reserved_metric)
     )
 
 
 def test_shapes_of_a_simulation_are_those_of_its_numbers():
-    mine = group("x", [1.0, 2.0])
-    simulation = Simulation(mine.experiment, mine.conditions, range(5))
+    one_group = group("x", [1.0, 2.0])
+    simulation = Simulation(one_group.experiment, one_group.conditions, range(5))
     shapes = simulation.shapes()
     ((_, out),) = simulation.chunks()
     assert {k: v.shape[2:] for k, v in out.items()} == shapes
@@ -206,20 +206,20 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
 
 def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
     settings = Settings(pools=5, out=tmp_path)
-    mine = sweep_of(group("x", [1.0]))
+    sweep = sweep_of(group("x", [1.0]))
     with monkeypatch.context() as m:
         m.setattr(provenance, "LAYOUT", 1)
-        run.run(mine, settings)
+        run.run(sweep, settings)
     with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 3 now"):
-        run.run(mine, settings)
+        run.run(sweep, settings)
     with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
-        run.run(mine, dataclasses.replace(settings, redraw=True))
+        run.run(sweep, dataclasses.replace(settings, redraw=True))
 
 
 def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
     """The same command again ends with the results of an undisturbed run."""
-    mine, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
-    run.run(mine, whole)
+    sweep, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
+    run.run(sweep, whole)
     expected = xr.load_dataset(whole.out / "axes" / "results.nc")
 
     class Killed(BaseException):
@@ -244,8 +244,8 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(module, name, killed)
             with pytest.raises(Killed):
-                run.run(mine, settings)
-        run.run(mine, settings)
+                run.run(sweep, settings)
+        run.run(sweep, settings)
         xr.testing.assert_equal(xr.load_dataset(settings.out / "axes" / "results.nc"), expected)
         assert not list(settings.out.glob("axes/.[0-9]*"))
         assert not (settings.out / "axes" / "shards").exists()

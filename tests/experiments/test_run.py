@@ -174,7 +174,7 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
 def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
-    mine = crossing.groups(settings)[0]
+    one_group = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
@@ -182,7 +182,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     store.claim(folder, configuration, code, overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
-    out = simulate.simulate(mine.experiment, mine.conditions, ids, seed=3, devices=1)
+    out = simulate.simulate(one_group.experiment, one_group.conditions, ids, seed=3, devices=1)
     shards.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
     assert run.main(crossing.SWEEP, small) == 0
@@ -264,7 +264,7 @@ def test_what_an_active_sweep_refuses(tmp_path, capsys, options, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_number_of_the_paper_without_a_row_is_told(monkeypatch, capsys):
+def test_a_number_of_the_paper_without_a_row_is_reported(monkeypatch, capsys):
     mistyped = PaperNumber("speed", {"pools": "5"}, "1.0", 10, None, 0.05, "reported")
     monkeypatch.setattr(run, "paper_of", lambda sweep: [mistyped])
     small, results = sweep_of(group("x", [1.0])), xr.Dataset(coords={"pool": range(5)})

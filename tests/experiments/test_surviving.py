@@ -23,7 +23,7 @@ SWEEP = sweep_of(group("x", [1.0, 2.0]))
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders of a run that is finished, and of one that has its shards, two of them, alone."""
+    """Folders of a finished run, and of one that has only its two shards."""
     out = tmp_path_factory.mktemp("runs")
     run.run(SWEEP, Settings(pools=5, out=out / "finished"))
     with pytest.MonkeyPatch.context() as m:
@@ -73,7 +73,7 @@ def whole(folder):
 
 @pytest.fixture
 def file_size():
-    """Set how large files may become: one that would be larger fails as on a full disk."""
+    """Set the largest size of a file; a larger one fails as on a full disk."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
@@ -195,8 +195,8 @@ def test_a_shard_of_another_run_is_named(begun, tmp_path, capsys, monkeypatch):
 
 
 def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
-    """Whole ones, of code that no digest tells apart, as in a notebook."""
-    mine = group("g", [1.0, 2.0])
+    """Whole shards of other code, where no digest distinguishes code, as in a notebook."""
+    one_group = group("g", [1.0, 2.0])
     wrong = {
         "does not fit the pools, conditions and axes of g": [
             numbered([0, 1], conditions=3),
@@ -208,16 +208,16 @@ def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
         ],
         "differs from the others in metrics: more": [numbered([0, 1], more=np.zeros((2, 2)))],
     }
-    simulations = {"g": simulate.Simulation(mine.experiment, mine.conditions, range(5))}
+    simulations = {"g": simulate.Simulation(one_group.experiment, one_group.conditions, range(5))}
     for message, cases in wrong.items():
         for arrays in cases:
             shards.save_shard(tmp_path, "g", np.array([0, 1]), arrays)
             with pytest.raises(ValueError, match=rf"g-0000000000-.*npz {message}.*delete it"):
-                results.check_metrics([mine], simulations, tmp_path)
+                results.check_metrics([one_group], simulations, tmp_path)
             store.discard_shards(tmp_path)
     shards.save_shard(tmp_path, "g", np.array([5]), numbered([5]))  # there are pools 0 to 4
     with pytest.raises(ValueError, match="does not fit the pools"):
-        shards.missing(tmp_path, mine)
+        shards.missing(tmp_path, one_group)
 
 
 def test_shards_that_differ_among_themselves_are_named_before_results_are_written(begun, capsys):
@@ -263,7 +263,7 @@ def test_results_of_another_seed_beside_the_configuration(finished, tmp_path, ca
 
 
 def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch):
-    """A table that asks for what the code of then did not measure."""
+    """A table that needs a metric which the earlier code did not measure."""
     monkeypatch.setattr(store, "changed", lambda *_: ["mine.py"])
     asking = dataclasses.replace(SWEEP, table=lambda ds, s, t: t.means("new", ds["new"]))
     assert run.main(asking, ["--out", str(finished.parent)]) == 2

@@ -202,7 +202,7 @@ def test_one_pool_has_no_interval():
     assert table[["ci_low", "ci_high"]].isna().all(axis=None)
 
 
-def test_numbers_that_stand_beside_no_row_are_told():
+def test_numbers_of_the_paper_that_match_no_row_are_listed():
     here, other = SimpleNamespace(seed=3, k=5), SimpleNamespace(seed=3, k=6)
     papers = [
         number("recall", setting="rule=a k=5"),

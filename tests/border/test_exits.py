@@ -93,7 +93,7 @@ def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(own, "fit", ctrl_c)
+    monkeypatch.setattr(own, "analyse", ctrl_c)
     monkeypatch.setattr(planning, "pairing", ctrl_c)
     monkeypatch.setattr(Simulation, "chunks", ctrl_c)
     verdicts, _ = tables()

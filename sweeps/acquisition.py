@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
@@ -163,18 +164,14 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(3, width=5.6, height=5.0)
-    draw_curves(axes[0], ds, s)
-    draw_table(axes[1], table, s)
-    draw_allocation(axes[2], ds, s)
+    fig, (curves, differences, allocation) = plots.facets(3, width=5.6, height=5.0)
+    draw_curves(curves, ds, s)
+    draw_table(differences, table, s)
+    draw_allocation(allocation, ds, s)
     return fig
 
 
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    from jbt.border import plots
-
     rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
     rows = rows[rows.judge == active.own_judge(ds["recall"])]
     for rule in [rule for rule in SHOWN if rule in s.rule]:
@@ -191,8 +188,6 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference at B = 120, beside the paper's."""
-    from jbt.border import plots
-
     budget = active.budget_of_tests(s)
     mine = table[(table.quantity == "delta") & (table.budget == budget)]
     mine = mine[(mine.judge != "unbiased") & (mine.model == "bias_aware")]
@@ -216,8 +211,6 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Showings of an item by its distance from the boundary, 1 if spent evenly."""
-    from jbt.border import plots
-
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one

@@ -34,14 +34,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import estimators, identifiability, stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.simulation.simulate import Experiment
-from jbt.types import Design, Fit, Prior, Rows, Variant, check_positive
+from jbt.types import Design, Fit, Prior, Rows, Variant
 
 from ._shared.board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
+from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,14 +57,9 @@ NOTHING, BOTH = "nothing", "both"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
-
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c (1/logit^2)."""
 
 
 PRESETS = {"smoke": Settings(pools=40), "paper": Settings(), "full": Settings()}
@@ -83,8 +80,7 @@ def analyses(board: Board) -> dict[str, tuple[bool, list[str], str]]:
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    for name in ("lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+    s.check_prior()
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
     board = read(s)
@@ -93,7 +89,7 @@ def groups(s: Settings) -> list[declare.Group]:
     return [
         declare.Group(
             "board",
-            experiment_of(board, Prior(s.lam, s.lam_b)),
+            experiment_of(board, s.prior),
             {
                 "shared": np.array([shared for shared, _, _ in every.values()]),
                 "free": np.array([[c in free for c in columns] for _, free, _ in every.values()]),
@@ -276,8 +272,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (rates, coefficient, spread) = plots.new_figure(3, width=5.4, height=4.6)
     published = table[table.quantity == "length_controlled"].set_index("content").estimate
     for source, colour, label in (

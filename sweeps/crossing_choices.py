@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jbt import stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.simulation import pools
 
 from . import crossing
+from ._shared.scenario import PoolKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,12 +39,7 @@ RUNS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(PoolKind, declare.Settings):
     covariate: tuple[Literal["continuous", "binary", "binary_latent"], ...] = COVARIATES
     """continuous: rho is its correlation with quality. binary: a median split whose own correlation
     is rho. binary_latent: the same where rho is the correlation of what is split, so that its own
@@ -131,9 +128,7 @@ def groups(s: Settings) -> list[declare.Group]:
     out = []
     for (covariate, link), mine in together.items():
         first = next(iter(mine)).scenario
-        own = [r for cell in mine for r in cell.scenario.rho]
-        n, told = first.n_items, {"k": first.k, "rho": own, "covariate": covariate}
-        pools.check_balance(s.pool, n, s.max_correlation, **told)
+        first.check_balance([r for cell in mine for r in cell.scenario.rho], covariate)
         parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in mine]
         labels = {
             name: [c.where()[name] for c in mine for _ in c.rho] for name in ("covariate", *CHOICES)
@@ -141,10 +136,10 @@ def groups(s: Settings) -> list[declare.Group]:
         out.append(
             declare.Group(
                 f"{covariate}-{link}",
-                crossing.full_matrix(n, covariate, s.pool, s.max_correlation, link),
+                crossing.full_matrix(first),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 labels | {"rho": [r for c in mine for r in c.rho]},
-                n,
+                first.n_items,
                 s.pools,
             )
         )
@@ -237,8 +232,6 @@ def name_of(row: pd.Series, s: Settings) -> str:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (left, right) = plots.new_figure(2, height=5.2)
     draw_curves(left, table, s)
     draw_crossings(right, table[table.quantity == "crossing"], s)
@@ -253,8 +246,6 @@ STYLE = {
 
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     rows = table[table.quantity == "benefit"]
     for name in (*CHOICES, "every"):
         rows = rows[rows[name] == getattr(s, name)[0]]
@@ -271,8 +262,6 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     rows = rows.assign(choice=[name_of(row, s) for _, row in rows.iterrows()])
     choices = list(dict.fromkeys(rows.choice))
     ends = {cell.covariate: cell.rho for cell in cells(s)}
@@ -294,8 +283,6 @@ def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def paper_lines(ax: Axes, table: pd.DataFrame) -> None:
-    from jbt.border import plots
-
     for value in sorted(table[table.quantity == "crossing"].paper.dropna().unique()):
         colour, label = plots.COLOURS["vermilion"], f"paper, {value:g}"
         ax.axvline(value, color=colour, linestyle=":", label=label)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jbt import stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.simulation import pools, theory
 
 from . import crossing
+from ._shared.scenario import PoolKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,12 +35,7 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(PoolKind, declare.Settings):
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -138,15 +135,15 @@ def groups(s: Settings) -> list[declare.Group]:
     out = []
     for (covariate, n_items), scenarios in together.items():
         rho = rho_of(s, covariate)
-        told = {"k": next(iter(scenarios)).k, "rho": rho, "covariate": covariate}
-        pools.check_balance(s.pool, n_items, s.max_correlation, **told)
+        first = next(iter(scenarios))
+        first.check_balance(rho, covariate)
         parts = [crossing.conditions(c, rho) for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
             declare.Group(
                 f"{covariate}-{n_items}",
-                crossing.full_matrix(n_items, covariate, s.pool, s.max_correlation),
+                crossing.full_matrix(first),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,
@@ -193,8 +190,6 @@ NAMES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (left, right) = plots.new_figure(2, height=6.4)
     crossings = table[table.quantity == "crossing"]
     is_collapse = crossings.factor.str.startswith(COLLAPSE)
@@ -205,8 +200,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
     colours = {"continuous": "blue", "binary": "orange"}
     for j, kind in enumerate(s.covariate):
@@ -231,8 +224,6 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
-    from jbt.border import plots
-
     r = np.geomspace(rows.value.min() / 1.5, rows.value.max() * 1.5, 200)
     law = [theory.crossing_law(v) for v in r]
     ax.plot(r, law, color="black", label=r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$")
@@ -242,9 +233,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
         aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
         plots.points(ax, mine, mine.value * aside, colour=colour, label=f"N = {n}")
     ax.set_xscale("log")
-    ticks = [0.2, 0.5, 1, 2, 4]
-    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    ax.minorticks_off()
+    plots.ticks(ax, x=(0.2, 0.5, 1, 2, 4))
     ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")
     ax.set_ylabel("crossing: " + plots.RHO_LABEL)
     ax.set_title("Continuous: crossings approach the law as N grows")

@@ -13,6 +13,7 @@ A verdict of the cheap judge costs 1.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,12 +25,15 @@ from jaxtyping import Array, Key
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
 from jbt.acquisition.runs import bought
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
-from jbt.simulation import judges, pools
+from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Parameters, Prior, Variant, check_positive
+from jbt.types import Judge, Parameters, Variant, check_positive
+
+from ._shared.scenario import Correlated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,19 +57,9 @@ STRATEGIES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(Correlated, declare.Settings):
     pools: int = 300
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.3, 0.5, 0.7)
-    """Population correlations of quality and covariate, increasing."""
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
     """Prices of a verdict of the reference, in verdicts of the cheap judge; increasing."""
     purse: tuple[float, ...] = (60.0, 120.0, 240.0, 480.0, 870.0)
@@ -86,16 +80,6 @@ class Settings(declare.Settings):
     """Bias of the reference, which the models take for zero (logits per unit)."""
     reference_discrimination: float = 2.0
     """Factor on quality in its logits, known to the models (pure number)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {
@@ -115,21 +99,13 @@ PRESETS = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    declare.check_increasing("rho", s.rho)
+    s.check_grid()
     for name in ("price", "purse"):
         values = getattr(s, name)
         check_positive(name, values)
         declare.check_increasing(name, values)
     declare.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
-    for name in ("sd", "lam", "lam_b", "reference_discrimination"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    check_positive("reference_discrimination", s.reference_discrimination)
     if most_verdicts(s) < s.refit_every:
         raise ValueError(f"the largest purse must pay refit_every = {s.refit_every} verdicts")
 
@@ -146,15 +122,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
     most = most_verdicts(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
+        pool = s.draw(key, condition, s.covariate)
         cheap = Judge(jnp.full(1, s.bias), s.position)
         trusted = Judge(jnp.full(1, s.reference_bias), 0.0, s.reference_discrimination)
         answers = [
@@ -168,7 +136,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
             pool,
             jnp.stack(answers, -1),
             variant=Variant(free[None], free),
-            prior=Prior(s.lam, s.lam_b),
+            prior=s.prior,
             discrimination=jnp.array([1.0, s.reference_discrimination]),
             price=jnp.stack([condition["price_cheap"], condition["price_reference"]]),
             purse=max(s.purse),
@@ -264,23 +232,18 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(s.rho), n_rows=len(s.price), width=4.8, height=3.4)
-    axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
-    for i, price in enumerate(s.price):
-        for j, rho in enumerate(s.rho):
-            axes[i][j].sharey(axes[0][0])  # before it has lines, or the limits leave them out
-            draw(axes[i][j], table, s, price, rho)
-    handles, labels = axes[0][0].get_legend_handles_labels()
+    panels = list(itertools.product(s.price, s.rho))
+    fig, axes = plots.facets(len(panels), len(s.rho), width=4.8, height=3.4)
+    for ax, (price, rho) in zip(axes, panels, strict=True):
+        ax.sharey(axes[0])  # before it has lines, or the limits leave them out
+        draw(ax, table, s, price, rho)
+    handles, labels = axes[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 
 def style(name: str) -> dict[str, Any]:
     """Colour and line of a strategy."""
-    from jbt.border import plots
-
     if name in ALONE:
         colour = {"cheap_naive": "black", "cheap_only": "black", "strong_only": "orange"}[name]
         return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
@@ -292,15 +255,12 @@ def style(name: str) -> dict[str, Any]:
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
     """Recall against what is spent, a line a strategy."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
     for name, mine in rows.groupby("strategy", sort=False):
         plots.line(ax, mine, "purse", label=str(name), shade=0.12, **style(str(name)))
     ax.set_xscale("log")
-    ax.set_xticks(s.purse, [f"{v:g}" for v in s.purse])
-    ax.minorticks_off()
+    plots.ticks(ax, x=s.purse)
     ax.set_xlabel("spent, in verdicts of the cheap judge")
     ax.set_ylabel(f"top-{s.k} recall")
     ax.set_title(rf"$\rho$ = {rho:g}, a reference verdict costs {price:g}", fontsize=10)

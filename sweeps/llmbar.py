@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 
@@ -233,8 +234,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (longer, *corrected) = plots.new_figure(3, width=5.6, height=4.6)
     subsets = _present(ds)
     places = [*(str(judge) for judge in ds["judge"].values), PAPER_JUDGE]
@@ -272,8 +271,6 @@ def draw_judges(
 ) -> Axes:
     """Rows of one quantity by subset, judges beside each other; crosses where the paper has a
     number and we have none."""
-    from jbt.border import plots
-
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
         own = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")

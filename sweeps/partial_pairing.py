@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability, planning, stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
@@ -48,7 +49,6 @@ SURE = 0.95
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     n_contents: int = 30
@@ -293,15 +293,10 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    parts = [
-        draw
-        for wanted, draw in ((s.n_twice, draw_widths), (s.recall_n_twice, draw_benefit))
-        if wanted
-    ]
-    fig, axes = plots.new_figure(len(parts), height=4.0)
-    for ax, draw in zip(np.atleast_1d(axes), parts, strict=True):
+    drawings = {draw_widths: s.n_twice, draw_benefit: s.recall_n_twice}
+    parts = [draw for draw, designs in drawings.items() if designs]
+    fig, axes = plots.facets(len(parts), height=4.0)
+    for ax, draw in zip(axes, parts, strict=True):
         draw(ax, table, s)
     return fig
 
@@ -311,8 +306,6 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Half-width of the interval of c against the number of contents rendered twice."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
@@ -323,10 +316,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xticks(s.n_twice, [str(m) for m in s.n_twice])
-    ax.minorticks_off()
-    widths = (0.05, 0.1, 0.2, 0.5, 1.0)
-    ax.set_yticks(widths, [f"{w:g}" for w in widths])
+    plots.ticks(ax, x=s.n_twice, y=(0.05, 0.1, 0.2, 0.5, 1.0))
     ax.set_xlabel(f"contents rendered twice, of {s.n_contents}")
     ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
     ax.set_title("How many must be rendered twice?")
@@ -336,8 +326,6 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Recall gained over counting wins against the correlation."""
-    from jbt.border import plots
-
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)

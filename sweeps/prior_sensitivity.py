@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
+from jbt.border import plots
 from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.experiments import declare
 from jbt.experiments.run import main
@@ -50,7 +51,6 @@ HORSESHOE = 1.0
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
@@ -244,8 +244,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(3, width=5.2)
     draw_against_prior(axes[0], table, s, "c_hat", r"mean $\hat c$ (logits)")
     draw_against_prior(axes[1], table, s, "benefit", f"top-{s.k} recall, bias-aware minus naive")
@@ -256,8 +254,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
     """A quantity against lam_b at lam = 1; learned priors at the right."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
@@ -288,8 +284,6 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Evidence of the comparisons against what the priors make of it, a point a pool."""
-    from jbt.border import plots
-
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(

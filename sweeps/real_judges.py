@@ -17,15 +17,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import estimators, identifiability, stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.simulation.simulate import Experiment
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts
 
 from ._shared import recorded
 from ._shared.recorded import Recorded
+from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,21 +43,15 @@ TIED_MODELS = ("naive", "bias_aware")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "prd"
-
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    for name in ("lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+    s.check_prior()
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
     found = recorded.read(s, ("words",))
@@ -65,7 +61,7 @@ def groups(s: Settings) -> list[declare.Group]:
     return [
         declare.Group(
             "questions",
-            experiment_of(found, Prior(s.lam, s.lam_b)),
+            experiment_of(found, s.prior),
             {"judge": np.arange(len(found.judges))},
             judges,
             n_items=found.mask.shape[1],
@@ -217,8 +213,6 @@ AGREEMENTS = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (coefficients, agreement) = plots.new_figure(2, width=6.4, height=4.6)
     judges = [str(judge) for judge in ds["judge"].values]
     names = {"c": "c, per e-fold of words", "kappa": "kappa"}
@@ -247,8 +241,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
     """A row a judge, beside each other; the legend from the first place."""
-    from jbt.border import plots
-
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge

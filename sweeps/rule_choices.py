@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from jbt.acquisition.rules import families
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
@@ -38,11 +39,8 @@ STRONG = "strong_position"
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     pools: int = 500
-    """Pools simulated at every condition (count)."""
     rule: tuple[str, ...] = (REFERENCE, *BASELINES, *CHOICES)
-    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     n_seeds: int = 2
-    """Acquisition seeds a pool (count), averaged within the pool."""
     strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
     """Position bias of the second judge, alike but for it (logits in favour of the first shown);
     default the paper's estimate for DeepSeek-chat, the strongest it reports."""
@@ -122,8 +120,6 @@ CURVES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(2, width=7.0, height=6.0)
     draw_choices(axes[0], table, s)
     draw_budgets(axes[1], table, s)
@@ -132,8 +128,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Each rule's difference from the reference at the budget of the tests, for both judges."""
-    from jbt.border import plots
-
     budget = active.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
@@ -156,8 +150,6 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference against the budget, for the first judge."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():

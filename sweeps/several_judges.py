@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import model
@@ -63,8 +64,8 @@ PRESETS = {
 
 def groups(s: Settings) -> list[declare.Group]:
     declare.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
-    for name in ("lam", "lam_b", "discrimination"):
-        check_positive(name, getattr(s, name))
+    s.check_prior()
+    check_positive("discrimination", s.discrimination)
     check_count("folds", s.folds, least=2)
     check_count("n_seeds", s.n_seeds)
     if s.dtype != "float64":
@@ -72,11 +73,10 @@ def groups(s: Settings) -> list[declare.Group]:
     sets = [Recorded.read(s, name) for name in DATASETS]
     conditions = list(dict.fromkeys(c for of in sets for c in of.conditions(s)))
     data = stacked([of.learned(s, conditions) for of in sets])
-    prior = Prior(s.lam, s.lam_b)
     return [
         declare.Group(
             "pools",
-            lambda key, condition, pool: experiment(condition["index"], pool, prior),
+            lambda key, condition, pool: experiment(condition["index"], pool, s.prior),
             {"index": np.arange(len(conditions))},
             {name: [getattr(c, name) for c in conditions] for name in Condition._fields},
             n_items=data["mask"].shape[1],
@@ -163,10 +163,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
-    axes = list(np.atleast_1d(axes))
+    fig, axes = plots.facets(len(DATASETS), width=6.0)
     rows = table[(table.quantity == "agreement") & table.judge.isin([ALL, NOBODY])]
     places = {n: i for i, n in enumerate(s.n_anchors)}
     first = s.discrimination[0]

@@ -16,6 +16,7 @@ from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 from jbt import twins
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 
@@ -143,10 +144,7 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
-    axes = np.atleast_1d(axes)
+    fig, axes = plots.facets(len(s.refit_every), width=6.0, height=5.0)
     for ax, refit_every in zip(axes, s.refit_every, strict=True):
         draw_curves(ax, table, s, refit_every)
     for ax in axes[1:]:

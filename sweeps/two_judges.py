@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
+from jbt.border import plots
 from jbt.estimators.reference import PLACEMENTS
 from jbt.experiments import declare
 from jbt.experiments.run import main
@@ -164,8 +165,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
     draw_benefit(axes[0][0], table, s, "joint")
     draw_benefit(axes[0][1], table, s, "correlated")
@@ -192,8 +191,6 @@ def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    from jbt.border import plots
-
     placement = s.placement[0]
     where = {"quantity": "benefit", "placement": placement, "model": model}
     ax.axhline(0, color="black", linewidth=0.8)
@@ -219,8 +216,6 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
 
 
 def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     ax.axhline(0, color="black", linewidth=0.8)
     for model, line in zip(JOINT, ("--", "-"), strict=True):
         for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
@@ -246,8 +241,6 @@ LABELS = {
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
     """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
-    from jbt.border import plots
-
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = (
@@ -281,8 +274,6 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """The cheap judge's estimated bias, which without a reference follows the correlation."""
-    from jbt.border import plots
-
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")

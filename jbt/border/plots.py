@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,4 +206,31 @@ def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
         label = f"crossing {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
         style = {"ms": 6, "capsize": 4, "zorder": 5}
         points(ax, rows, [0.0], colour=colour, label=label, horizontal=True, **style)
+    return ax
+
+
+def facets(
+    n: int, n_columns: int | None = None, *, width: float = 6.4, height: float = 4.4
+) -> tuple[Figure, list[Axes]]:
+    """A figure of n panels, row by row, and their Axes [n].
+
+    Args:
+      n_columns: panels of a row, default all; places of the last row may stay empty.
+      width, height: of a panel (inches).
+    """
+    n_columns = n_columns or n
+    n_rows = -(-n // n_columns)
+    figure, axes = new_figure(n_columns, n_rows=n_rows, width=width, height=height)
+    panels = list(np.ravel(axes))
+    for ax in panels[n:]:
+        ax.remove()
+    return figure, panels[:n]
+
+
+def ticks(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> Axes:
+    """Major ticks at these numbers, printed as they are, and no minor ones."""
+    for values, set_ticks in ((x, ax.set_xticks), (y, ax.set_yticks)):
+        if len(values):
+            set_ticks(values, [f"{value:g}" for value in values])
+    ax.minorticks_off()
     return ax

@@ -18,6 +18,7 @@ from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
+from jbt.border import plots
 from jbt.experiments import declare, labelled_arrays
 from jbt.experiments import table as tables
 from jbt.experiments.labelled_arrays import SEEDS
@@ -25,12 +26,13 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Prior, Variant, check_positive
+from jbt.types import Variant, check_positive
 
 from . import calibration
 from . import judge as _judge
 from .calibration import V
 from .judge import Case
+from .scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,24 +60,25 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(_judge.Settings):
-    pools: int = 1000
-    """Pools simulated at every condition (count)."""
-    rule: tuple[str, ...] = DEFAULT_RULES
-    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
-    budget: tuple[int, ...] = (60, 120, 200, 320)
-    """Budgets of the table (verdicts); runs go on to the largest."""
+class RunSettings:
+    """How often and how the active loop is run on a pool."""
+
     n_seeds: int = 4
     """Acquisition seeds a pool (count), averaged within the pool."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
     n_samples: int | None = None
     """S, draws for the membership (count); default 64, or 1500 if counted."""
     membership: str = "conditional"
     """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
     given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(MapPrior, RunSettings, _judge.Settings):
+    pools: int = 1000
+    rule: tuple[str, ...] = DEFAULT_RULES
+    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
+    budget: tuple[int, ...] = (60, 120, 200, 320)
+    """Budgets of the table (verdicts); runs go on to the largest."""
 
     def defaults(self) -> dict[str, Any]:
         return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
@@ -89,15 +92,14 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
-        prior = Prior(s.lam, s.lam_b)
-        out = {"targets": twins.observed(answers, pool, s.k, prior), "steps": steps}
+        out = {"targets": twins.observed(answers, pool, s.k, s.prior), "steps": steps}
         if settings.protocol != "frozen":
             answers = twins.probability(key, pool, condition)
             uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
+        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=s.prior)
         own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(own, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
@@ -169,7 +171,8 @@ def group(
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     _judge.check(s, protocol)
-    for name in ("sd", "lam", "lam_b", "discrimination"):
+    s.check_prior()
+    for name in ("sd", "discrimination"):
         value = getattr(s, name, None)
         if value is not None:
             check_positive(name, value)
@@ -384,6 +387,4 @@ def curves(recall: xr.DataArray, s: Settings) -> pd.DataFrame:
 
 def draw_curve(ax: Axes, rows: pd.DataFrame, rule: str, *, label: str = "") -> Axes:
     """Mean recall of a rule against the budget, with its band."""
-    from jbt.border import plots
-
     return plots.line(ax, rows, "budget", label=label or rule, **plots.rule_style(rule))

@@ -17,11 +17,11 @@ from jbt.simulation import pools
 from jbt.types import Judge, Pool
 
 BANK = "statement_bank"
-STAND_IN = {
+DEFAULTS_WITHOUT_JUDGE = {
     **{"pool": "gaussian", "sd": 1.25, "oracle": "draws"},
     **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "pair_noise": 0.0},
 }
-"""What the fields are that nothing is said about where no judge is named."""
+"""Values of the fields left at None where no judge is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Settings(declare.Settings):
           ValueError: unknown judge, or no twin of this oracle and these others.
         """
         if self.judge is None:
-            return STAND_IN
+            return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
         own = ("oracle", "bias", "position", "discrimination", "pair_noise")
         found = {name: getattr(twin, name) for name in own}

@@ -25,6 +25,7 @@ from jbt.own.tables.tables import ANCHORS
 from jbt.types import Comparisons, Design, Panel, Prior, Status
 
 from .recorded import spaced
+from .scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,7 @@ class Condition(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = ""
     files: ClassVar[tuple[str, ...]] = tuple(
         f"{name}/{table}.csv" for name in DATASETS for table in ("verdicts", "items", "anchors")
@@ -65,8 +66,6 @@ class Settings(declare.RecordedSettings):
     """Parts of the pools, each tested with what labels of the others tell (count)."""
     n_seeds: int = 4
     """Divisions into folds and draws of labels, over which a pool is averaged (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c, kappa and of how quality goes with length (1/logit^2)."""
 

@@ -18,9 +18,11 @@ from jbt.experiments import declare
 from jbt.kernel import metrics
 from jbt.kernel.laplace import laplace
 from jbt.planning import Z
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Pool, Prior, check_positive
+from jbt.types import Judge, Pool, check_positive
+
+from .scenario import Correlated, every_verdict
 
 JOINT = ("joint", "correlated")
 """Models of both judges with biases of their own."""
@@ -39,19 +41,9 @@ FACTORS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(Correlated, declare.Settings):
     pools: int = 2048
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    """Population correlations of quality and covariate, increasing."""
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)
     """Verdicts of the reference (count), increasing from 0."""
     placement: tuple[str, ...] = tuple(PLACEMENTS)
@@ -78,16 +70,6 @@ class Settings(declare.Settings):
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
     """Its position bias kappa* (logits)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
     price: float = 20.0
     """Price of a verdict of the reference; the cheap judge's cost 1. In the paper a comparison
     by a frontier judge costs 10 to 100 times as much as by a cheap one."""
@@ -123,9 +105,8 @@ DEFAULT = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
+    s.check_grid()
     for name in ("rho", "factor_rho"):
-        pools.check_rho(getattr(s, name), s.covariate)
         declare.check_increasing(name, getattr(s, name), length=2)
     if not set(s.factor_rho) <= set(s.rho):
         raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
@@ -141,13 +122,7 @@ def check(s: Settings) -> None:
             check_positive(name, value)
     declare.check_increasing("reference_discrimination", s.reference_discrimination, needed=2.0)
     declare.check_increasing("assumed_discrimination", s.assumed_discrimination, length=0)
-    for name in ("sd", "lam", "lam_b", "price"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    check_positive("price", s.price)
 
 
 def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]:
@@ -170,19 +145,9 @@ def experiment(s: Settings) -> Experiment:
     `n_reference`, and what the models make of both."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
-        prior, every = Prior(s.lam, s.lam_b), pairs.every_pair(pool)
-        cheap = Judge(jnp.full(1, s.bias), s.position)
-        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, cheap)
-        comparisons = judges.reveal(verdicts, every)
+        pool = s.draw(key, condition, s.covariate)
+        prior = s.prior
+        comparisons = every_verdict(key, pool, Judge(jnp.full(1, s.bias), s.position))
         out, thetas = {}, []
         for name in ALONE:
             fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
@@ -217,7 +182,7 @@ def experiment(s: Settings) -> Experiment:
                 found[f"{name}_c_covered"] = jnp.abs(found[f"{name}_c"] - s.bias) <= half
             return found
 
-        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, every.dtype))
+        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, comparisons.shown.dtype))
 
     return one
 

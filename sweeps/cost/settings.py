@@ -14,6 +14,7 @@ from jbt.simulation import pools
 from jbt.types import check_count
 
 from .._shared import prices
+from .._shared.active import RunSettings
 
 if TYPE_CHECKING:
     pass
@@ -31,9 +32,8 @@ PRICES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(RunSettings, declare.Settings):
     pools: int = 1000
-    """Pools simulated at every condition (count)."""
     cheap: str = "gpt_4o_mini"
     """The judge that is corrected, one of `jbt.twins.known()`."""
     dear: str = "gpt_5_1"
@@ -74,13 +74,6 @@ class Settings(declare.Settings):
     """Dollars a trusted label."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
-    n_seeds: int = 4
-    """Acquisition seeds a pool (count), averaged within the pool."""
-    n_samples: int | None = None
-    """S, draws for the membership (count); default 64, or 1500 if counted."""
-    membership: str = "conditional"
-    """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
-    given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
 
     def decided(self) -> Settings:
         if self.n_samples is not None:

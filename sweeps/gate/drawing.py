@@ -19,13 +19,11 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
-    draw_rates(axes[0][0], table, s)
-    draw_power(axes[0][1], ds, s)
-    draw_harm(axes[0][2], table, s)
-    draw_recall(axes[1][0], table, s)
-    draw_noise(axes[1][1], table, s)
-    draw_families(axes[1][2], table, s)
+    fig, (rates, power, *axes) = plots.facets(6, 3, width=5.6)
+    draw_rates(rates, table, s)
+    draw_power(power, ds, s)
+    for ax, draw in zip(axes, (draw_harm, draw_recall, draw_noise, draw_families), strict=True):
+        draw(ax, table, s)
     return fig
 
 

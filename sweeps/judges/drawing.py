@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jbt.border import plots
 from jbt.simulation.judges import PUBLISHED
 
 from .rows import BIASED
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Any) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(2, n_rows=2, width=6.4, height=4.8)
     draw_judges(axes[0][0], table, s)
     draw_capability(axes[0][1], table, s)
@@ -37,8 +36,6 @@ def of_judges(table: pd.DataFrame, s: Any, quantity: str, model: str) -> pd.Data
 
 def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
     """Recall of both models: where studies of the paper's size fall, and the paper's own."""
-    from jbt.border import plots
-
     series = []
     for model, colour, label in (
         ("naive", "orange", "naive (calibrated)"),
@@ -61,8 +58,6 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
     """Gain against competence, ours and the paper's."""
-    from jbt.border import plots
-
     naive = of_judges(table, s, "recall", "naive")
     gain = of_judges(table, s, "benefit", "bias_aware")
     colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
@@ -87,8 +82,6 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
     """Naive estimates of terse and elaborated items by their quality, for the first judge."""
-    from jbt.border import plots
-
     mine = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
     quality = mine["quality"].values
     for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
@@ -106,8 +99,6 @@ def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
 
 def draw_sizes(ax: Axes, table: pd.DataFrame) -> Axes:
     """Recall at k, mean over the biased judges."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "recall") & (table.judge == BIASED)]
     for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
         mine = rows[rows.model == model]

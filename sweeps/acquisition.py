@@ -23,15 +23,13 @@ from jbt.experiments.table import Table
 from jbt.simulation import judges
 
 from ._shared import active, calibration
-from ._shared import judge as _judge
-from ._shared.active import Case
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 ALLOCATION_BUDGET = 200
 ABLATED = ("top_k_aware", "round_robin")
 NAIVE = (*ABLATED, "random")
@@ -61,8 +59,8 @@ PRESETS = {
 
 def cases(s: Settings, rule: str) -> list[Case]:
     """The judges and models a rule is run with."""
-    discrimination = _judge.number(s, "discrimination")
-    own = _judge.named_case(s, discrimination)
+    discrimination = number(s, "discrimination")
+    own = named_case(s, discrimination)
     out = [own]
     if rule in NAIVE:
         out.append(replace(own, model="naive"))
@@ -73,11 +71,7 @@ def cases(s: Settings, rule: str) -> list[Case]:
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s, rule), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+    return active.groups(s, lambda rule: cases(s, rule), "frozen", [s.refit_every])
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -112,8 +106,7 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
         return
     row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    of_open = None if open_ is None else of(open_)
-    carried = None if of_open is None else calibration.drawn_from(of_open)
+    carried = calibration.drawn_from(None if open_ is None else of(open_))
     t.means("synergy", found, carried=carried, **where)
 
 
@@ -174,13 +167,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
     rows = rows[rows.judge == active.own_judge(ds["recall"])]
-    for rule in [rule for rule in SHOWN if rule in s.rule]:
-        active.draw_curve(ax, rows[(rows.rule == rule) & (rows.model == "bias_aware")], rule)
+    active.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
-    ax.set_xlabel("budget, verdicts")
-    ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")
     ax.legend(fontsize=8, loc="lower right")
     return ax

@@ -61,6 +61,9 @@ class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
 
+    lam_b: float = 0.1
+    """Prior precision of c (1/logit^2)."""
+
 
 PRESETS = {"smoke": Settings(pools=40), "paper": Settings(), "full": Settings()}
 

@@ -22,16 +22,14 @@ from jbt.experiments.table import Table
 from jbt.simulation import judges
 
 from ._shared import active
-from ._shared import judge as _judge
 from ._shared.active import REFERENCE
-from ._shared.judge import Case
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 BASELINES, CHOICES = (families()[name] for name in ("baselines", "choices"))
 STRONG = "strong_position"
 
@@ -60,16 +58,12 @@ PRESETS = {
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+    return active.groups(s, lambda rule: cases(s), "frozen", [s.refit_every])
 
 
 def cases(s: Settings) -> list[Case]:
     """The judge of the settings, and the same one with the strong position bias."""
-    one = _judge.named_case(s, _judge.number(s, "discrimination"))
+    one = named_case(s, number(s, "discrimination"))
     other = replace(one.judge, position=s.strong_position)
     return [one, replace(one, name=STRONG, judge=other)]
 

@@ -3,7 +3,7 @@ comparison of rules with the pool as the unit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
 from jbt.border import plots
 from jbt.experiments import declare, labelled_arrays
-from jbt.experiments import table as tables
 from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
@@ -29,16 +29,13 @@ from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Variant, check_positive
 
 from . import calibration
-from . import judge as _judge
-from .calibration import V
-from .judge import Case
+from .calibration import SHARE, SIGNED, V
+from .judge import Case, JudgeSettings, check_judge, pools_of
 from .scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-    from jbt.experiments.table import Table
 
 REFERENCE = "top_k_aware"
 """Each family of rules is compared with this one and corrected for itself (Holm), as the paper does
@@ -73,7 +70,7 @@ class RunSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, RunSettings, _judge.Settings):
+class Settings(MapPrior, RunSettings, JudgeSettings):
     pools: int = 1000
     rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
@@ -86,7 +83,7 @@ class Settings(MapPrior, RunSettings, _judge.Settings):
 
 def experiment(s: Settings, settings: Loop) -> Experiment:
     """Run one rule on one pool; the condition holds the case and the acquisition seed."""
-    draw = _judge.pools_of(s)
+    draw = pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         condition, steps = twins.displaced(key, condition)
@@ -168,9 +165,25 @@ def group(
     )
 
 
+def groups(
+    s: Settings, cases: Callable[[str], Sequence[Case]], protocol: str, refit_every: Sequence[int]
+) -> list[declare.Group]:
+    """The groups of every rule and number of verdicts between refits, with the cases of a rule.
+
+    Raises:
+      ValueError: settings that make no sense, before anything runs.
+    """
+    check(s, protocol, refit_every)
+    return [
+        group(s, rule, cases(rule), protocol=protocol, refit_every=r)
+        for r in refit_every
+        for rule in s.rule
+    ]
+
+
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    _judge.check(s, protocol)
+    check_judge(s, protocol)
     s.check_prior()
     for name in ("sd", "discrimination"):
         value = getattr(s, name, None)
@@ -254,17 +267,13 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
     budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
     open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
-    t.means("recall", at_budgets, carried=_drawn_from(open_, calibration.SHARE))
+    t.means("recall", at_budgets, carried=calibration.drawn_from(open_, SHARE))
     compare(at_budgets, open_, t)
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         ahead(at_budgets, recall.isel(condition=at), s, t)
     share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
-    of_share = _drawn_from(opened(share, ds, s.n_seeds), calibration.SHARE)
+    of_share = calibration.drawn_from(opened(share, ds, s.n_seeds), SHARE)
     t.means("share_at_boundary", by_seed(share, s.n_seeds), carried=of_share)
-
-
-def _drawn_from(open_: xr.Dataset | None, within: tuple[float, float]) -> tables.Carried | None:
-    return None if open_ is None else calibration.drawn_from(open_, within)
 
 
 def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
@@ -284,7 +293,7 @@ def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
                 if open_ is not None:
                     of_base = open_.isel(condition=at).reset_coords(drop=True)
                     of_delta = select(open_, rule=others, **same) - of_base
-                t.means("delta", delta, carried=_drawn_from(of_delta, calibration.SIGNED))
+                t.means("delta", delta, carried=calibration.drawn_from(of_delta, SIGNED))
                 for budget in delta["budget"].values:
                     test(delta.sel(budget=budget), others, len(others) == len(delta), t)
 
@@ -380,11 +389,17 @@ UNITS = {
 
 def curves(recall: xr.DataArray, s: Settings) -> pd.DataFrame:
     """Rows of mean recall at every budget that was kept."""
-    t = tables.Table(COLUMNS, s)
+    t = Table(COLUMNS, s)
     t.means("recall", recall)
     return t.frame()
 
 
-def draw_curve(ax: Axes, rows: pd.DataFrame, rule: str, *, label: str = "") -> Axes:
-    """Mean recall of a rule against the budget, with its band."""
-    return plots.line(ax, rows, "budget", label=label or rule, **plots.rule_style(rule))
+def draw_curves(ax: Axes, rows: pd.DataFrame, rules: Sequence[str], s: Settings) -> Axes:
+    """Draw mean recall against the budget with its band, for those of the rules that were run."""
+    for rule in rules:
+        if rule in s.rule:
+            own = rows[rows.rule == rule]
+            plots.line(ax, own, "budget", label=rule, **plots.rule_style(rule))
+    ax.set_xlabel("budget, verdicts")
+    ax.set_ylabel(f"recall of the top {s.k}")
+    return ax

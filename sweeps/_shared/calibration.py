@@ -84,7 +84,12 @@ def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
     return xr.Dataset({"pools": pools, "weights": weights})
 
 
-def drawn_from(opened: xr.Dataset, within: tuple[float, float] = (-np.inf, np.inf)) -> Carried:
+def drawn_from(
+    opened: xr.Dataset | None, within: tuple[float, float] = (-np.inf, np.inf)
+) -> Carried | None:
+    """What studies of numbers with the calibration's error in them are drawn from; None of None."""
+    if opened is None:
+        return None
     blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
     return Carried(opened["pools"], blur, within)
 

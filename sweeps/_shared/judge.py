@@ -25,7 +25,7 @@ DEFAULTS_WITHOUT_JUDGE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class JudgeSettings(declare.Settings):
     judge: str | None = None
     """One of the paper's judges, whose twin (`jbt.twins`) is simulated on pools like the paper's,
     --pool statement_bank --max-correlation 0.12 with quality in statements, but for what other
@@ -76,7 +76,7 @@ class Settings(declare.Settings):
         return replace(self, **missing)
 
 
-def number(s: Settings, name: str) -> float:
+def number(s: JudgeSettings, name: str) -> float:
     """A field of settings that are `decided`."""
     return getattr(s, name)
 
@@ -92,7 +92,7 @@ class Case:
     pair_noise: float = 0.0
 
 
-def named_case(s: Settings, discrimination: float) -> Case:
+def named_case(s: JudgeSettings, discrimination: float) -> Case:
     """The judge of the settings. Its name is that of the paper's judge if it is its twin as
     calibrated, so that the paper's numbers stand beside that alone."""
     name = s.judge or "default"
@@ -106,7 +106,7 @@ def named_case(s: Settings, discrimination: float) -> Case:
     return Case(name, judge, pair_noise=found["pair_noise"])
 
 
-def pools_of(s: Settings) -> Callable[[Key[Array, ""]], Pool]:
+def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
     """Draws a pool from its key."""
     return partial(
         pools.POOLS[str(s.pool)],
@@ -120,7 +120,7 @@ def pools_of(s: Settings) -> Callable[[Key[Array, ""]], Pool]:
     )
 
 
-def check(s: Settings, protocol: str) -> None:
+def check_judge(s: JudgeSettings, protocol: str) -> None:
     """Raise `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
     if s.oracle not in twins.ORACLES:

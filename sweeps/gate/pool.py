@@ -41,7 +41,7 @@ HALF = 60.0
 @dataclass(frozen=True, kw_only=True)
 class Settings(Correlated, declare.Settings):
     pools: int = 1000
-    covariate: pools.CovariateKind = "binary"
+    covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     judge: tuple[str, ...] = tuple(judges.GATED)
     """Judges, of `jbt.simulation.judges.GATED`."""

@@ -60,13 +60,13 @@ PRESETS = {
 def cases(s: Settings, rule: str) -> list[Case]:
     """The judges and models a rule is run with."""
     discrimination = number(s, "discrimination")
-    own = named_case(s, discrimination)
-    out = [own]
+    case = named_case(s, discrimination)
+    out = [case]
     if rule in NAIVE:
-        out.append(replace(own, model="naive"))
+        out.append(replace(case, model="naive"))
     if rule in WASTE:
         unbiased = replace(judges.UNBIASED, discrimination=discrimination)
-        out.append(replace(own, name="unbiased", judge=unbiased))
+        out.append(replace(case, name="unbiased", judge=unbiased))
     return out
 
 
@@ -125,15 +125,19 @@ def above_full_data(
     if s.pools >= 4:
         excess = full.copy(deep=True)
         for half in (0, 1):
-            other = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-            best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
+            mean_elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
+            best = recall.isel(pool=slice(half, None, 2)).isel(
+                budget=mean_elsewhere.argmax("budget")
+            )
             excess[:, half::2] = best.values - full.values[:, half::2]
         t.means("recall_above_full_data", excess)
     drawn_from = by_seed if open_ is None else open_
-    for at, of in zip(
+    for at, source in zip(
         by_seed - by_seed.isel(budget=-1), drawn_from - drawn_from.isel(budget=-1), strict=True
     ):
-        beyond, carried = (each.transpose("budget", SEEDS, "pool").values for each in (at, of))
+        beyond, carried = (
+            values.transpose("budget", SEEDS, "pool").values for values in (at, source)
+        )
 
         def studies(size: int, seeds: int | None, carried: np.ndarray = carried) -> np.ndarray:
             pools = stats.with_seeds(carried, seeds)
@@ -179,14 +183,14 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference at B = 120, beside the paper's."""
     budget = active.budget_of_tests(s)
-    mine = table[(table.quantity == "delta") & (table.budget == budget)]
-    mine = mine[(mine.judge != "unbiased") & (mine.model == "bias_aware")]
-    mine = mine.sort_values("estimate", ascending=False)
-    rules = mine.rule.drop_duplicates().tolist()
+    deltas = table[(table.quantity == "delta") & (table.budget == budget)]
+    deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
+    deltas = deltas.sort_values("estimate", ascending=False)
+    rules = deltas.rule.drop_duplicates().tolist()
     label = f"{s.pools:,} pools (95 %)"
-    ours = mine.drop_duplicates("rule")
-    plots.points(ax, ours, range(len(rules)), colour="blue", label=label, horizontal=True)
-    if (paper := mine.dropna(subset="paper")).size:
+    simulated = deltas.drop_duplicates("rule")
+    plots.points(ax, simulated, range(len(rules)), colour="blue", label=label, horizontal=True)
+    if (paper := deltas.dropna(subset="paper")).size:
         at = [rules.index(rule) for rule in paper.rule]
         vermilion = plots.COLOURS["vermilion"]
         ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
@@ -205,8 +209,8 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
     share = active.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    own = active.own_judge(share)
-    share = active.select(share, judge=own, model="bias_aware", rule=SHOWN)
+    judge = active.own_judge(share)
+    share = active.select(share, judge=judge, model="bias_aware", rule=SHOWN)
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):

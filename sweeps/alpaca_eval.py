@@ -128,15 +128,15 @@ def experiment_of(board: Board, prior: Prior) -> Experiment:
     def rows_between(owner: Array) -> Rows:
         """[G, K], qualities being those of `owner` [V]."""
         arrays = (difference, np.zeros(board.shown.shape), board.shown, board.wins)
-        each = [jnp.asarray(v) for v in arrays]
-        return jax.vmap(Rows)(owner[board.first], owner[board.second], *each)
+        values = [jnp.asarray(v) for v in arrays]
+        return jax.vmap(Rows)(owner[board.first], owner[board.second], *values)
 
     def experiment(key: Any, condition: dict[str, Any]) -> dict[str, Array]:
         free = Variant(condition["free"] > 0, jnp.asarray(False))
         versions = jnp.arange(n)
         owner = jnp.where(condition["shared"] > 0, jnp.asarray(board.model), versions)
-        there = (owner[:, None] == versions).any(0)
-        design = Design(jnp.zeros((n, d)), None, there, n)
+        present = (owner[:, None] == versions).any(0)
+        design = Design(jnp.zeros((n, d)), None, present, n)
         tied = rows_between(owner)
         source = fit_map(flat(tied), design, prior, free)
         c, main = source.parameters.c[condition["main"]], n + condition["main"]
@@ -187,7 +187,7 @@ def influence(
       rows: [G, K] the verdicts of each prompt.
     """
     parameters = fit.parameters
-    score = jax.vmap(lambda own: model.score(parameters, design, own))(rows)
+    score = jax.vmap(lambda verdicts: model.score(parameters, design, verdicts))(rows)
     score = jnp.where(free, score - score.mean(0), 0)  # the mean is the pull of the prior
     _, information = model.score_and_information(parameters, design, flat(rows))
     hessian = information + jnp.diag(model.prior_precision(design, prior))
@@ -270,8 +270,8 @@ def kendall(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    each = ["win_rate", "length_controlled", "expected_win_rate", "theta"]
-    return table[~table.quantity.isin(each)]
+    of_models = ["win_rate", "length_controlled", "expected_win_rate", "theta"]
+    return table[~table.quantity.isin(of_models)]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:

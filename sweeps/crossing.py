@@ -76,10 +76,10 @@ def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[flo
       ValueError: there are some, and it can have none of them.
     """
     most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
-    found = tuple(r for r in rho if r <= most)
-    if rho and not found:
+    possible = tuple(r for r in rho if r <= most)
+    if rho and not possible:
         raise ValueError(f"rho must include some up to {most:g} for {covariate}, got {rho[0]:g}")
-    return found
+    return possible
 
 
 def grid(s: Settings) -> tuple[float, ...]:

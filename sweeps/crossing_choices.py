@@ -126,19 +126,20 @@ def groups(s: Settings) -> list[declare.Group]:
         key = (cell.scenario.covariate, cell.scenario.link)
         together.setdefault(key, {})[replace(cell, every=1)] = None
     out = []
-    for (covariate, link), mine in together.items():
-        first = next(iter(mine)).scenario
-        first.check_balance([r for cell in mine for r in cell.scenario.rho], covariate)
-        parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in mine]
+    for (covariate, link), scenarios in together.items():
+        first = next(iter(scenarios)).scenario
+        first.check_balance([r for cell in scenarios for r in cell.scenario.rho], covariate)
+        parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in scenarios]
         labels = {
-            name: [c.where()[name] for c in mine for _ in c.rho] for name in ("covariate", *CHOICES)
+            name: [c.where()[name] for c in scenarios for _ in c.rho]
+            for name in ("covariate", *CHOICES)
         }
         out.append(
             declare.Group(
                 f"{covariate}-{link}",
                 crossing.full_matrix(first),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
-                labels | {"rho": [r for c in mine for r in c.rho]},
+                labels | {"rho": [r for c in scenarios for r in c.rho]},
                 first.n_items,
                 s.pools,
             )
@@ -148,10 +149,10 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def benefit_of(ds: xr.Dataset, cell: Cell) -> xr.DataArray:
     """The benefit of each pool [rho, pool] of a cell."""
-    mine = np.ones(ds.sizes["condition"], bool)
+    chosen = np.ones(ds.sizes["condition"], bool)
     for name in ("covariate", *CHOICES):
-        mine &= ds[name].values == cell.where()[name]
-    part = ds.isel(condition=np.flatnonzero(mine)).drop_vars(["covariate", *CHOICES])
+        chosen &= ds[name].values == cell.where()[name]
+    part = ds.isel(condition=np.flatnonzero(chosen)).drop_vars(["covariate", *CHOICES])
     part = part.swap_dims(condition="rho").isel(rho=slice(None, None, cell.every))
     return part["bias_aware_recall"] - part["naive_recall"]
 
@@ -167,8 +168,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
         t.add("largest_increase", largest, interval, benefit.sizes["pool"], **where)
         for quantity, same in (("", False), ("_same_pools", True)):
-            found = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
-            falls = (np.diff(found, axis=1) <= 0).all(1)
+            means = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
+            falls = (np.diff(means, axis=1) <= 0).all(1)
             t.add(f"small_studies_falling_throughout{quantity}", falls.mean(), **where)
         range_row(benefit, where, t)
 
@@ -182,9 +183,9 @@ def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
         for i in range(3)
     ]
     with np.errstate(invalid="ignore"):  # all three beyond the grid
-        found = np.ptp(three, axis=0)
-    median = np.median(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
-    t.add("small_studies_range_of_3", median, studies=lambda *_: found, runs=RUNS, **where)
+        ranges = np.ptp(three, axis=0)
+    median = np.median(ranges[np.isfinite(ranges)]) if np.isfinite(ranges).any() else np.nan
+    t.add("small_studies_range_of_3", median, studies=lambda *_: ranges, runs=RUNS, **where)
 
 
 def difference_rows(
@@ -206,12 +207,12 @@ def difference_rows(
         samples = np.where(np.isnan(samples), 0, samples)
         interval = stats.crossing_interval(samples, n_units=benefit.sizes["pool"])
         t.add("crossing_minus_baseline", moved, interval, benefit.sizes["pool"], **where)
-    mine, other = (
+    crossings_here, crossings_base = (
         crossings(b, stats.study_means(b.values, seed=t.seed + i, size=RUNS))
         for i, b in enumerate((benefit, base))
     )
     with np.errstate(invalid="ignore"):
-        apart = abs(mine - other) >= 0.05
+        apart = abs(crossings_here - crossings_base) >= 0.05
     t.add("small_studies_0.05_from_baseline", apart.mean(), **where)
 
 
@@ -266,14 +267,14 @@ def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
     choices = list(dict.fromkeys(rows.choice))
     ends = {cell.covariate: cell.rho for cell in cells(s)}
     for j, covariate in enumerate(s.covariate):
-        mine = rows[rows.covariate == covariate].drop_duplicates("choice")
-        y = np.array([choices.index(c) for c in mine.choice]) + 0.22 * (j - 1)
+        crossings = rows[rows.covariate == covariate].drop_duplicates("choice")
+        y = np.array([choices.index(c) for c in crossings.choice]) + 0.22 * (j - 1)
         colour, label = STYLE[covariate]
         # An open end is one where studies of this size need not cross on the grid.
-        low, high = mine.replicate_low.fillna(ends[covariate][0]), mine.replicate_high
+        low, high = crossings.replicate_low.fillna(ends[covariate][0]), crossings.replicate_high
         high = high.fillna(ends[covariate][-1])
         ax.hlines(y, low, high, colors=plots.COLOURS[colour], alpha=0.25, lw=5)
-        plots.points(ax, mine, y, colour=colour, label=label, horizontal=True)
+        plots.points(ax, crossings, y, colour=colour, label=label, horizontal=True)
     paper_lines(ax, rows)
     ax.set_yticks(range(len(choices)), choices)
     ax.invert_yaxis()

@@ -182,13 +182,13 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> declare.Group:
     """Every strategy, correlation and price of one rule: one compiled kernel."""
-    each = [
+    runs = [
         (name, price_cheap, aware, rho, price)
         for name, price_cheap, aware in strategies
         for rho in s.rho
         for price in (s.price if not name.startswith("cheap") else (np.inf,))
     ]
-    strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*each, strict=True))
+    strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*runs, strict=True))
     by_purse = {"purse": list(s.purse)}
     return declare.Group(
         rule,
@@ -214,21 +214,23 @@ def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) ->
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     protocol = {"protocol": s.protocol}
     t.means("recall", ds["recall"], **protocol)
-    both = ~np.isin(ds["strategy"].values, ("cheap_naive", "cheap_only"))
-    t.means("reference_asked", ds["reference_asked"].isel(condition=both), **protocol)
-    for at in np.flatnonzero(both):
-        mine = ds["recall"].isel(condition=at)
-        same = (ds["strategy"] == "cheap_only") & (ds["rho"] == mine["rho"])
+    with_reference = ~np.isin(ds["strategy"].values, ("cheap_naive", "cheap_only"))
+    t.means("reference_asked", ds["reference_asked"].isel(condition=with_reference), **protocol)
+    for at in np.flatnonzero(with_reference):
+        recall = ds["recall"].isel(condition=at)
+        same = (ds["strategy"] == "cheap_only") & (ds["rho"] == recall["rho"])
         (alone,) = np.flatnonzero(same.values)
-        benefit = mine - ds["recall"].isel(condition=alone).drop_vars(["strategy", "rho", "price"])
+        benefit = recall - ds["recall"].isel(condition=alone).drop_vars(
+            ["strategy", "rho", "price"]
+        )
         t.means("benefit", benefit, **protocol)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     """Recall at the middle price and the largest purse."""
     price = s.price[len(s.price) // 2]
-    mine = table.price.isna() | (table.price == price)
-    return table[mine & (table.quantity == "recall") & (table.purse == s.purse[-1])]
+    at_price = table.price.isna() | (table.price == price)
+    return table[at_price & (table.quantity == "recall") & (table.purse == s.purse[-1])]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
@@ -257,8 +259,8 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -
     """Recall against what is spent, a line a strategy."""
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
-    for name, mine in rows.groupby("strategy", sort=False):
-        plots.line(ax, mine, "purse", label=str(name), shade=0.12, **style(str(name)))
+    for name, line_rows in rows.groupby("strategy", sort=False):
+        plots.line(ax, line_rows, "purse", label=str(name), shade=0.12, **style(str(name)))
     ax.set_xscale("log")
     plots.ticks(ax, x=s.purse)
     ax.set_xlabel("spent, in verdicts of the cheap judge")

@@ -45,10 +45,10 @@ class Settings(active.Settings):
     """R, verdicts between refits (count)."""
 
     def defaults(self) -> dict[str, Any]:
-        found = super().defaults()
+        values = super().defaults()
         if self.judge is None:
-            found |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
-        return found
+            values |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
+        return values
 
 
 PRESETS = {
@@ -100,8 +100,8 @@ def discrimination_of(s: Settings) -> float:
         )
     at = falls[-1]
     bracket = (grid[at], grid[at + 1])
-    found = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
-    return float(found.root)
+    root = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
+    return float(root.root)
 
 
 def groups(s: Settings) -> list[declare.Group]:

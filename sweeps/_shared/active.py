@@ -97,8 +97,8 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
         task = Task.build(pool, answers, variant=Variant(free[None], free), prior=s.prior)
-        own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(own, task, settings, s.budget)
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
         out |= {"recall": trace.recall[at], "status": trace.status.max()}
         return out | allocations(s, trace.queries, pool.quality)
@@ -133,20 +133,20 @@ def group(
     """All cases and seeds of one rule: one compiled kernel. Twins as calibrated also displaced, by
     one acquisition seed."""
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
-    each = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
-    each += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
-    conditions = judges.conditions([c.judge for c, *_ in each])
-    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in each])
+    runs = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
+    runs += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
+    conditions = judges.conditions([c.judge for c, *_ in runs])
+    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in runs])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
-    labels: dict[str, Sequence[Any]] = {k: [v] * len(each) for k, v in constant.items()}
-    labels |= {"judge": [c.name for c, *_ in each], "model": [c.model for c, *_ in each]}
+    labels: dict[str, Sequence[Any]] = {k: [v] * len(runs) for k, v in constant.items()}
+    labels |= {"judge": [c.name for c, *_ in runs], "model": [c.model for c, *_ in runs]}
     labels |= {name: list(values) for name, values in conditions.items()}
-    labels["displaced"] = [way for *_, way in each]
+    labels["displaced"] = [way for *_, way in runs]
     conditions["displaced"] = np.array(labels["displaced"])
-    conditions["argmax"] = np.full(len(each), float(s.oracle == "argmax"))
-    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in each])
-    conditions["seed"] = np.array([seed for _, seed, _ in each])
-    labels[SEEDS] = [seed for _, seed, _ in each]
+    conditions["argmax"] = np.full(len(runs), float(s.oracle == "argmax"))
+    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in runs])
+    conditions["seed"] = np.array([seed for _, seed, _ in runs])
+    labels[SEEDS] = [seed for _, seed, _ in runs]
     at = reported(s, settings).tolist()
     distances = list(range(max(s.k, s.n_items - s.k)))
     return declare.Group(
@@ -207,8 +207,8 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         for r in refit_every:
             settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
-    told: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
-    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **told)
+    scenario: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
+    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **scenario)
 
 
 # --- from the saved results
@@ -237,29 +237,31 @@ def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | N
         return None
     errors = {}
     for judge in dict.fromkeys(ways[0]["judge"].values):
-        mine = select(ds, judge=judge)
-        one = [calibration.at(mine, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)]
+        ways_here = select(ds, judge=judge)
+        one = [
+            calibration.at(ways_here, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)
+        ]
         (errors[judge],) = calibration.errors(one[0], one[1:], [twins.known()[str(judge)]])
-    own = by_seed(values, n_seeds).copy()
-    weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True))
+    values_by_seed = by_seed(values, n_seeds).copy()
+    weights = xr.zeros_like(values_by_seed.isel({SEEDS: 0, "pool": 0}, drop=True))
     weights = weights.expand_dims(weight=len(twins.TARGETS) + len(twins.PARAMETERS), axis=-1).copy()
-    names = [n for n in ("judge", "model", "rule", "refit_every") if n in own.coords]
-    for i in range(own.sizes["condition"]):
-        label = {name: own[name].values[i] for name in names}
-        mine = [select(way, **label).values.astype(float) for way in ways]
-        if len(mine[0]):
+    names = [n for n in ("judge", "model", "rule", "refit_every") if n in values_by_seed.coords]
+    for i in range(values_by_seed.sizes["condition"]):
+        label = {name: values_by_seed[name].values[i] for name in names}
+        ways_here = [select(way, **label).values.astype(float) for way in ways]
+        if len(ways_here[0]):
             error = errors[label["judge"]]
-            weights[i] = error.weights(mine[0][0], mine[1][0])
-            own[i] = error.carried(own.values[i], weights.values[i])
-    return calibration.opened(own, weights)
+            weights[i] = error.weights(ways_here[0][0], ways_here[1][0])
+            values_by_seed[i] = error.carried(values_by_seed.values[i], weights.values[i])
+    return calibration.opened(values_by_seed, weights)
 
 
 def select(values: V, **where: Any) -> V:
     """The conditions with these labels, each a value or a list of them."""
-    mine = np.ones(values.sizes["condition"], bool)
+    chosen = np.ones(values.sizes["condition"], bool)
     for name, wanted in where.items():
-        mine &= np.isin(np.asarray(values[name]), wanted)
-    return values.isel(condition=np.flatnonzero(mine))
+        chosen &= np.isin(np.asarray(values[name]), wanted)
+    return values.isel(condition=np.flatnonzero(chosen))
 
 
 def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -284,44 +286,47 @@ def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
         base = recall.isel(condition=at)
         same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
         for names in families().values():
-            others = [name for name in names if name != REFERENCE]
-            mine = select(recall, rule=others, **same)
-            if mine.sizes["condition"]:
+            rules = [name for name in names if name != REFERENCE]
+            family = select(recall, rule=rules, **same)
+            if family.sizes["condition"]:
                 # Without the labels of the reference, those of the rules remain.
-                delta = mine - base.reset_coords(drop=True)
+                delta = family - base.reset_coords(drop=True)
                 of_delta = None
                 if open_ is not None:
                     of_base = open_.isel(condition=at).reset_coords(drop=True)
-                    of_delta = select(open_, rule=others, **same) - of_base
+                    of_delta = select(open_, rule=rules, **same) - of_base
                 t.means("delta", delta, carried=calibration.drawn_from(of_delta, SIGNED))
                 for budget in delta["budget"].values:
-                    test(delta.sel(budget=budget), others, len(others) == len(delta), t)
+                    test(delta.sel(budget=budget), rules, len(rules) == len(delta), t)
 
 
 def ahead(recall: xr.DataArray, base: xr.DataArray, s: Settings, t: Table) -> None:
     """In how many studies of the paper's size the reference has the highest mean of all of the
     paper's rules, and in how many a test tells it from each: its two claims."""
     same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
-    others = [name for name in families()["baselines"] if name != REFERENCE]
-    mine = select(recall, rule=others, **same)
-    if len(mine) < len(others) or s.pools < 5 * SMALL_STUDY:
+    rules = [name for name in families()["baselines"] if name != REFERENCE]
+    baselines = select(recall, rule=rules, **same)
+    if len(baselines) < len(rules) or s.pools < 5 * SMALL_STUDY:
         return
     row = {
         name: base[name].item() for name in t.columns if name in base.coords and name != "budget"
     }
     size = twins.known()[s.judge].pools if s.judge else SMALL_STUDY
-    for budget in mine["budget"].values:
+    for budget in baselines["budget"].values:
         delta = (
-            (mine - base.reset_coords(drop=True)).sel(budget=budget).values.astype(float).mean(1)
+            (baselines - base.reset_coords(drop=True))
+            .sel(budget=budget)
+            .values.astype(float)
+            .mean(1)
         )
         means = stats.bootstrap_means(delta, seed=t.seed, size=size, resamples=stats.REPLICATES)
         p = stats.small_study_p(delta, size=size, seed=t.seed)
-        told = {"n_pools": delta.shape[-1], "budget": int(budget), **row}
-        t.add("ahead_of_all", (means < 0).all(1).mean(), **told)
-        t.add("told_from_all", (p < 0.05).all(1).mean(), **told)
+        where = {"n_pools": delta.shape[-1], "budget": int(budget), **row}
+        t.add("ahead_of_all", (means < 0).all(1).mean(), **where)
+        t.add("told_from_all", (p < 0.05).all(1).mean(), **where)
 
 
-def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table) -> None:
+def test(delta: xr.DataArray, rules: Sequence[str], whole_family: bool, t: Table) -> None:
     """p-values and power of one family [condition, acquisition_seed, pool] at one budget, in rows
     of the rules `told`. The paper's p-values, corrected for a whole family, stand beside those of a
     whole one alone.
@@ -333,7 +338,7 @@ def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table)
     p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
     power = stats.small_study_power(family.mean(1), size=SMALL_STUDY, seed=t.seed)
     for f, (row, _) in enumerate(labelled_arrays.rows_of(delta, t.columns)):
-        if row["rule"] not in told:
+        if row["rule"] not in rules:
             continue
 
         def studies(size: int, seeds: int | None, f: int = f) -> np.ndarray:
@@ -398,8 +403,8 @@ def draw_curves(ax: Axes, rows: pd.DataFrame, rules: Sequence[str], s: Settings)
     """Draw mean recall against the budget with its band, for those of the rules that were run."""
     for rule in rules:
         if rule in s.rule:
-            own = rows[rows.rule == rule]
-            plots.line(ax, own, "budget", label=rule, **plots.rule_style(rule))
+            rule_rows = rows[rows.rule == rule]
+            plots.line(ax, rule_rows, "budget", label=rule, **plots.rule_style(rule))
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall of the top {s.k}")
     return ax

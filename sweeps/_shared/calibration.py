@@ -47,8 +47,8 @@ def errors(
     conditions are these judges in this order."""
     targets, up, down = (_numpy(ds["targets"]) for ds in (own, *displaced))
     steps = _numpy(displaced[0]["steps"])
-    each = zip(published, targets, up, down, steps, strict=True)
-    return [CalibrationError.of(*of) for of in each]
+    numbers = zip(published, targets, up, down, steps, strict=True)
+    return [CalibrationError.of(*judge) for judge in numbers]
 
 
 def carried(
@@ -68,7 +68,7 @@ def carried(
     own = own.transpose("condition", ..., "pool")
     up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
     weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
-    pools = [e.carried(*of) for e, *of in zip(errors, _numpy(own), weights, strict=True)]
+    pools = [e.carried(*numbers) for e, *numbers in zip(errors, _numpy(own), weights, strict=True)]
     blur = CalibrationError.blur(np.stack(weights))
     return Carried(own.copy(data=np.stack(pools)), blur, within)
 

@@ -67,9 +67,9 @@ class JudgeSettings(declare.Settings):
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
-        own = ("oracle", "bias", "position", "discrimination", "pair_noise")
-        found = {name: getattr(twin, name) for name in own}
-        return found | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
+        fields = ("oracle", "bias", "position", "discrimination", "pair_noise")
+        values = {name: getattr(twin, name) for name in fields}
+        return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
 
     def decided(self) -> Self:
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
@@ -96,14 +96,14 @@ def named_case(s: JudgeSettings, discrimination: float) -> Case:
     """The judge of the settings. Its name is that of the paper's judge if it is its twin as
     calibrated, so that the paper's numbers stand beside that alone."""
     name = s.judge or "default"
-    found = {"discrimination": discrimination}
-    found |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
+    values = {"discrimination": discrimination}
+    values |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
     if s.judge is not None:
         twin = twins.twin(s.judge, oracle=s.oracle, others=s.others)
-        if any(getattr(twin, n) != v for n, v in found.items()):
+        if any(getattr(twin, n) != v for n, v in values.items()):
             name += "_changed"
-    judge = Judge.of(found["bias"], found["position"], discrimination)
-    return Case(name, judge, pair_noise=found["pair_noise"])
+    judge = Judge.of(values["bias"], values["position"], discrimination)
+    return Case(name, judge, pair_noise=values["pair_noise"])
 
 
 def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:

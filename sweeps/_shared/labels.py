@@ -122,8 +122,8 @@ class Recorded:
         if part.anchors.empty:
             raise ValueError(f"{name}: there are no labels (anchors.csv)")
         batch = Batch.of(part, ["words"], transform="log1p")
-        first, *others = batch.groups
-        if others:
+        first, *rest = batch.groups
+        if rest:
             raise ValueError(f"{name}: its pools differ too much in size to be studied together")
         group = panels_of(first, Judges.of(part))
         made = group.panel.verdicts
@@ -134,7 +134,7 @@ class Recorded:
 
     def conditions(self, s: Settings) -> Iterator[Condition]:
         """All judges together, each alone, and none."""
-        first, *others = s.discrimination
+        first, *rest = s.discrimination
         for n, graded in product(s.n_anchors[1:], s.discrimination):
             yield Condition(NOBODY, "joint", n, graded)
         for judge in (ALL, *self.judges):
@@ -142,7 +142,7 @@ class Recorded:
                 yield Condition(judge, name, 0, first)
             for n in s.n_anchors[1:]:
                 yield Condition(judge, "mixed", n, first)
-                for graded in (first, *(others if judge == ALL else ())):
+                for graded in (first, *(rest if judge == ALL else ())):
                     yield Condition(judge, "joint", n, graded)
 
     def learned(self, s: Settings, conditions: list[Condition]) -> dict[str, np.ndarray]:
@@ -292,7 +292,7 @@ def stacked(sets: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         shape = np.max([v.shape[1:] for v in arrays], axis=0) if arrays[0].ndim > 1 else ()
         padded = []
         for v in arrays:
-            more = [(0, m - n) for m, n in zip(shape, v.shape[1:], strict=True)]
-            padded.append(np.pad(v, [(0, 0), *more]))
+            padding = [(0, m - n) for m, n in zip(shape, v.shape[1:], strict=True)]
+            padded.append(np.pad(v, [(0, 0), *padding]))
         data[name] = np.concatenate(padded)
     return data

@@ -39,18 +39,18 @@ def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.nda
       curve: [R, K].
     """
     spent = np.broadcast_to(spent, curve.shape)
-    there = curve >= wanted
-    at, rows = there.argmax(1), np.arange(len(curve))
+    reached = curve >= wanted
+    at, rows = reached.argmax(1), np.arange(len(curve))
     before = np.maximum(at - 1, 0)
     low, high = curve[rows, before], curve[rows, at]
     share = np.clip((wanted - low) / np.where(high > low, high - low, 1), 0, 1)
-    found = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
-    return np.where(there.any(1), found, np.nan)
+    spent_there = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
+    return np.where(reached.any(1), spent_there, np.nan)
 
 
-def of_resamples(found: np.ndarray, n_pools: int) -> tuple[float, float]:
+def of_resamples(values: np.ndarray, n_pools: int) -> tuple[float, float]:
     """Interval of a number that not every resample has; none where more than 2.5 % lack it, or of
     fewer than five pools."""
-    if np.isnan(found).mean() > 0.025:
+    if np.isnan(values).mean() > 0.025:
         return np.nan, np.nan
-    return stats.percentiles(found[~np.isnan(found)], n_units=n_pools)
+    return stats.percentiles(values[~np.isnan(values)], n_units=n_pools)

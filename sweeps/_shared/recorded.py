@@ -44,9 +44,9 @@ def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
       ValueError: no data, or tables that cannot be read (`tables.TableError`).
     """
     files = (s.file(name) for name in s.files)
-    found = tables.read(*files, covariates=covariates)
-    n_pools, n_judges = len(found.pools), len(found.judges)
-    items, verdicts, anchors = found.items, found.verdicts, found.anchors
+    whole = tables.read(*files, covariates=covariates)
+    n_pools, n_judges = len(whole.pools), len(whole.judges)
+    items, verdicts, anchors = whole.items, whole.verdicts, whole.anchors
     place = items.groupby("pool").cumcount().to_numpy()
     pool = items["pool"].to_numpy()
     n = int(place.max()) + 1
@@ -75,12 +75,12 @@ def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
         "wins": wins,
         "better": better,
     }
-    some = spaced(n_pools, s.pools)
+    kept = spaced(n_pools, s.pools)
     return Recorded(
-        [found.pools[i] for i in some],
-        [judge or "judge" for judge in found.judges],
-        found.contents,
-        **{name: values[some] for name, values in arrays.items()},
+        [whole.pools[i] for i in kept],
+        [judge or "judge" for judge in whole.judges],
+        whole.contents,
+        **{name: values[kept] for name, values in arrays.items()},
     )
 
 

@@ -134,10 +134,10 @@ def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]
     for name in FACTORS:
         for value in getattr(s, name):
             if value != DEFAULT[name]:
-                own = {"placement": s.factor_placement, name: value}
+                changes = {"placement": s.factor_placement, name: value}
                 if name == "reference_discrimination":
-                    own["assumed_discrimination"] = value
-                yield DEFAULT | own, s.factor_rho
+                    changes["assumed_discrimination"] = value
+                yield DEFAULT | changes, s.factor_rho
 
 
 def experiment(s: Settings) -> Experiment:
@@ -162,25 +162,29 @@ def experiment(s: Settings) -> Experiment:
 
         def with_reference(n: Array) -> dict[str, Array]:
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
-            told = judges.reveal(answers, shown)
-            panel = reference.beside(comparisons, told, condition["assumed_discrimination"])
+            answers_shown = judges.reveal(answers, shown)
+            panel = reference.beside(
+                comparisons, answers_shown, condition["assumed_discrimination"]
+            )
             joint = reference.joint(panel, pool.design, prior)
             variant = reference.joint_variant(panel, pool.design)
             posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
             covariances = {"joint": posterior.covariance()}
             correlated, covariances["correlated"] = reference.correlated(panel, pool.design, prior)
-            mixed = estimators.bias_aware(reference.mixed(comparisons, told), pool.design, prior)
-            found = {"asked": shown.sum()}
+            mixed = estimators.bias_aware(
+                reference.mixed(comparisons, answers_shown), pool.design, prior
+            )
+            results = {"asked": shown.sum()}
             for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
                 theta = fit.parameters.theta
-                found[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
-                found[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
-                found[f"status_{name}"] = fit.status
+                results[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
+                results[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
+                results[f"status_{name}"] = fit.status
             for name, covariance in covariances.items():
                 half = Z * jnp.sqrt(covariance[s.n_items, s.n_items])
-                found[f"{name}_c_width"] = 2 * half
-                found[f"{name}_c_covered"] = jnp.abs(found[f"{name}_c"] - s.bias) <= half
-            return found
+                results[f"{name}_c_width"] = 2 * half
+                results[f"{name}_c_covered"] = jnp.abs(results[f"{name}_c"] - s.bias) <= half
+            return results
 
         return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, comparisons.shown.dtype))
 

@@ -36,19 +36,19 @@ from .settings import COLUMNS, N_ITEMS, PRESETS, K, Settings, cases, check
 def groups(s: Settings) -> list[declare.Group]:
     """One group a rule: all judges, models and acquisition seeds share a kernel."""
     check(s)
-    each = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
-    each += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
+    runs = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
+    runs += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
     conditions = twins.conditions(
-        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in each]
+        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in runs]
     )
-    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in each])
-    conditions["seed"] = np.array([seed for *_, seed, _ in each])
-    conditions["displaced"] = np.array([way for *_, way in each])
+    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in runs])
+    conditions["seed"] = np.array([seed for *_, seed, _ in runs])
+    conditions["displaced"] = np.array([way for *_, way in runs])
     labels = {
-        "judge": [judge for judge, *_ in each],
-        "model": [model for _, model, *_ in each],
+        "judge": [judge for judge, *_ in runs],
+        "model": [model for _, model, *_ in runs],
         "displaced": conditions["displaced"].tolist(),
-        SEEDS: [seed for *_, seed, _ in each],
+        SEEDS: [seed for *_, seed, _ in runs],
     }
     at = reports(s.budget, s.refit_every).tolist()
     return [
@@ -56,7 +56,7 @@ def groups(s: Settings) -> list[declare.Group]:
             rule,
             experiment(s, Loop(rule, K, s.refit_every, "frozen", s.n_samples, s.membership)),
             conditions,
-            {**labels, "rule": [rule] * len(each)},
+            {**labels, "rule": [rule] * len(runs)},
             N_ITEMS,
             s.pools,
             axes={"recall": {"budget": at}, **calibration.AXES},
@@ -76,8 +76,8 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
         free = condition["aware"] > 0
         answers = twins.answers(key, pool, condition)
         task = Task.build(pool, answers, variant=Variant(free[None], free))
-        own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(own, task, loop, s.budget)
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, loop, s.budget)
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
@@ -115,11 +115,11 @@ class Frontier:
 
     def at_best_budget(self) -> np.ndarray:
         """[P] recall at the budget that is best for the other half of the pools."""
-        found = self.recall[-1].copy()
-        for half in (0, 1) if found.size > 1 else ():
+        recall = self.recall[-1].copy()
+        for half in (0, 1) if recall.size > 1 else ():
             best = self.recall[:, 1 - half :: 2].mean(-1).argmax()
-            found[half::2] = self.recall[best, half::2]
-        return found
+            recall[half::2] = self.recall[best, half::2]
+        return recall
 
 
 def frontiers(
@@ -147,11 +147,11 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     assert open_ is not None  # every judge here is a twin
     at = {"budget": list(s.budget)}
     t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
-    found = frontiers(recall, open_["pools"], s, t.seed)
-    for frontier in found:
+    curves = frontiers(recall, open_["pools"], s, t.seed)
+    for frontier in curves:
         reached(frontier, s, t)
     for rule in s.rule:
-        cheap, _, dear = (f for f in found if f.row["rule"] == rule)
+        cheap, _, dear = (f for f in curves if f.row["rule"] == rule)
         compare(cheap, dear, s, t)
 
 
@@ -203,7 +203,7 @@ def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
     n = cheap.recall.shape[-1]
     of_dear = twins.known()[s.dear].pools
     for target in s.target:
-        own, other = cheap.reach(target), dear.reach(target)
+        cheap_dollars, dear_dollars = cheap.reach(target), dear.reach(target)
         for sharing in (None, *s.n_pools_sharing):
             labels = s.labels / sharing if sharing else 0.0
 
@@ -212,7 +212,7 @@ def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
             ) -> np.ndarray:
                 return _ratio(dear.reach(target, of_dear), cheap.reach(target, size) + labels)
 
-            times = _ratio(other, own + labels)
+            times = _ratio(dear_dollars, cheap_dollars + labels)
             interval = prices.of_resamples(times[1:], n)
             where = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", times[0], interval, n, studies=studies, **where)

@@ -271,9 +271,14 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -
 
 
 SWEEP = declare.Sweep(
-    "escalation", "A purse spent on a cheap judge and a trusted, dearer one: which judge to ask
-    about which pair.", PRESETS, groups, ("protocol", "rho", "price", "strategy", "purse"), table,
-    figure, units={
+    "escalation",
+    "A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair.",
+    PRESETS,
+    groups,
+    ("protocol", "rho", "price", "strategy", "purse"),
+    table,
+    figure,
+    units={
         "rho": "1 (population correlation)",
         "price": "verdicts of the cheap judge",
         "purse": "verdicts of the cheap judge",

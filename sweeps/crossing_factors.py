@@ -1,8 +1,8 @@
 """What moves the crossing: the paper's table, one factor at a time, with its own noise.
 
-Two things beside the paper's numbers: how much a study of 30 runs a point scatters (so that
-a reader sees whether the paper's number is within its own noise), and the collapse of the
-crossings of many (c*, sd) pairs onto the crossing law as pools grow.
+Beside the paper's numbers stand the scatter of studies of 30 runs a point, which shows whether a
+number of the paper is within its own noise, and the collapse of the crossings of many (c*, sd)
+pairs onto the crossing law as pools grow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Settings(PoolKind, declare.Settings):
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
     bias: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
-    """True biases c* (logits per unit); every other factor at its default meanwhile."""
+    """True biases c* (logits per unit), with every other factor at its default."""
     n_items: tuple[int, ...] = (15, 30, 60)
     """Pool sizes (count)."""
     sd: tuple[float, ...] = (0.6, 1.2, 2.5)
@@ -91,7 +91,7 @@ class Cell:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """Every crossing of the table: baseline and factors for each covariate, then the collapse.
+    """Crossings of the table: baseline and factors for each covariate, then the collapse.
 
     Raises:
       ValueError: a scenario that makes no sense.
@@ -154,11 +154,11 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
-    """The benefit of each of a scenario's pools [rho, pool]."""
-    mine = np.ones(ds.sizes["condition"], bool)
+    """Benefit in each of a scenario's pools [rho, pool]."""
+    chosen = np.ones(ds.sizes["condition"], bool)
     for name in SCENARIO_LABELS:
-        mine &= ds[name].values == getattr(scenario, name)
-    part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
+        chosen &= ds[name].values == getattr(scenario, name)
+    part = ds.isel(condition=np.flatnonzero(chosen), pool=slice(scenario.pools))
     part = part.drop_vars(SCENARIO_LABELS).swap_dims(condition="rho")
     return part["bias_aware_recall"] - part["naive_recall"]
 
@@ -171,9 +171,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         t.crossing(benefit, runs=s.runs if small else None, **where)
         t.add("crossing_limit", crossing.crossing_limit(cell.scenario), **where)
         if small:
-            found = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
-            none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, found))
-            several = stats.sign_changes(found) > 1
+            means = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
+            none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, means))
+            several = stats.sign_changes(means) > 1
             t.add("small_studies_without_crossing", none.mean(), **where)
             t.add("small_studies_with_several_changes", several.mean(), **where)
 
@@ -203,16 +203,19 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
     keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
     colours = {"continuous": "blue", "binary": "orange"}
     for j, kind in enumerate(s.covariate):
-        mine = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
-        y = [keys.index(key) for key in zip(mine.factor, mine.value.fillna(-1), strict=True)]
+        crossings = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
+        y = [
+            keys.index(key)
+            for key in zip(crossings.factor, crossings.value.fillna(-1), strict=True)
+        ]
         y = np.array(y) + (0.18 if j else -0.18)
         label = f"{kind}, studies of {s.runs} fresh pools a point (95 %)"
         # An open end is one where studies of this size need not cross on the grid.
         rho = rho_of(s, kind)
-        low, high = mine.replicate_low.fillna(rho[0]), mine.replicate_high.fillna(rho[-1])
+        low, high = crossings.replicate_low.fillna(rho[0]), crossings.replicate_high.fillna(rho[-1])
         ax.hlines(y, low, high, colors=plots.COLOURS[colours[kind]], alpha=0.25, lw=6, label=label)
         label = f"{kind}, {s.pools:,} pools (95 %)"
-        plots.points(ax, mine, y, colour=colours[kind], label=label, horizontal=True)
+        plots.points(ax, crossings, y, colour=colours[kind], label=label, horizontal=True)
     y = [keys.index(key) for key in zip(rows.factor, rows.value.fillna(-1), strict=True)]
     ax.plot(rows.paper, y, "x", color=plots.COLOURS["vermilion"], label="paper")
     ax.set_yticks(range(len(keys)), [NAMES[f].format(v) for f, v in keys])
@@ -229,9 +232,9 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     ax.plot(r, law, color="black", label=r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$")
     ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
     for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
-        mine = rows[sizes == n]
+        crossings = rows[sizes == n]
         aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
-        plots.points(ax, mine, mine.value * aside, colour=colour, label=f"N = {n}")
+        plots.points(ax, crossings, crossings.value * aside, colour=colour, label=f"N = {n}")
     ax.set_xscale("log")
     plots.ticks(ax, x=(0.2, 0.5, 1, 2, 4))
     ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")

@@ -157,8 +157,8 @@ def experiment(s: Settings) -> Experiment:
                 out[f"gate_{rule}_{labels}_used"] = used
 
         def asked(placement: str) -> Comparisons:
-            own = stream(key, "pairs")
-            return jax.vmap(lambda n: pair_labels(own, r, placement, n, noise))(n)
+            pairs_key = stream(key, "pairs")
+            return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(n)
 
         told = [asked(placement) for placement in PLACED.values()]
         counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *told), design.content_mask()
@@ -186,8 +186,8 @@ def experiment(s: Settings) -> Experiment:
         for turns in TURNS:
 
             def mended(n: Array, turns: str = turns) -> tuple[Array, Array]:
-                some = labelled(stream(key, "contents"), r, t, turns, n)
-                return recall(adjudicate(r, t, order, some, says)), some.sum()
+                bought = labelled(stream(key, "contents"), r, t, turns, n)
+                return recall(adjudicate(r, t, order, bought, says)), bought.sum()
 
             name = f"adjudicate_{turns}"
             out[f"{name}_recall"], out[f"{name}_used"] = jax.vmap(mended)(n)
@@ -231,8 +231,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     """Recall with about twenty true labels, and without any."""
-    some = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
-    return table[some & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
+    near = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
+    return table[near & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
 
 
 def near_twenty(s: Settings) -> int:

@@ -196,14 +196,16 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
     task = reported(s)[name]
-    mine = rows[rows.quantity == "least_distance"]
+    distances_here = rows[rows.quantity == "least_distance"]
     limit = table[table.quantity == "limit"].estimate.iloc[0]
     label = "nearest judge of the grid"
-    ax.plot(mine.rho, mine.estimate, "o-", color=plots.COLOURS["blue"], label=label)
+    ax.plot(
+        distances_here.rho, distances_here.estimate, "o-", color=plots.COLOURS["blue"], label=label
+    )
     ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
-    inside = mine.estimate <= limit
+    inside = distances_here.estimate <= limit
     ax.fill_between(
-        mine.rho.astype(float),
+        distances_here.rho.astype(float),
         0,
         limit,
         where=inside,

@@ -230,11 +230,11 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         for i, (name, n_samples) in enumerate(estimates(s)):
             where = {"membership": name, "n_samples": n_samples}
             where |= {"truth": part["truth"].item(), "budget": part["budget"].item()}
-            mine = part.isel(estimate=i)
-            error_rows(mine, where, t)
+            estimate = part.isel(estimate=i)
+            error_rows(estimate, where, t)
             if n_samples == DRAWS[name]:
-                t.means("overconfidence", mine["overconfidence"], **where)
-                reliability_rows(mine, where, t)
+                t.means("overconfidence", estimate["overconfidence"], **where)
+                reliability_rows(estimate, where, t)
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
@@ -287,9 +287,9 @@ def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
-        mine = counted[counted.budget == budget]
-        at = mine[mine.quantity == "estimated"].estimate.values
-        rows = mine[mine.quantity == "inside"]
+        line_rows = counted[counted.budget == budget]
+        at = line_rows[line_rows.quantity == "estimated"].estimate.values
+        rows = line_rows[line_rows.quantity == "inside"]
         plots.points(ax, rows, at, colour=colour, label=f"B = {budget}", fmt="o-", ms=3)
     ax.set_xlabel(f"membership (mean of a bin, S = {DRAWS['counted']})")
     ax.set_ylabel(f"share truly in the top {s.k}")
@@ -301,9 +301,9 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
         for name, line in (("conditional", "--"), ("counted", "-")):
-            mine = rows[(rows.membership == name) & (rows.budget == budget)]
+            line_rows = rows[(rows.membership == name) & (rows.budget == budget)]
             label = f"B = {budget}" if line == "-" else ""
-            plots.line(ax, mine, "n_samples", colour=colour, label=label, ls=line, marker=".")
+            plots.line(ax, line_rows, "n_samples", colour=colour, label=label, ls=line, marker=".")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("draws S")

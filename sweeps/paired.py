@@ -219,7 +219,7 @@ def groups(s: Settings) -> list[declare.Group]:
     design = {"design": list(DESIGNS)}
     # Numbered, as the paper's prior is there three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
-    others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
+    n_others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
     return [
         declare.Group(
             f"size-{n}",
@@ -227,7 +227,7 @@ def groups(s: Settings) -> list[declare.Group]:
             judges.conditions([judges.OPEN[name] for name in s.judge]),
             {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
             2 * n,
-            s.pools if n == BASE_SIZE else others,
+            s.pools if n == BASE_SIZE else n_others,
             axes=dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | prior},
             fits=60,
         )
@@ -324,10 +324,10 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         (rows, "all", "mean of the judges, paired", "black", "-"),
         (around_mle, "all", "the same around the MLE", "black", ":"),
     ]
-    for of, judge, label, colour, line in lines:
-        mine = of[of.judge == judge].drop_duplicates("n_contents")
-        if len(mine):
-            plots.line(ax, mine, "n_contents", colour=colour, label=label, ls=line, marker=".")
+    for of_quantity, judge, label, colour, line in lines:
+        line_rows = of_quantity[of_quantity.judge == judge].drop_duplicates("n_contents")
+        if len(line_rows):
+            plots.line(ax, line_rows, "n_contents", colour=colour, label=label, ls=line, marker=".")
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
     flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]
@@ -346,8 +346,8 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
     ax.axhline(0, color="black", linewidth=0.8)
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
-        mine = rows[rows.judge == judge]
-        plots.line(ax, mine, "lam", colour=colour, label=judge, marker="o")
+        line_rows = rows[rows.judge == judge]
+        plots.line(ax, line_rows, "lam", colour=colour, label=judge, marker="o")
     ax.set_xscale("log")
     plots.ticks(ax, x=s.lam)
     ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")

@@ -278,13 +278,13 @@ def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
             for model in MODELS:
                 if model == "measured" and m == 0:
                     continue  # nothing measures c
-                mine = recall.sel(model=model)
-                t.means("recall", mine, **where)
+                recalls = recall.sel(model=model)
+                t.means("recall", recalls, **where)
                 if (m, model) != (0, "naive"):
-                    t.means("benefit", mine - counting, **where)
+                    t.means("benefit", recalls - counting, **where)
                 if model != "naive":
                     of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
-                    t.crossing(mine - counting, **where, **of_all)
+                    t.crossing(recalls - counting, **where, **of_all)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -308,11 +308,11 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Half-width of the interval of c against the number of contents rendered twice."""
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
-        mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
+        line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
         line = "-" if budget == max(s.budget) else "--"
         label = f"{comparisons}, {budget:,} verdicts"
         colour = COLOUR[comparisons]
-        plots.line(ax, mine, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
+        plots.line(ax, line_rows, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -329,14 +329,14 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)
-    mine = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
-    plots.line(ax, mine, "rho", colour="black", label="none twice: the prior's choice")
+    line_rows = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
+    plots.line(ax, line_rows, "rho", colour="black", label="none twice: the prior's choice")
     for m, colour in zip(s.recall_n_twice, plots.CYCLE, strict=False):
         for model, line in (("measured", "-"), ("bias_aware", "--")):
             at = (rows.n_twice == m) & (rows.comparisons == "all") & (rows.model == model)
-            mine = rows[at]
+            line_rows = rows[at]
             what = "c measured" if model == "measured" else "c by MAP"
-            plots.line(ax, mine, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
+            plots.line(ax, line_rows, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
     ax.set_title(f"{budget:,} verdicts, all pairs alike")

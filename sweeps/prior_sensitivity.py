@@ -163,8 +163,8 @@ def every_prior(
             return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
 
         # Vectorised over, as every loop of its own takes seconds to compile.
-        both = jax.vmap(hierarchical)(jnp.array([True, False]))
-        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], both) for i in (0, 1))
+        fits = jax.vmap(hierarchical)(jnp.array([True, False]))
+        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
         # From the fixed point, the optimum of the evidence is near.
         near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
         return {
@@ -174,11 +174,11 @@ def every_prior(
             "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
 
-    found = jax.vmap(learned)(jnp.asarray(s.lam))
+    learned_priors = jax.vmap(learned)(jnp.asarray(s.lam))
     for name in LEARNED:
         lam.append(jnp.asarray(s.lam))
-        lam_b.append(jnp.asarray(found[name].prior.lam_b))
-        status[f"status_{name}"] = found[name].status.max()
+        lam_b.append(jnp.asarray(learned_priors[name].prior.lam_b))
+        status[f"status_{name}"] = learned_priors[name].status.max()
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
@@ -224,8 +224,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("recall", ds["recall"])
     t.means("benefit", benefit)
     fixed = priors(s).index(("normal", LAM, LAM_B))
-    others = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
-    change = benefit.isel(prior=others) - benefit.isel(prior=fixed, drop=True)
+    varied = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
+    change = benefit.isel(prior=varied) - benefit.isel(prior=fixed, drop=True)
     t.means("benefit_change", change, STUDY)
     kind = ds["prior"].values
     learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "fixed_point_c", "evidence")))
@@ -258,13 +258,13 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
         for design, line in (("unpaired", "-"), ("paired", "--")):
-            mine = rows[(rows.judge == judge) & (rows.design == design)]
-            if mine.empty:
+            judge_rows = rows[(rows.judge == judge) & (rows.design == design)]
+            if judge_rows.empty:
                 continue
-            normal = mine[mine.prior == "normal"]
+            normal = judge_rows[judge_rows.prior == "normal"]
             name_of_line = f"{judge}, {design}"
             plots.line(ax, normal, "lam_b", colour=colour, label=name_of_line, ls=line)
-            learned = mine[mine.prior.isin(list(ends))]
+            learned = judge_rows[judge_rows.prior.isin(list(ends))]
             fmt, face = ("s", "white") if design == "paired" else ("o", colour)
             at = [ends[prior] for prior in learned.prior]
             plots.points(ax, learned, at, colour=colour, label="", capsize=0, fmt=fmt, mfc=face)

@@ -71,8 +71,8 @@ def groups(s: Settings) -> list[declare.Group]:
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for null directions, got {s.dtype}")
     sets = [Recorded.read(s, name) for name in DATASETS]
-    conditions = list(dict.fromkeys(c for of in sets for c in of.conditions(s)))
-    data = stacked([of.learned(s, conditions) for of in sets])
+    conditions = list(dict.fromkeys(c for data_set in sets for c in data_set.conditions(s)))
+    data = stacked([data_set.learned(s, conditions) for data_set in sets])
     return [
         declare.Group(
             "pools",
@@ -84,8 +84,8 @@ def groups(s: Settings) -> list[declare.Group]:
             fits=s.n_seeds,
             data=data,
             pool_labels={
-                "dataset": [of.name for of in sets for _ in of.pools],
-                "question": [pool for of in sets for pool in of.pools],
+                "dataset": [data_set.name for data_set in sets for _ in data_set.pools],
+                "question": [pool for data_set in sets for pool in data_set.pools],
             },
         )
     ]
@@ -131,35 +131,38 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     raw = ds.load()
     for name in DATASETS:
-        own = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
-        for at in range(own.sizes["condition"]):
-            one = own.isel(condition=at)
+        part = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
+        for at in range(part.sizes["condition"]):
+            one = part.isel(condition=at)
             if np.isnan(one["agreement"]).all():
                 continue
-            here, of = {"dataset": name}, Condition(*(one[f].item() for f in Condition._fields))
-            t.means("agreement", one["agreement"], **here)
-            if of.model == "joint":
-                t.add("slope", float(one["slope"].mean()), **here, **of._asdict())
-            if of.judge == NOBODY:
+            where, setting = (
+                {"dataset": name},
+                Condition(*(one[f].item() for f in Condition._fields)),
+            )
+            t.means("agreement", one["agreement"], **where)
+            if setting.model == "joint":
+                t.add("slope", float(one["slope"].mean()), **where, **setting._asdict())
+            if setting.judge == NOBODY:
                 continue
-            if of.model != "naive":
-                naive = _of(own, Condition(of.judge, "naive", 0, s.discrimination[0]))
-                t.means("benefit", one["agreement"] - naive["agreement"].values, **here)
-                t.add("c_hat", float(one["c_hat"].mean()), **here, **of._asdict())
-            if of.model == "joint":
-                alone = _of(own, of._replace(judge=NOBODY))
+            if setting.model != "naive":
+                naive = _of(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
+                t.means("benefit", one["agreement"] - naive["agreement"].values, **where)
+                t.add("c_hat", float(one["c_hat"].mean()), **where, **setting._asdict())
+            if setting.model == "joint":
+                alone = _of(part, setting._replace(judge=NOBODY))
                 gain = one["agreement"] - alone["agreement"].values
-                t.means("gain_over_no_judge", gain, **here)
+                t.means("gain_over_no_judge", gain, **where)
 
 
-def _of(own: xr.Dataset, condition: Condition) -> xr.Dataset:
-    wanted = np.all([own[name] == v for name, v in condition._asdict().items()], axis=0)
-    return own.isel(condition=int(np.flatnonzero(wanted)[0]))
+def _of(part: xr.Dataset, condition: Condition) -> xr.Dataset:
+    chosen = np.all([part[name] == v for name, v in condition._asdict().items()], axis=0)
+    return part.isel(condition=int(np.flatnonzero(chosen)[0]))
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    told = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
-    return table[(table.judge == ALL) & told]
+    shown = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
+    return table[(table.judge == ALL) & shown]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
@@ -169,8 +172,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     first = s.discrimination[0]
     colours: dict[str, str] = dict(zip(MODELS, ("orange", "blue", "black", "green"), strict=True))
     for ax, (name, what) in zip(axes, DATASETS.items(), strict=True):
-        own = rows[rows.dataset == name]
-        for (judge, variant, graded), line in own.groupby(
+        data_rows = rows[rows.dataset == name]
+        for (judge, variant, graded), line in data_rows.groupby(
             ["judge", "model", "discrimination"], sort=False
         ):
             colour = colours[str(variant)]

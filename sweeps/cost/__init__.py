@@ -36,19 +36,19 @@ from .settings import COLUMNS, N_ITEMS, PRESETS, K, Settings, cases, check
 def groups(s: Settings) -> list[declare.Group]:
     """One group a rule: all judges, models and acquisition seeds share a kernel."""
     check(s)
-    each = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
-    each += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
+    runs = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
+    runs += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
     conditions = twins.conditions(
-        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in each]
+        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in runs]
     )
-    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in each])
-    conditions["seed"] = np.array([seed for *_, seed, _ in each])
-    conditions["displaced"] = np.array([way for *_, way in each])
+    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in runs])
+    conditions["seed"] = np.array([seed for *_, seed, _ in runs])
+    conditions["displaced"] = np.array([way for *_, way in runs])
     labels = {
-        "judge": [judge for judge, *_ in each],
-        "model": [model for _, model, *_ in each],
+        "judge": [judge for judge, *_ in runs],
+        "model": [model for _, model, *_ in runs],
         "displaced": conditions["displaced"].tolist(),
-        SEEDS: [seed for *_, seed, _ in each],
+        SEEDS: [seed for *_, seed, _ in runs],
     }
     at = reports(s.budget, s.refit_every).tolist()
     return [
@@ -56,7 +56,7 @@ def groups(s: Settings) -> list[declare.Group]:
             rule,
             experiment(s, Loop(rule, K, s.refit_every, "frozen", s.n_samples, s.membership)),
             conditions,
-            {**labels, "rule": [rule] * len(each)},
+            {**labels, "rule": [rule] * len(runs)},
             N_ITEMS,
             s.pools,
             axes={"recall": {"budget": at}, **calibration.AXES},
@@ -76,8 +76,8 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
         free = condition["aware"] > 0
         answers = twins.answers(key, pool, condition)
         task = Task.build(pool, answers, variant=Variant(free[None], free))
-        own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(own, task, loop, s.budget)
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, loop, s.budget)
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
@@ -86,23 +86,23 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
 
 @dataclass(frozen=True)
 class Frontier:
-    """What one judge and model reach with one rule, and for what."""
+    """Recall that one judge and model reach with one rule, and its cost."""
 
     row: dict[str, Any]
-    """Its columns."""
+    """Columns of its rows."""
     dollars: np.ndarray
-    """[T] of every budget on the curve."""
+    """[T] cost of every budget on the curve."""
     recall: np.ndarray
     """[T, P]"""
     carried: np.ndarray
-    """[T, P] with the error of the judge's calibration."""
+    """[T, P] recall with the error of the judge's calibration."""
     means: np.ndarray
-    """[1 + R, T] of all pools, then of resampled ones, the same in all frontiers."""
+    """[1 + R, T] mean recall of all pools, then of resampled ones, the same in all frontiers."""
     seed: int
 
     def reach(self, target: float, size: int | None = None) -> np.ndarray:
-        """[1 + R] dollars of the cheapest budget whose mean recall is the target, NaN if none is;
-        or [R] of studies of so many pools."""
+        """[1 + R] dollars of the cheapest budget whose mean recall reaches the target, NaN if none
+        does; with `size`, [R] of studies of so many pools."""
         means = self.means if size is None else self.of_studies(size)
         return prices.first_reached(self.dollars, means, min(target, twins.PERFECT))
 
@@ -115,18 +115,18 @@ class Frontier:
 
     def at_best_budget(self) -> np.ndarray:
         """[P] recall at the budget that is best for the other half of the pools."""
-        found = self.recall[-1].copy()
-        for half in (0, 1) if found.size > 1 else ():
+        recall = self.recall[-1].copy()
+        for half in (0, 1) if recall.size > 1 else ():
             best = self.recall[:, 1 - half :: 2].mean(-1).argmax()
-            found[half::2] = self.recall[best, half::2]
-        return found
+            recall[half::2] = self.recall[best, half::2]
+        return recall
 
 
 def frontiers(
     recall: xr.DataArray, carried: xr.DataArray, s: Settings, seed: int
 ) -> list[Frontier]:
-    """Of recalls [condition, acquisition_seed, budget, pool], and the same with the error of the
-    judges' calibration."""
+    """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool] and the
+    same with the error of the judges' calibration."""
     budgets = recall["budget"].values.astype(float)
     values = recall.mean(SEEDS).transpose("condition", "budget", "pool")
     data = values.values.astype(float)
@@ -147,16 +147,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     assert open_ is not None  # every judge here is a twin
     at = {"budget": list(s.budget)}
     t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
-    found = frontiers(recall, open_["pools"], s, t.seed)
-    for frontier in found:
+    curves = frontiers(recall, open_["pools"], s, t.seed)
+    for frontier in curves:
         reached(frontier, s, t)
     for rule in s.rule:
-        cheap, _, dear = (f for f in found if f.row["rule"] == rule)
+        cheap, _, dear = (f for f in curves if f.row["rule"] == rule)
         compare(cheap, dear, s, t)
 
 
 def of_prices(s: Settings, t: Table) -> None:
-    """What follows from the prices alone: dollars of a budget, and with the labels of a gate."""
+    """Adds what follows from prices alone: cost of a budget, without and with a gate's labels."""
 
     def add(quantity: str, value: float, **where: Any) -> None:
         t.add(quantity, value, studies=lambda *_: np.full(1, value), **where)
@@ -175,8 +175,8 @@ def of_prices(s: Settings, t: Table) -> None:
 
 
 def reached(frontier: Frontier, s: Settings, t: Table) -> None:
-    """Recall at the best budget, which a study of the paper's size chooses by the pools whose
-    recall it then reports; and of each target what it costs, and how many such studies reach it."""
+    """Adds recall at the best budget, which a study of the paper's size chooses on the pools whose
+    recall it reports; and each target's cost and the share of such studies that reach it."""
     row, n = frontier.row, frontier.recall.shape[-1]
     mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=t.seed)
 
@@ -198,12 +198,12 @@ def reached(frontier: Frontier, s: Settings, t: Table) -> None:
 
 
 def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
-    """How many times cheaper the cheap judge reaches each target than the dear one, without the
-    labels of a gate and with a pool's part of them."""
+    """Adds how many times cheaper the cheap judge reaches each target than the dear one, without a
+    gate's labels and with a pool's share of them."""
     n = cheap.recall.shape[-1]
     of_dear = twins.known()[s.dear].pools
     for target in s.target:
-        own, other = cheap.reach(target), dear.reach(target)
+        cheap_dollars, dear_dollars = cheap.reach(target), dear.reach(target)
         for sharing in (None, *s.n_pools_sharing):
             labels = s.labels / sharing if sharing else 0.0
 
@@ -212,7 +212,7 @@ def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
             ) -> np.ndarray:
                 return _ratio(dear.reach(target, of_dear), cheap.reach(target, size) + labels)
 
-            times = _ratio(other, own + labels)
+            times = _ratio(dear_dollars, cheap_dollars + labels)
             interval = prices.of_resamples(times[1:], n)
             where = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", times[0], interval, n, studies=studies, **where)
@@ -224,7 +224,7 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What the paper gives, and what the targets cost; not every budget."""
+    """Rows beside the paper's numbers and costs of the targets; not every budget."""
     whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
     times = (table.quantity == "times_cheaper") & table.estimate.notna()
     return table[whole | times | table.paper.notna()]

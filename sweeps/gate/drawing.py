@@ -29,10 +29,10 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def some(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
     """Rows with these values, of true labels unless another noise is named."""
-    mine = table[table.noise_kind.isna()] if "noise_kind" not in where else table
+    rows = table[table.noise_kind.isna()] if "noise_kind" not in where else table
     for name, value in where.items():
-        mine = mine[mine[name] == value]
-    return mine
+        rows = rows[rows[name] == value]
+    return rows
 
 
 def middle(values: tuple[int, ...]) -> int:
@@ -56,8 +56,8 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Against labels bought, in helped pools at the least correlation."""
-    each = enumerate(scenarios(s))
-    at = [i for i, c in each if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
+    curve = enumerate(scenarios(s))
+    at = [i for i, c in curve if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
     part = ds.isel(condition=at)
     helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
     names = decisions(s.rules)
@@ -68,8 +68,8 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
             x, y = [], []
             for prefix in ("", "many_") if s.many else ("",):
                 for name, to in (("labels_used", x), ("enable_rate", y)):
-                    each = part[prefix + name].sel(labels=labels).isel(decision=decision)
-                    to += each.where(helped).mean(over).values.tolist()
+                    curve = part[prefix + name].sel(labels=labels).isel(decision=decision)
+                    to += curve.where(helped).mean(over).values.tolist()
             label = labels if rule == "sign" else None
             colour = plots.COLOURS[COLOUR[labels]]
             ax.plot(x, y, color=colour, linestyle=line, marker=".", label=label)
@@ -144,8 +144,13 @@ def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         if not s.noise:
             break
         for labels, name in bounded:
-            own = {"labels": labels, "pool_class": name, "noise_kind": kind, "noise": s.noise[-1]}
-            rows = some(table, **where, **own)
+            kind_of_label = {
+                "labels": labels,
+                "pool_class": name,
+                "noise_kind": kind,
+                "noise": s.noise[-1],
+            }
+            rows = some(table, **where, **kind_of_label)
             if rows.empty:
                 continue
             rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]

@@ -41,7 +41,7 @@ HALF = 60.0
 @dataclass(frozen=True, kw_only=True)
 class Settings(Correlated, declare.Settings):
     pools: int = 1000
-    covariate: pools.CovariateKind = "binary"
+    covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     judge: tuple[str, ...] = tuple(judges.GATED)
     """Judges, of `jbt.simulation.judges.GATED`."""
@@ -136,12 +136,12 @@ def decisions(rules: Rules) -> list[str]:
 def groups(s: Settings) -> list[declare.Group]:
     """One group: all conditions share shapes and rules."""
     check(s)
-    each = list(scenarios(s))
-    conditions = judges.conditions([judges.GATED[c["judge"]] for c in each])
-    conditions["rho"] = np.array([c["rho"] for c in each])
+    cells = list(scenarios(s))
+    conditions = judges.conditions([judges.GATED[c["judge"]] for c in cells])
+    conditions["rho"] = np.array([c["rho"] for c in cells])
     for kind in NOISES:
-        conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in each])
-    labels = {name: [c[name] for c in each] for name in each[0]}
+        conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in cells])
+    labels = {name: [c[name] for c in cells] for name in cells[0]}
     names = {"decision": decisions(s.rules)}
     kinds = {"labels": list(LABELS)}
     by_k, by_many = {"n_anchors": list(s.n_anchors)}, {"many": list(s.many)}
@@ -168,18 +168,18 @@ def experiment(s: Settings) -> Experiment:
         judge = judges.of_condition(condition)
         comparisons = every_verdict(key, pool, judge)
         fits = {
-            name: of(comparisons, pool.design, s.prior)
-            for name, of in estimators.ESTIMATORS.items()
+            name: estimator(comparisons, pool.design, s.prior)
+            for name, estimator in estimators.ESTIMATORS.items()
         }
         naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
         rankings = Rankings(pool, naive, bias_aware, s.k)
         noise = Noise(condition["fresh"], condition["stored"], condition["length"])
-        found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
-        out = dict(vars(found))
+        trial = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
+        out = dict(vars(trial))
         if s.rules_of_many is not None:
-            more = gate.trial(stream(key, "many labels"), rankings, s.rules_of_many, noise)
-            out["many_enable_rate"] = more.enable_rate
-            out["many_labels_used"] = more.labels_used
+            trial_of_many = gate.trial(stream(key, "many labels"), rankings, s.rules_of_many, noise)
+            out["many_enable_rate"] = trial_of_many.enable_rate
+            out["many_labels_used"] = trial_of_many.labels_used
         out["half_enable_rate"] = at_one_half(stream(key, "one half"), s.rules, s.k)
         out |= {f"status_{name}": fit.status for name, fit in fits.items()}
         return out
@@ -192,14 +192,14 @@ def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
     disputed pairs, and that as many of its members are good as of naive's: [2, rules, K]."""
     half, none = jnp.asarray(HALF / 2), jnp.zeros(())
     pairs_key, members_key = jax.random.split(key)
-    told = {"sets": rules.sets, "alpha": rules.alpha}
+    tests = {"sets": rules.sets, "alpha": rules.alpha}
     urn = Urn(half, none, half, none, none, none)
     one_of_two = gate.Members(jnp.asarray(2.0), jnp.arange(k) < 1, jnp.zeros(k, bool))
     drawn = [
-        gate.of_pairs(pairs_key, urn, rules.n_anchors, **told),
-        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **told)[0],
+        gate.of_pairs(pairs_key, urn, rules.n_anchors, **tests),
+        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **tests)[0],
     ]
-    return jnp.stack([gate.decided(each, rules)[0] for each in drawn])
+    return jnp.stack([gate.decided(counts, rules)[0] for counts in drawn])
 
 
 def exact_size(labels: str, n: int, alpha: float) -> float:

@@ -82,10 +82,10 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
     """Naive estimates of terse and elaborated items by their quality, for the first judge."""
-    mine = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
-    quality = mine["quality"].values
+    boundary = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
+    quality = boundary["quality"].values
     for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
-        pools = mine.sel(elaborated=x).values.astype(float)
+        pools = boundary.sel(elaborated=x).values.astype(float)
         low, middle, high = np.nanquantile(pools, [0.025, 0.5, 0.975], axis=-1)
         label = f"{label}: median of pools' means, 95 % of pools"
         plots.band(ax, quality, middle, low, high, colour=colour, label=label)
@@ -101,10 +101,12 @@ def draw_sizes(ax: Axes, table: pd.DataFrame) -> Axes:
     """Recall at k, mean over the biased judges."""
     rows = table[(table.quantity == "recall") & (table.judge == BIASED)]
     for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
-        mine = rows[rows.model == model]
-        if len(mine):
-            plots.points(ax, mine, mine.k, colour=colour, label=f"{model}, twins", ls="-")
-            ax.plot(mine.k, mine.paper, "x", color=plots.COLOURS[colour], label=f"{model}, paper")
+        recalls = rows[rows.model == model]
+        if len(recalls):
+            plots.points(ax, recalls, recalls.k, colour=colour, label=f"{model}, twins", ls="-")
+            ax.plot(
+                recalls.k, recalls.paper, "x", color=plots.COLOURS[colour], label=f"{model}, paper"
+            )
     ax.set_xlabel("k, size of the top set asked for")
     ax.set_ylabel("recall of the top k")
     ax.set_title("The same pools at other k, mean of the five biased judges")

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         ("replay", {}),
         ("gate", {}),
     ]
-    commands = [doctor.command_line(name, {**known, **more}) for name, more in changes]
+    commands = [doctor.command_line(name, {**known, **settings}) for name, settings in changes]
     if options.json is not None:
         content = {"files": list(map(str, tables)), "commands": commands}
         files.write_text(options.json, json.dumps(content, indent=1) + "\n")

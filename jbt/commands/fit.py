@@ -43,11 +43,11 @@ class FitOptions(JointOptions):
         """
         if self.discrimination and not self.joint:
             raise ValueError("--discrimination is of a joint fit: add --joint")
-        each = [_discrimination(word) for word in self.discrimination]
-        names = [name for name, _ in each]
+        factors = [_discrimination(word) for word in self.discrimination]
+        names = [name for name, _ in factors]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"--discrimination names {twice[0]!r} twice")
-        return dict(each)
+        return dict(factors)
 
 
 def _discrimination(word: str) -> tuple[str, float]:
@@ -68,11 +68,11 @@ def main(argv: Sequence[str]) -> int:
     prior = options.prior()
     runtime.start()
     tables = options.read()
-    together = options.together(tables, options.graded())
+    panel = options.together(tables, options.graded())
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
-    joint = None if together is None else (options.batch(together[0]), together[1])
+    joint = None if panel is None else (options.batch(panel[0]), panel[1])
     analysis = own.analyse(batch, k=options.k, prior=prior, spread=options.lam is None, joint=joint)
     title = f"Fit of {options.verdicts.name}"
     options.give(analysis, title, _lead(options, batch), per_pool=options.per_pool)

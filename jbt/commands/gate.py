@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     tables, fitted = own_pools(options)
     batch = options.batch(fitted)
     options.announce(fitted)
-    found = own.gate(
+    decisions = own.gate(
         tables,
         batch,
         rule=rule,
@@ -78,21 +78,21 @@ def main(argv: Sequence[str]) -> int:
         content = {
             "settings": {
                 **options.settings(),
-                "labels": found.labels,
+                "labels": decisions.labels,
                 "merge_pools": fitted is not tables,
             },
-            "pools": [one.record() for one in found.pools],
-            "judges": [one.record() for one in found.judges],
-            "n_unanswered": found.n_unanswered,
+            "pools": [decision.record() for decision in decisions.pools],
+            "judges": [decision.record() for decision in decisions.judges],
+            "n_unanswered": decisions.n_unanswered,
         }
         files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
     lead = options.lead(tables)
     report = gate_report.report(
-        f"Gate of {options.verdicts.name}", lead, found, batch, per_pool=options.per_pool
+        f"Gate of {options.verdicts.name}", lead, decisions, batch, per_pool=options.per_pool
     )
     print(report.text())
     if options.out is not None:
-        report.write(options.out, gate_report.table(found), gate_report.figure(found))
+        report.write(options.out, gate_report.table(decisions), gate_report.figure(decisions))
     return 0
 
 

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     check_seed(options.seed)
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
-    together = options.together(tables)
+    panel = options.together(tables)
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         prior=prior,
         bootstrap=options.bootstrap,
         seed=options.seed,
-        together=together,
+        together=panel,
         robust=options.robust,
     )
     checks = own.doctor(merge_pools(tables), options.typed())

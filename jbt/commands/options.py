@@ -143,8 +143,8 @@ class TableOptions:
 
     def give(self, result: Result, title: str, lead: list[str], **in_report: Any) -> None:
         """Print what was found, and write it where the options say."""
-        where: Any = {"json_file": self.json, "folder": self.out}
-        give(result, title, lead, settings=self.settings(), **where, **in_report)
+        outputs: Any = {"json_file": self.json, "folder": self.out}
+        give(result, title, lead, settings=self.settings(), **outputs, **in_report)
 
     def typed(self) -> dict[str, Any]:
         """The options that say which tables and how to read them, but for those at their default;

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from jbt import cli, own
-from jbt.own.leaderboards import assumption
+from jbt.own.leaderboards import assumption_checks
 from jbt.types import Prior, Status
 
 QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
@@ -441,7 +441,7 @@ def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
     a, b = (read.contents.index(m) for m in "AB")
     theta[0, a], theta[1, b] = 6e-16, 6e-16
     x = np.zeros((len(read.items), 1))
-    checked = assumption.check_anchors(read, 0, x, *theta)
+    checked = assumption_checks.check_anchors(read, 0, x, *theta)
     assert (checked.n_disputed, checked.naive, checked.corrected) == (0, 0.5, 0.5)
 
 

@@ -76,9 +76,9 @@ class Checks:
 
         drawn, ax = plots.new_figure(height=2.4)
         shares = [(c.check, c.share, c.ok) for c in reversed(self.checks) if c.share is not None]
-        for at, (_, share, ok) in enumerate(shares):
-            ax.barh(at, 100 * share, color=plots.COLOURS["blue" if ok else "orange"])
-            ax.text(100 * share + 1, at, f"{100 * share:.3g} %", va="center")
+        for height, (_, share, ok) in enumerate(shares):
+            ax.barh(height, 100 * share, color=plots.COLOURS["blue" if ok else "orange"])
+            ax.text(100 * share + 1, height, f"{100 * share:.3g} %", va="center")
         ax.set_yticks(range(len(shares)), [name for name, _, _ in shares])
         ax.set_xlim(0, 115)
         ax.set_xlabel("share of the fits, a pool with a judge each, where it holds (%)")
@@ -93,6 +93,6 @@ def command_line(command: str, options: Mapping[str, Any]) -> str:
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            several = isinstance(value, tuple | list)
-            words += [f"--{flag}", *map(str, value if several else [value])]
+            is_list = isinstance(value, tuple | list)
+            words += [f"--{flag}", *map(str, value if is_list else [value])]
     return shlex.join(words)

@@ -108,9 +108,9 @@ class Identified:
     def sentence(self) -> str:
         """What the verdicts say, in plain words."""
         c, chosen = f"c[{self.covariate}]", f"the prior chose {signed(self.c_map)}"
-        around = f"between {signed(self.c_map - 1)} and {signed(self.c_map + 1)}"
+        interval = f"between {signed(self.c_map - 1)} and {signed(self.c_map + 1)}"
         evidence = f"the verdicts carry {nats(self.profile_range)} about {c}"
-        flat = f"{evidence}: any value {around}, and beyond, fits equally well; {chosen}"
+        flat = f"{evidence}: any value {interval}, and beyond, fits equally well; {chosen}"
         if self.status == Status.FLAT:
             return flat
         if self.status == Status.DISCONNECTED:
@@ -118,12 +118,12 @@ class Identified:
         if self.status == Status.SEPARATED:
             rises = self.log_likelihood[-1] > self.log_likelihood[0]
             side = "larger" if rises else "smaller"
-            return f"{evidence} {around}: the {side} the better, without an end; {chosen}"
+            return f"{evidence} {interval}: the {side} the better, without an end; {chosen}"
         if self.status == Status.CONVERGED:
             best = with_interval(self.c_mle, self.low, self.high)
             none = f"; no interval: {self.withheld}" if self.withheld else ""
             return (
-                f"{evidence} {around}: {best} without a prior, {signed(self.c_map)} with it{none}"
+                f"{evidence} {interval}: {best} without a prior, {signed(self.c_map)} with it{none}"
             )
         if self.status == Status.COVARIATE_CONSTANT:
             return f"{self.covariate} never differs between the items, so that {c} changes nothing"
@@ -156,11 +156,11 @@ class Identification:
         together, `joint` says of which fit."""
         if self.together is None:
             return _frame(self.alone)
-        both = [
+        frames = [
             _frame(self.alone).assign(joint=False),
             _frame(self.together).assign(joint=True),
         ]
-        return pd.concat(both, ignore_index=True)
+        return pd.concat(frames, ignore_index=True)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -200,11 +200,11 @@ def identify(
     alone = with_prompts(_identify(batch, prior, None), batch, prior)
     if joint is None:
         return Identification(alone)
-    both, judges = joint
+    joint_batch, judges = joint
     if judges.known.all():
         raise ValueError("c and kappa of every judge are known: there is nothing to identify")
-    together = with_prompts(_identify(both, prior, judges), both, prior, judges)
-    return Identification(alone, together, (both.tables, judges))
+    together = with_prompts(_identify(joint_batch, prior, judges), joint_batch, prior, judges)
+    return Identification(alone, together, (joint_batch.tables, judges))
 
 
 def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identified]:
@@ -228,9 +228,9 @@ def _of_group(
     fit = group.comparisons, group.design, group.variant
     measured = _Measured(*jax.device_get(_measure(*fit, covariates, None, prior)))
     leaves = jax.device_get(fit)
-    for i, at in enumerate(group.index.tolist()):
+    for i, number in enumerate(group.index.tolist()):
         comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
-        contents = names[at // (len(batch.pools) // len(names))]
+        contents = names[number // (len(batch.pools) // len(names))]
         null = null_space(
             design,
             comparisons if isinstance(comparisons, Rows) else comparisons.shown,
@@ -239,14 +239,14 @@ def _of_group(
             position=bool(variant.kappa),
         )
         pool = {
-            "pool": batch.pools[at].pool,
-            "judge": batch.pools[at].judge,
+            "pool": batch.pools[number].pool,
+            "judge": batch.pools[number].judge,
             "rank": null.rank,
             "n_columns": null.n_columns,
             "null_directions": null.names,
         }
         yield (
-            at,
+            number,
             [
                 Identified(
                     **pool,
@@ -269,22 +269,22 @@ def _of_panels(
     fit = group.panel, group.design, group.variant
     measured = _Measured(*jax.device_get(_measure(*fit, covariate, judge, prior)))
     by_judges, leaves = _IdentifiedByJudges(group), jax.device_get(fit)
-    for i, at in enumerate(group.index.tolist()):
+    for i, number in enumerate(group.index.tolist()):
         panel, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)
         null = null_space(
             design,
             panel,
             batch.covariates,
-            contents=names[at] + [""] * (design.n_contents - len(names[at])),
+            contents=names[number] + [""] * (design.n_contents - len(names[number])),
             judges=judges.names,
             variant=variant,
         )
         identifiers = list(judges.identified_by(partial(by_judges.in_pool, i)))
         yield (
-            at,
+            number,
             [
                 Identified(
-                    pool=batch.tables.pools[at],
+                    pool=batch.tables.pools[number],
                     judge=judges.names[g],
                     covariate=batch.covariates[c],
                     unit=f"{batch.units} {batch.covariates[c]}",
@@ -342,11 +342,11 @@ def _measure(
         def one_coefficient(
             d: Int[Array, ""], g: Int[Array, ""] | None
         ) -> tuple[Profile, Float[Array, ""], BiasEstimate]:
-            which: dict[str, Any] = {"covariate": d, "variant": variant}
-            which |= {} if g is None else {"judge": g}
+            arguments: dict[str, Any] = {"covariate": d, "variant": variant}
+            arguments |= {} if g is None else {"judge": g}
             c = mode.parameters.c[d] if g is None else mode.parameters.c[d, g]
-            curve = profile(comparisons, design, grid_around(c), **which)
-            return curve, curve.range(), estimate_bias(comparisons, design, **which)
+            curve = profile(comparisons, design, grid_around(c), **arguments)
+            return curve, curve.range(), estimate_bias(comparisons, design, **arguments)
 
         return *jax.vmap(one_coefficient)(covariate, judge), mode
 
@@ -380,9 +380,9 @@ class _IdentifiedByJudges:
 
 def content_names(tables: Tables) -> list[list[str]]:
     """Contents of each pool, in the order in which a `Batch` numbers them: that of its items."""
-    once = tables.items.drop_duplicates(["pool", "content"])
+    contents = tables.items.drop_duplicates(["pool", "content"])
     names: list[list[str]] = [[] for _ in tables.pools]
-    for pool, content in zip(once["pool"].tolist(), once["content"].tolist(), strict=True):
+    for pool, content in zip(contents["pool"].tolist(), contents["content"].tolist(), strict=True):
         names[pool].append(tables.contents[content])
     return names
 

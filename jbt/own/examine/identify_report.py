@@ -80,8 +80,8 @@ def _in_short(coefficients: list[Identified]) -> str:
         parts.append(f"without a prior {middle} (median of {len(estimates)})")
     if defaults:
         middle = signed(float(np.median(defaults)))
-        where = f"where any value fits as well, the prior chose {middle}"
-        parts.append(f"{where} (median of {len(defaults)})")
+        place = f"where any value fits as well, the prior chose {middle}"
+        parts.append(f"{place} (median of {len(defaults)})")
     return "; ".join(parts)
 
 
@@ -93,11 +93,11 @@ def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[s
     for c in together:
         by_judge.setdefault((c.judge, c.covariate), []).append(c)
     for (judge, covariate), pools in by_judge.items():
-        whose = Counter(name for c in pools for name in c.identified_by or ("nobody",))
+        identifiers = Counter(name for c in pools for name in c.identified_by or ("nobody",))
         if len(pools) == 1:
-            names = ", ".join(whose)
+            names = ", ".join(identifiers)
         else:
-            counts = ", ".join(f"{name} in {n}" for name, n in whose.items())
+            counts = ", ".join(f"{name} in {n}" for name, n in identifiers.items())
             names = f"{counts} of {len(pools)} pools"
         lines.append(f"c[{covariate}] of {judge} is identified by {names}")
     return lines
@@ -111,22 +111,22 @@ def figure(coefficients: list[Identified]) -> Figure:
     covariates = list(dict.fromkeys(c.covariate for c in coefficients))
     drawn, axes = plots.new_figure(len(covariates))
     for ax, covariate in zip(np.atleast_1d(axes), covariates, strict=True):
-        shown = [c for c in coefficients if c.covariate == covariate]
-        few = len(shown) <= len(plots.CYCLE)
+        plotted = [c for c in coefficients if c.covariate == covariate]
+        few = len(plotted) <= len(plots.CYCLE)
         if few:
-            for i, c in enumerate(shown):
-                width = 1.5 * (len(shown) - i)  # so that flat ones do not hide each other
+            for i, c in enumerate(plotted):
+                width = 1.5 * (len(plotted) - i)  # so that flat ones do not hide each other
                 _draw_curve(ax, c, color=plots.CYCLE[i], linewidth=width)
         else:
-            judges = list(dict.fromkeys(c.judge for c in shown))
+            judges = list(dict.fromkeys(c.judge for c in plotted))
             for i, judge in enumerate(judges):
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (len(judges) - i)
-                pools = [c for c in shown if c.judge == judge]
+                pools = [c for c in plotted if c.judge == judge]
                 _draw_band(ax, pools, colour=colour, linewidth=width)
         ax.axhline(
             -PROFILE_DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % by the profile"
         )
-        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {shown[0].unit}")
+        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {plotted[0].unit}")
         ax.set_ylabel("profile log-likelihood less its largest, nats")
         ax.legend(fontsize="small")
     return drawn

@@ -66,10 +66,10 @@ def _intervals(
     fit = problem.fit(problem.variant)
     if int(fit.status) != Status.CONVERGED:
         return dict.fromkeys(names, (np.nan, np.nan, "the fit did not converge"))
-    around, m = problem.spread(fit, problem.variant), len(problem.contents)
+    estimates, m = problem.intervals(fit, problem.variant), len(problem.contents)
     intervals = {}
     for p, name in enumerate(names, m):
-        status = str(around.status[p])
+        status = str(estimates.status[p])
         withheld = "" if status == "converged" else f"{status}, {REASONS[status]}"
-        intervals[name] = float(around.low[p]), float(around.high[p]), withheld
+        intervals[name] = float(estimates.low[p]), float(estimates.high[p]), withheld
     return intervals

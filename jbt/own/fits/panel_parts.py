@@ -25,7 +25,7 @@ class Panels:
 
     The shared coefficients are c [D, J] and kappa [J], flat, then b [D], see `panel_fit`. Those of
     a pool's own model are c [2 D, J] and kappa [J]: of the covariates, then of their means over the
-    items of a content, whose coefficients are s b (`shared.pool_model`).
+    items of a content, whose coefficients are s b (`laplace.pool_model`).
     """
 
     batch: Batch
@@ -33,7 +33,7 @@ class Panels:
     groups: list[PanelGroup]
     """Their covariates with those means behind."""
     loadings: list[np.ndarray]
-    """[F, own, shared] of each group, see `PoolStack`."""
+    """[F, biases, shared] of each group, see `PoolStack`."""
     between: list[np.ndarray]
     """[F, M, D] of each group, the mean of each covariate over the items of a content, less its
     mean over contents; 0 at padding."""
@@ -45,7 +45,10 @@ class Panels:
         return cls(
             batch,
             judges,
-            [_with_means(*each) for each in zip(groups, between, strict=True)],
+            [
+                _with_means(*group_and_means)
+                for group_and_means in zip(groups, between, strict=True)
+            ],
             [_loadings(group) for group in groups],
             between,
         )
@@ -55,25 +58,25 @@ class Panels:
         """D and J."""
         return len(self.batch.covariates), len(self.judges.names)
 
-    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[PoolStack]:
-        """The pools, for `shared.maximum`.
+    def parts(self, slope: np.ndarray, members: np.ndarray | None = None) -> list[PoolStack]:
+        """The pools, for `laplace.maximum`.
 
         Args:
           slope: [D] for which covariates b is free; else it is 0.
           some: [J] whose verdicts; default all.
         """
         d, j = self.shape
-        keep, found = np.r_[np.ones((d + 1) * j), slope], []
+        keep, stacks = np.r_[np.ones((d + 1) * j), slope], []
         for group, loadings in zip(self.groups, self.loadings, strict=True):
-            panel = group.panel if some is None else only(group.panel, some)
+            panel = group.panel if members is None else only(group.panel, members)
             owner = np.zeros(len(loadings), int)
-            found.append(PoolStack(panel, group.design, jnp.asarray(loadings * keep), owner))
-        return found
+            stacks.append(PoolStack(panel, group.design, jnp.asarray(loadings * keep), owner))
+        return stacks
 
-    def null_directions(self, some: np.ndarray | None = None) -> NullDirections:
+    def null_directions(self, members: np.ndarray | None = None) -> NullDirections:
         """What the verdicts of some judges [J], default all, are silent about. b is left out, as
         quality takes up what it would tell."""
-        return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), some), 1)
+        return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), members), 1)
 
     def identified(self, null_directions: NullDirections) -> np.ndarray:
         """[D + 1, J] which of (c, kappa) are estimated, and that no null direction moves."""

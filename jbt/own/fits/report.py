@@ -66,13 +66,13 @@ def report(
         spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
         lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
         sections.append(Section("All pools of a judge together", lines, _coefficients(judges)))
-    told = [
+    evidence = [
         line
         for d in range(len(batch.covariates))
         for line in _evidence([(j, j.c[d]) for j in judges])
     ]
-    told += [line for judge in judges for line in _ties(judge, k)]
-    sections.append(Section("What the verdicts tell", told, _verdicts(judges)))
+    evidence += [line for judge in judges for line in _ties(judge, k)]
+    sections.append(Section("What the verdicts tell", evidence, _verdicts(judges)))
     if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
     sections.append(Section("How to read this", list(_legend(batch, fits, k))))
@@ -98,64 +98,64 @@ def _pools(judge: JudgeSummary, k: int) -> str:
     return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
 
 
-def _spread(of: CoefficientOverPools) -> str:
-    if not of.n_pools:
+def _spread(coefficient: CoefficientOverPools) -> str:
+    if not coefficient.n_pools:
         return "undefined"
-    sd = "" if np.isnan(of.sd) else f" (sd {of.sd:.2g})"
-    chosen = of.n_prior_selected
-    note = "" if chosen == of.n_pools else f" in {chosen}/{of.n_pools}"
-    return f"{signed(of.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
+    sd = "" if np.isnan(coefficient.sd) else f" (sd {coefficient.sd:.2g})"
+    chosen = coefficient.n_prior_selected
+    note = "" if chosen == coefficient.n_pools else f" in {chosen}/{coefficient.n_pools}"
+    return f"{signed(coefficient.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
 
 
 def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
     rows = []
     for judge in judges:
-        for of in judge.coefficients:
-            estimate = with_interval(of.estimate, of.low, of.high)
-            change = of.without_ties - of.estimate
+        for coefficient in judge.coefficients:
+            estimate = with_interval(coefficient.estimate, coefficient.low, coefficient.high)
+            change = coefficient.without_ties - coefficient.estimate
             rows.append(
                 {
                     "judge": judge.judge or "all verdicts",
-                    "coefficient": of.name,
-                    "estimate [95 %]": estimate + BASIS[of.status],
-                    "mean over pools": signed(of.mean),
-                    "evidence": nats(of.profile_range) if len(of.grid) else "",
+                    "coefficient": coefficient.name,
+                    "estimate [95 %]": estimate + BASIS[coefficient.status],
+                    "mean over pools": signed(coefficient.mean),
+                    "evidence": nats(coefficient.profile_range) if len(coefficient.grid) else "",
                     "change without ties": "" if np.isnan(change) else signed(change),
                 }
             )
     return pd.DataFrame(rows)
 
 
-def _evidence(found: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
+def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
     """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
     together."""
     chosen = []
-    for judge, c in found:
-        within = f"renderings of one content carry {nats(c.profile_range)} about it"
+    for judge, c in coefficients:
+        renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
         if c.status == Basis.MEASURED:
-            yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+            yield f"{_of(judge)}{c.name} is measured within contents: {renderings}"
             yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
         elif c.status == Basis.MERGED:
             yield (
-                f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
+                f"{_of(judge)}{c.name} is measured, of all pools merged: {renderings}; verdicts of one "
                 "pool may go together, and jbt leaderboard has the interval that allows for it"
             )
         elif c.status == Basis.FEW_POOLS:
             yield (
                 f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
-                f"nearly all that identifies it ({within})"
+                f"nearly all that identifies it ({renderings})"
             )
         elif c.status == Basis.WEAK:
             yield (
                 f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
-                f"{LARGEST_SHARE:.0%} of its precision: {within}"
+                f"{LARGEST_SHARE:.0%} of its precision: {renderings}"
             )
         elif c.status == Basis.PRIOR:
-            one = c.mean if len(judge.fits) == 1 else c.estimate
-            chosen.append(_of(judge) + signed(one))
+            estimate = c.mean if len(judge.fits) == 1 else c.estimate
+            chosen.append(_of(judge) + signed(estimate))
     if chosen:
         yield (
-            f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
+            f"{coefficients[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
             "nothing to do with it: what contents differ by cannot separate the two"
         )
 
@@ -179,9 +179,9 @@ def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
     if changed is None:
         return
     moves = [
-        f"{of.name} by {signed(of.without_ties - of.estimate)}"
-        for of in judge.coefficients
-        if np.isfinite(of.without_ties)
+        f"{coefficient.name} by {signed(coefficient.without_ties - coefficient.estimate)}"
+        for coefficient in judge.coefficients
+        if np.isfinite(coefficient.without_ties)
     ]
     if judge.top_k.n_pools == 1:
         top = f"the top {k} {'changes' if changed else 'stays'}"
@@ -189,10 +189,10 @@ def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
         top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
     n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
     if judge.coefficients and not moves:
-        moved = "the fit of all pools does not converge"
+        effect = "the fit of all pools does not converge"
     else:
-        moved = f"they move {', '.join(moves) or 'nothing'}"
-    yield f"{_of(judge)}{n}; left out, {moved}; {top}"
+        effect = f"they move {', '.join(moves) or 'nothing'}"
+    yield f"{_of(judge)}{n}; left out, {effect}; {top}"
 
 
 def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
@@ -243,12 +243,12 @@ def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
     if not fit.usable:
         return f"{_name(fit)}: {fit.status.name.lower()}"
     ranking = ""
-    for before, of in zip((None, *fit.ranking), fit.ranking, strict=False):
-        if before is not None:
-            ranking += " = " if of.rank == before.rank else " > "
-        ranking += f"{of.content} {signed(of.theta)}"
-    rest = ", ".join(_coefficients_of(batch, fit))
-    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {rest}"
+    for previous, content in zip((None, *fit.ranking), fit.ranking, strict=False):
+        if previous is not None:
+            ranking += " = " if content.rank == previous.rank else " > "
+        ranking += f"{content.content} {signed(content.theta)}"
+    coefficients = ", ".join(_coefficients_of(batch, fit))
+    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {coefficients}"
 
 
 def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
@@ -260,23 +260,23 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
     lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
     if len(fit.ranking) > RANKED:
         lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
-    ranks = Counter(of.rank for of in fit.ranking)
+    ranks = Counter(content.rank for content in fit.ranking)
     table = pd.DataFrame(
         {
-            "rank": str(of.rank) + "=" * (ranks[of.rank] > 1),
-            "content": of.content,
-            f"theta{_note('theta', fit)}": with_interval(of.theta, of.low, of.high),
-            "naive": signed(of.theta_naive),
-            f"P(top {k})": f"{of.membership:.2f}",
+            "rank": str(content.rank) + "=" * (ranks[content.rank] > 1),
+            "content": content.content,
+            f"theta{_note('theta', fit)}": with_interval(content.theta, content.low, content.high),
+            "naive": signed(content.theta_naive),
+            f"P(top {k})": f"{content.membership:.2f}",
         }
-        for of in fit.ranking[:RANKED]
+        for content in fit.ranking[:RANKED]
     )
     return lines, table
 
 
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
-    if any(np.isfinite(of.low) for f in fits for of in f.ranking):
+    if any(np.isfinite(content.low) for f in fits for content in f.ranking):
         yield "The intervals of theta hold 90 to 97 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
@@ -318,15 +318,15 @@ def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
 
 
 def _joint_rows(judge: JudgeSummary) -> Iterator[dict[str, Any]]:
-    for of in judge.coefficients:
+    for coefficient in judge.coefficients:
         yield {
             "judge": judge.judge,
-            "quantity": "kappa" if of.covariate is None else "c",
-            "name": of.covariate,
-            "estimate": of.estimate,
-            "low": of.low,
-            "high": of.high,
-            "prior_selected": of.prior_selected,
+            "quantity": "kappa" if coefficient.covariate is None else "c",
+            "name": coefficient.covariate,
+            "estimate": coefficient.estimate,
+            "low": coefficient.low,
+            "high": coefficient.high,
+            "prior_selected": coefficient.prior_selected,
             "status": judge.joint.status.name.lower(),
         }
 
@@ -336,9 +336,16 @@ def _pool_rows(batch: Batch, judge: JudgeSummary) -> Iterator[dict[str, Any]]:
         if not fit.usable:
             yield _row(fit, None, None)
             continue
-        for of in fit.ranking:
-            ranked = {"naive": of.theta_naive, "rank": of.rank, "membership": of.membership}
-            yield {**_row(fit, "theta", of.content, of.theta, of.low, of.high), **ranked}
+        for content in fit.ranking:
+            ranked = {
+                "naive": content.theta_naive,
+                "rank": content.rank,
+                "membership": content.membership,
+            }
+            yield {
+                **_row(fit, "theta", content.content, content.theta, content.low, content.high),
+                **ranked,
+            }
         for d, name in enumerate(batch.covariates):
             yield _row(fit, "c", name, fit.c[d], fit.c_low[d], fit.c_high[d])
         if not np.isnan(fit.kappa):

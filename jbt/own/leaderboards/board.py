@@ -11,9 +11,9 @@ import pandas as pd
 
 from jbt.border import files
 from jbt.own.fits.judges import JOINT
-from jbt.own.leaderboards.assumption import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.leaderboards.robust import Outside
-from jbt.own.leaderboards.spread import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
@@ -45,9 +45,9 @@ class BoardCoefficient(Coefficient):
 
     def record(self, joint: bool = False) -> dict[str, Any]:
         """As JSON has it; `joint`: of a fit of all judges, with the judge and who identifies it."""
-        whose = {"judge": self.judge, "told_by": list(self.identified_by)} if joint else {}
+        owner = {"judge": self.judge, "told_by": list(self.identified_by)} if joint else {}
         return {
-            **whose,
+            **owner,
             "covariate": self.covariate or "kappa",
             "unit": self.unit or "",
             **self.numbers(),
@@ -116,23 +116,25 @@ class Leaderboard:
 
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
-        said = []
-        own = (*self.c, *([] if self.kappa is None else [self.kappa]))
-        named = [("", c) for c in own] + [(f"{c.judge}: ", c) for c in self.judges]
-        for whose, c in named:
+        sentences = []
+        coefficients = (*self.c, *([] if self.kappa is None else [self.kappa]))
+        named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
+        for prefix, c in named:
             if c.status != "converged":
                 name = c.covariate or "kappa"
-                said.append(f"{whose}{name}: {c.status}, {_reason(c.status)}")
+                sentences.append(f"{prefix}{name}: {c.status}, {_reason(c.status)}")
         for status in dict.fromkeys(self.status_of.tolist()):
             if status == "converged":
                 continue
-            of = [name for name, s in zip(self.models, self.status_of, strict=True) if s == status]
-            which = "every model" if len(of) == len(self.models) else _list(of)
-            who = ""
+            affected = [
+                name for name, s in zip(self.models, self.status_of, strict=True) if s == status
+            ]
+            models = "every model" if len(affected) == len(self.models) else _list(affected)
+            runaways = ""
             if status == "separated" and self.runaway:
-                who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
-            said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
-        return said
+                runaways = f" (with {_list(self.runaway)}, and the mean over the models with it)"
+            sentences.append(f"theta of {models}: {status}, {_reason(status)}{runaways}")
+        return sentences
 
     def to_frame(self) -> pd.DataFrame:
         """A row a model: the columns of the JSON, and `status`, which says of theta what
@@ -158,7 +160,7 @@ class Leaderboard:
         joint = {
             "judges": [c.record(joint=True) for c in self.judges],
             "trusted": list(self.trusted),
-            "agreement": {judge: asdict(one) for judge, one in self.agreements.items()},
+            "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
         }
         return {
             "c": [c.record() for c in self.c],
@@ -166,7 +168,7 @@ class Leaderboard:
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
-            "outside": [one.record() for one in self.outside],
+            "outside": [entry.record() for entry in self.outside],
         }
 
 

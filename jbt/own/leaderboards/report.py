@@ -12,7 +12,7 @@ from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import robust
 from jbt.own.leaderboards.board import Leaderboard
-from jbt.own.leaderboards.spread import LEVEL
+from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Prior, Status
@@ -128,7 +128,7 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
-    def each(*columns: np.ndarray) -> list[str]:
+    def intervals(*columns: np.ndarray) -> list[str]:
         return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
 
     ranks = (board.rank, board.rank_low, board.rank_high)
@@ -136,9 +136,9 @@ def _shown(board: Leaderboard) -> pd.DataFrame:
         {
             "model": board.models,
             "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
-            "theta": each(board.theta, board.low, board.high),
+            "theta": intervals(board.theta, board.low, board.high),
             "naive rank": [_rank(float(r)) for r in board.rank_naive],
-            "naive theta": each(board.theta_naive, board.low_naive, board.high_naive),
+            "naive theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
             "verdicts": board.n_verdicts,
         }
     )
@@ -178,9 +178,9 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield from agreement.in_words(board.agreements)
     for c in board.judges:
         per = f" per {c.unit}" if c.unit else " in favour of the first shown"
-        whose = ", ".join(c.identified_by)
-        by = f"identified by {whose}" if whose else "chosen by the prior"
-        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {by}"
+        identifiers = ", ".join(c.identified_by)
+        source = f"identified by {identifiers}" if identifiers else "chosen by the prior"
+        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {source}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
@@ -194,8 +194,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
             f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
             f"not; a --lam below {prior.lam:g} moves it less"
         )
-    for one in board.outside[:SHOWN]:
-        yield one.sentence()
+    for model in board.outside[:SHOWN]:
+        yield model.sentence()
     if len(board.outside) > SHOWN:
         yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
     if board.c:

@@ -68,27 +68,27 @@ def outside(
       judge: into `tables.judges`; only answers that it saw count.
       x: [rows of items, D] covariates, as they are called in `covariates`.
     """
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    seen = np.unique(of[["first", "second"]].to_numpy())
-    if not len(seen):
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    judged = np.unique(verdicts[["first", "second"]].to_numpy())
+    if not len(judged):
         return ()
-    contents, owner = np.unique(tables.items["content"].to_numpy()[seen], return_inverse=True)
-    found = []
-    for name, values in zip(covariates, x[seen].T, strict=True):
+    contents, owner = np.unique(tables.items["content"].to_numpy()[judged], return_inverse=True)
+    models = []
+    for name, values in zip(covariates, x[judged].T, strict=True):
         values = values - values.mean()
         sums = [np.bincount(owner, v, len(contents)) for v in (np.ones_like(values), values)]
         squares = np.bincount(owner, values**2, len(contents))
         n, total = sums
-        others = np.maximum(n.sum() - n, 1)
-        mean = (total.sum() - total) / others
-        sd = np.sqrt(((squares.sum() - squares) / others - mean**2).clip(0))
-        apart = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
-        for i in np.flatnonzero(np.abs(apart) > FAR):
+        n_others = np.maximum(n.sum() - n, 1)
+        mean = (total.sum() - total) / n_others
+        sd = np.sqrt(((squares.sum() - squares) / n_others - mean**2).clip(0))
+        distance = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
+        for i in np.flatnonzero(np.abs(distance) > FAR):
             low, high = np.quantile(values[owner != i], [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
-            own = values[owner == i]
-            inside = float(((low <= own) & (own <= high)).mean())
-            found.append(Outside(tables.contents[contents[i]], name, float(apart[i]), inside))
-    return tuple(sorted(found, key=lambda one: -abs(one.distance)))
+            answers = values[owner == i]
+            inside = float(((low <= answers) & (answers <= high)).mean())
+            models.append(Outside(tables.contents[contents[i]], name, float(distance[i]), inside))
+    return tuple(sorted(models, key=lambda model: -abs(model.distance)))
 
 
 def ranks(theta: np.ndarray) -> np.ndarray:
@@ -117,8 +117,8 @@ def compare(
       `CHOICES` that the covariates allow (log1p and relative: none negative), and `ties_dropped`
       where there are ties; missing where a fit did not converge or the model has no verdict.
     """
-    asked = (tables, transform, difference)
-    choices = {"asked": asked}
+    default = (tables, transform, difference)
+    choices = {"asked": default}
     negative = bool(len(covariates)) and bool((tables.items[list(covariates)] < 0).any(axis=None))
     if len(covariates):
         choices |= {
@@ -126,22 +126,22 @@ def compare(
             for name, scale in CHOICES.items()
             if name == "none" or not negative
         }
-    fewer = tables.without_ties()
-    if len(fewer.verdicts) < len(tables.verdicts):
-        choices["ties_dropped"] = (fewer, transform, difference)
+    untied = tables.without_ties()
+    if len(untied.verdicts) < len(tables.verdicts):
+        choices["ties_dropped"] = (untied, transform, difference)
     columns: dict[str, list[np.ndarray]] = {}
     with runtime.precision("float64"):
-        for name, (given, scale, apart) in choices.items():
-            study = Study.of(given, covariates, scale, standardise, apart, position, prior)[0]
+        for name, (given, scale, rule) in choices.items():
+            study = Study.of(given, covariates, scale, standardise, rule, position, prior)[0]
             columns[name] = [_theta(study, judge) for judge in range(len(tables.judges))]
-    found = []
+    frames = []
     for judge in range(len(tables.judges)):
-        theta = {name: each[judge] for name, each in columns.items()}
+        theta = {name: by_judge[judge] for name, by_judge in columns.items()}
         frame = pd.DataFrame({name: ranks(v) for name, v in theta.items()}).astype("Int64")
         frame.insert(0, "model", tables.contents)
         order = np.argsort(-theta["asked"], kind="stable")
-        found.append(frame.iloc[order].reset_index(drop=True))
-    return found
+        frames.append(frame.iloc[order].reset_index(drop=True))
+    return frames
 
 
 def _theta(study: Study, judge: int) -> np.ndarray:
@@ -151,15 +151,15 @@ def _theta(study: Study, judge: int) -> np.ndarray:
     if (problem.n_verdicts > 0).any():
         fit = problem.fit(problem.variant)
         if int(fit.status) == Status.CONVERGED:
-            own = np.asarray(fit.parameters.theta)
-            theta[problem.contents] = np.where(problem.n_verdicts > 0, own, np.nan)
+            quality = np.asarray(fit.parameters.theta)
+            theta[problem.contents] = np.where(problem.n_verdicts > 0, quality, np.nan)
     return theta
 
 
 def widest(frame: pd.DataFrame) -> str:
     """Whose rank hangs on these choices the most, in words."""
-    each = frame.drop(columns="model").astype(float)
-    low, high = each.min(axis=1), each.max(axis=1)
+    table = frame.drop(columns="model").astype(float)
+    low, high = table.min(axis=1), table.max(axis=1)
     if not (high > low).any():
         return "every model has one rank under all of these"
     i = int(np.argmax((high - low).fillna(0)))
@@ -169,9 +169,9 @@ def widest(frame: pd.DataFrame) -> str:
 
 def record(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """As JSON has it: null where missing."""
-    each = {
+    columns = {
         k: v.tolist() if k == "model" else [None if pd.isna(rank) else int(rank) for rank in v]
         for k, v in frame.items()
     }
-    names = [str(k) for k in each]
-    return [dict(zip(names, row, strict=True)) for row in zip(*each.values(), strict=True)]
+    names = [str(k) for k in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]

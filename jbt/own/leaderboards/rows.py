@@ -45,30 +45,30 @@ def listed(
       ValueError: a relative difference of negative covariates; a difference that is neither.
     """
     check_word("difference", difference, get_args(Difference))
-    of = tables.verdicts
-    of = of[(of["pool"] == pool) & (of["judge"] == judge)]
-    mine = tables.items["pool"].to_numpy() == pool
+    verdicts = tables.verdicts
+    verdicts = verdicts[(verdicts["pool"] == pool) & (verdicts["judge"] == judge)]
+    in_pool = tables.items["pool"].to_numpy() == pool
     label = tables.items["content"].to_numpy()
-    contents = np.unique(label[mine])
-    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    contents = np.unique(label[in_pool])
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
     a, b = x[first], x[second]
-    apart = a - b
+    covariate_difference = a - b
     if difference == "relative":
         if (x < 0).any():
             raise ValueError("a relative difference needs covariates that are not negative")
         total = a + b
-        apart = apart / np.where(total > 0, total, 1)
+        covariate_difference = covariate_difference / np.where(total > 0, total, 1)
     with runtime.precision("float64"):
         rows = Rows.build(
             np.searchsorted(contents, label[first]),
             np.searchsorted(contents, label[second]),
-            apart,
-            of["p_first"].to_numpy(),
-            weight=of["count"].to_numpy(),
-            ordered=of["shown"].to_numpy(),
+            covariate_difference,
+            verdicts["p_first"].to_numpy(),
+            weight=verdicts["count"].to_numpy(),
+            ordered=verdicts["shown"].to_numpy(),
         )
         design = Design.of_contents(len(contents), x.shape[1])
-    return Listing(rows, design, contents, of["source"].to_numpy())
+    return Listing(rows, design, contents, verdicts["source"].to_numpy())
 
 
 def stacked(
@@ -88,23 +88,23 @@ def stacked(
     """
     n_judges, d = len(listings), listings[0].rows.difference.shape[1]
     with runtime.precision("float64"):
-        apart = []
+        differences = []
         for g, listing in enumerate(listings):
             rows = listing.rows
-            own = np.zeros((len(rows.shown), d + 1, n_judges))
-            own[:, :d, g] = rows.difference
-            own[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
-            apart.append(own.reshape(len(own), -1))
-        together = jax.tree.map(
+            loadings = np.zeros((len(rows.shown), d + 1, n_judges))
+            loadings[:, :d, g] = rows.difference
+            loadings[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
+            differences.append(loadings.reshape(len(loadings), -1))
+        stack = jax.tree.map(
             lambda *leaves: jnp.concatenate(leaves), *(listing.rows for listing in listings)
         )
         rows = Rows(
-            together.first,
-            together.second,
-            jnp.asarray(np.concatenate(apart)),
-            jnp.zeros_like(together.ordered),
-            together.shown,
-            together.wins,
+            stack.first,
+            stack.second,
+            jnp.asarray(np.concatenate(differences)),
+            jnp.zeros_like(stack.ordered),
+            stack.shown,
+            stack.wins,
         )
     free = np.ones((d + 1, n_judges), bool) & ~judges.known
     free[d] &= free_kappa

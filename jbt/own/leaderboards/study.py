@@ -15,8 +15,8 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.rows import Difference, Listing, listed, stacked
-from jbt.own.leaderboards.spread import Spread, spread
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -118,7 +118,7 @@ class Study:
             variant = Variant(jnp.asarray(free), jnp.asarray(False))
         source = np.concatenate([listing.source for listing in listings])
         listing = Listing(rows, design, listings[0].contents, source)
-        judge = np.repeat(np.arange(len(listings)), [len(one.source) for one in listings])
+        judge = np.repeat(np.arange(len(listings)), [len(part.source) for part in listings])
         return Together(Problem.of(listing, variant, self.prior), judge, len(listings))
 
     def _listing(self, merged: Tables, judge: int) -> Listing:
@@ -168,18 +168,18 @@ class Problem:
         """The MAP."""
         return _fit(self.rows, self.design, self.prior, variant)
 
-    def spread(self, fit: Fit, variant: Variant, **how: int) -> Spread:
-        """Its intervals, with the pools of the file as clusters; see `spread.spread`."""
+    def intervals(self, fit: Fit, variant: Variant, **settings: int) -> Intervals:
+        """Its intervals, with the pools of the file as clusters; see `intervals.intervals`."""
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
-        return spread(*arguments, **how)
+        return intervals(*arguments, **settings)
 
     def profile_range(self, fit: Fit, covariate: int) -> float:
         """Evidence about a coefficient over the fit's plus and minus 1, nats."""
         grid = identifiability.grid_around(fit.parameters.c[covariate])
-        found = identifiability.profile(
+        curve = identifiability.profile(
             self.rows, self.design, grid, covariate=covariate, variant=self.variant
         )
-        return float(found.range())
+        return float(curve.range())
 
     @property
     def n_clusters(self) -> int:
@@ -197,13 +197,13 @@ class Together:
     n_judges: int
     """J."""
 
-    def identified(self, some: np.ndarray) -> np.ndarray:
+    def identified(self, members: np.ndarray) -> np.ndarray:
         """[D + 1, J] which free coefficients the verdicts of some judges [J] identify."""
-        of = self.problem
-        shown = np.array(of.rows.shown)
-        shown[: len(self.judge)] *= some[self.judge]
-        fewer = dataclasses.replace(of.rows, shown=jnp.asarray(shown))
-        silent = identifiability.null_space(of.design, fewer, position=False).directions
-        largest = np.abs(silent).max(1, initial=1e-300, keepdims=True)
-        moved = np.abs(silent[:, of.design.n_contents : -1]) > MOVED * largest
-        return (~moved.any(0) & np.asarray(of.variant.c)).reshape(-1, self.n_judges)
+        problem = self.problem
+        shown = np.array(problem.rows.shown)
+        shown[: len(self.judge)] *= members[self.judge]
+        rows = dataclasses.replace(problem.rows, shown=jnp.asarray(shown))
+        directions = identifiability.null_space(problem.design, rows, position=False).directions
+        largest = np.abs(directions).max(1, initial=1e-300, keepdims=True)
+        moves = np.abs(directions[:, problem.design.n_contents : -1]) > MOVED * largest
+        return (~moves.any(0) & np.asarray(problem.variant.c)).reshape(-1, self.n_judges)

@@ -75,7 +75,7 @@ def known(
     top: Maximum,
     parts: Sequence[PoolStack],
     owner: int,
-    along: np.ndarray,
+    combinations: np.ndarray,
     identified: np.ndarray,
     *,
     merged: bool = False,
@@ -95,30 +95,30 @@ def known(
     information = top.information[owner]
     scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
     if top.status[owner] != Status.CONVERGED:
-        yield from (Known(np.nan, Basis.NOT_CONVERGED, np.nan, np.nan) for _ in along)
+        yield from (Known(np.nan, Basis.NOT_CONVERGED, np.nan, np.nan) for _ in combinations)
         return
     # A trace of the prior keeps what is not identified finite.
     from_verdicts = information - (1 - TRACE) * np.diag(top.weight)
-    variance, without = (
-        np.einsum("ck,kc->c", along, np.linalg.solve(of, along.T))
-        for of in (information, from_verdicts)
+    variance, variance_without_prior = (
+        np.einsum("ck,kc->c", combinations, np.linalg.solve(matrix, combinations.T))
+        for matrix in (information, from_verdicts)
     )
-    share = np.where(without > 0, 1 - variance / without, 1)
-    of_discriminations = along[:, top.discriminations]
+    share = np.where(variance_without_prior > 0, 1 - variance / variance_without_prior, 1)
+    of_discriminations = combinations[:, top.discriminations]
     squares = (of_discriminations @ top.at[owner, top.discriminations]) ** 2
     allowed = LARGEST_SHARE * np.where(of_discriminations.any(1), squares + LEAST_SQUARE, 1)
     if len(scores) > 1:
         informations = np.concatenate(
             [i[p.owner == owner] for p, i in zip(parts, top.informations, strict=True)]
         )
-        found = jackknife(information, scores, informations, along)
-        halves, dofs, alike = found.half_width(LEVEL), found.dof, found.p_alike()
+        estimates = jackknife(information, scores, informations, combinations)
+        halves, dofs, p_values = estimates.half_width(LEVEL), estimates.dof, estimates.p_alike()
     else:
-        halves, dofs = Z * np.sqrt(variance), np.full(len(along), np.inf)
-        alike = np.full(len(along), np.nan)
-    each = zip(halves, dofs, alike, identified, share > allowed, strict=True)
-    for half, dof, p_alike, told, weak in each:
-        if not told:
+        halves, dofs = Z * np.sqrt(variance), np.full(len(combinations), np.inf)
+        p_values = np.full(len(combinations), np.nan)
+    rows = zip(halves, dofs, p_values, identified, share > allowed, strict=True)
+    for half, dof, p_alike, is_identified, weak in rows:
+        if not is_identified:
             basis = Basis.PRIOR
         elif weak:
             basis = Basis.WEAK

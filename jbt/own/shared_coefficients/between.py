@@ -49,12 +49,12 @@ def with_means(design: Design, verdicts: Verdicts, means: np.ndarray) -> tuple[D
     pool, x = np.arange(len(means))[:, None], np.asarray(design.covariates)
     if isinstance(verdicts, Rows):
         sides = verdicts.first, verdicts.second
-        at = [np.asarray(v) for v in sides]
-        places = pool.reshape(-1, *[1] * (at[0].ndim - 1))
-        apart = np.moveaxis(means[places, at[0]] - means[places, at[1]], -1, 2)
-        apart = jnp.concatenate([verdicts.difference, jnp.asarray(apart)], 2)
+        indices = [np.asarray(v) for v in sides]
+        places = pool.reshape(-1, *[1] * (indices[0].ndim - 1))
+        difference = np.moveaxis(means[places, indices[0]] - means[places, indices[1]], -1, 2)
+        difference = jnp.concatenate([verdicts.difference, jnp.asarray(difference)], 2)
         counts = verdicts.ordered, verdicts.shown, verdicts.wins
-        verdicts = jax.vmap(Rows)(*sides, apart, *counts)
+        verdicts = jax.vmap(Rows)(*sides, difference, *counts)
         x = np.concatenate([x, np.zeros_like(x)], 2)
     else:
         owner = np.arange(x.shape[1])[None] if design.content is None else design.content

@@ -38,22 +38,22 @@ class NullDirections:
         """[shared, shared] columns: null directions of the first owner, or zeros."""
         return self.directions[0] / self.scale[0][:, None]
 
-    def moves(self, along: np.ndarray) -> bool:
+    def moves(self, combination: np.ndarray) -> bool:
         """Whether some null direction moves a combination [shared] of the first owner's."""
-        moved = np.abs(along @ self.null)
-        return bool((moved >= MOVED * np.abs(self.null).max(0).clip(1e-300)).any())
+        movement = np.abs(combination @ self.null)
+        return bool((movement >= MOVED * np.abs(self.null).max(0).clip(1e-300)).any())
 
-    def moves_quality(self, follows: np.ndarray, design: Design) -> np.ndarray:
+    def moves_quality(self, response: np.ndarray, design: Design) -> np.ndarray:
         """[F] whether some null direction moves a difference of qualities of each pool.
 
         Args:
           follows: [F, M, shared], those of a part.
         """
         real = np.asarray(jax.vmap(Design.content_mask)(design))[:, :, None]
-        theta = follows @ self.null
+        theta = response @ self.null
         mean = np.where(real, theta, 0).sum(1, keepdims=True) / real.sum(1, keepdims=True)
-        moved = np.abs(np.where(real, theta - mean, 0))
-        return np.asarray((moved > MOVED * np.abs(self.null).max(0).clip(1e-300)).any((1, 2)))
+        movement = np.abs(np.where(real, theta - mean, 0))
+        return np.asarray((movement > MOVED * np.abs(self.null).max(0).clip(1e-300)).any((1, 2)))
 
     @property
     def identified(self) -> np.ndarray:
@@ -64,15 +64,15 @@ class NullDirections:
 def null_directions(parts: Sequence[PoolStack], n_owners: int) -> NullDirections:
     """What the verdicts identify: at even odds, so by who was compared with whom alone."""
     n = parts[0].loadings.shape[2]
-    left, alone, follows = np.zeros((n_owners, n, n)), np.zeros((n_owners, n)), []
+    marginal, conditional, responses = np.zeros((n_owners, n, n)), np.zeros((n_owners, n)), []
     for part in parts:
-        *sums, follow = in_chunks(lambda some: _at_even_odds(*some), part[:3], chunk(part))
-        for total, each in zip((left, alone), sums, strict=True):
-            np.add.at(total, part.owner, each)
-        follows.append(follow)
-    scale = np.sqrt(np.where(alone > 0, alone, 1))
-    values, vectors = np.linalg.eigh(left / scale[:, :, None] / scale[:, None])
-    return NullDirections(vectors * (values <= FLAT)[:, None], scale, follows)
+        *sums, response = in_chunks(lambda stack: _at_even_odds(*stack), part[:3], chunk(part))
+        for total, term in zip((marginal, conditional), sums, strict=True):
+            np.add.at(total, part.owner, term)
+        responses.append(response)
+    scale = np.sqrt(np.where(conditional > 0, conditional, 1))
+    values, vectors = np.linalg.eigh(marginal / scale[:, :, None] / scale[:, None])
+    return NullDirections(vectors * (values <= FLAT)[:, None], scale, responses)
 
 
 @jax.jit
@@ -82,17 +82,17 @@ def _at_even_odds(
     """Of every pool, the information about the coefficients at even odds: left when the qualities
     are unknown, and each coefficient's when all else is known; how the qualities follow."""
 
-    def one(
-        comparisons: Verdicts, design: Design, loadings: Float[Array, "own shared"]
+    def one_pool(
+        comparisons: Verdicts, design: Design, loadings: Float[Array, "biases shared"]
     ) -> tuple[Float[Array, "shared shared"], Float[Array, " shared"], Float[Array, "M shared"]]:
         m = design.n_contents
         information = model.information_at_even_odds(comparisons, design.centred())
         values, vectors = jnp.linalg.eigh(information[:m, :m])
         inverse = jnp.where(values > 1e-12 * values[-1], 1 / values, 0)
-        follows = -(vectors * inverse) @ vectors.T @ (information[:m, m:] @ loadings)
+        response = -(vectors * inverse) @ vectors.T @ (information[:m, m:] @ loadings)
         # A quadratic form, in which errors of what the qualities do are squared.
-        change = jnp.concatenate([follows, loadings])
-        alone = jnp.diagonal(loadings.T @ information[m:, m:] @ loadings)
-        return change.T @ information @ change, alone, follows
+        change = jnp.concatenate([response, loadings])
+        conditional = jnp.diagonal(loadings.T @ information[m:, m:] @ loadings)
+        return change.T @ information @ change, conditional, response
 
-    return jax.vmap(one)(comparisons, design, loadings)
+    return jax.vmap(one_pool)(comparisons, design, loadings)

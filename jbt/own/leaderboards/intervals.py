@@ -41,7 +41,7 @@ standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class Intervals:
     """How far the estimates would go with other pools of the file. NaN where undefined."""
 
     low: np.ndarray
@@ -62,15 +62,15 @@ class Spread:
     """[P] effective degrees of freedom: of the interval, or what is too few for one."""
 
     @classmethod
-    def undefined(cls, n_models: int, n_covariates: int, status: str) -> Spread:
+    def undefined(cls, n_models: int, n_covariates: int, status: str) -> Intervals:
         """Of a fit that says nothing."""
         ends = np.full(n_models + n_covariates + 1, np.nan)
-        never = np.zeros((n_models, n_models), bool)
-        why = np.full(len(ends), status, object)
-        return cls(ends, ends, why, never, never, never[0], ends[:n_models], ends)
+        nothing = np.zeros((n_models, n_models), bool)
+        statuses = np.full(len(ends), status, object)
+        return cls(ends, ends, statuses, nothing, nothing, nothing[0], ends[:n_models], ends)
 
 
-def spread(
+def intervals(
     mode: Parameters,
     rows: Rows,
     design: Design,
@@ -80,7 +80,7 @@ def spread(
     *,
     bootstrap: int = 0,
     seed: int = 0,
-) -> Spread:
+) -> Intervals:
     """Intervals of a MAP: by the jackknife with Student's t, or percentiles of resampled clusters.
 
     They are about beta + H^-1 Lambda beta, which takes the pull of the prior off to first order.
@@ -101,17 +101,17 @@ def spread(
     centre = _centring(known, len(inverse))
     posterior = _Variances.of(inverse, centre, m)
     of_prior = _Variances.of(clusters.prior_part(inverse, precision), centre, m)
-    open_ = identifiability.undetermined(rows, design, variant, start=mode)
-    moved, parted = _moved(open_, centre, posterior)
-    silent = identifiability.null_space(design, rows, position=bool(variant.kappa))
-    flat, _ = _moved(silent.directions, centre, posterior)
+    undetermined = identifiability.undetermined(rows, design, variant, start=mode)
+    undetermined_parameters, undetermined_pairs = _moved(undetermined, centre, posterior)
+    nulls = identifiability.null_space(design, rows, position=bool(variant.kappa))
+    flat, _ = _moved(nulls.directions, centre, posterior)
     if len(np.unique(cluster[np.asarray(rows.shown) > 0])) < 2:
-        found = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
+        estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
-        found = jackknife(inverse, mode, rows, cluster)
+        estimate = jackknife(inverse, mode, rows, cluster)
     fewest = FEWEST_RESAMPLED if bootstrap else FEWEST_DEGREES
-    planned, df = (_Degrees.of(v, inverse, centre, m) for v in (found.planned, found.df))
-    few = planned.own < fewest
+    planned, df = (_Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
+    few = planned.parameters < fewest
 
     pushed = np.eye(len(centre)) + inverse * precision
     beta = np.asarray(mode.flat())
@@ -123,32 +123,37 @@ def spread(
         covariance = np.cov(draws, rowvar=False)
         low, high = np.quantile(draws @ (centre @ pushed).T, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], 0)
     else:
-        covariance = found.covariance
+        covariance = estimate.covariance
     variances = _Variances.of(pushed @ covariance @ pushed.T, centre, m).unless_none(posterior)
-    error, error_apart = np.sqrt(variances.own), np.sqrt(variances.apart)
+    error, error_of_difference = np.sqrt(variances.parameters), np.sqrt(variances.differences)
     if not bootstrap:
-        half = _quantile((1 + LEVEL) / 2, df.own) * error
-        low, high = about - half, about + half
+        half_width = _quantile((1 + LEVEL) / 2, df.parameters) * error
+        low, high = about - half_width, about + half_width
 
     status = np.where(few, "few_clusters", "converged").astype(object)
-    status[of_prior.own > PRIOR_SHARE * posterior.own] = "prior_selected"
-    status[moved] = "separated"
-    status[moved & flat] = "flat"
+    status[of_prior.parameters > PRIOR_SHARE * posterior.parameters] = "prior_selected"
+    status[undetermined_parameters] = "separated"
+    status[undetermined_parameters & flat] = "flat"
     status[m:-1][~np.any(np.asarray(rows.difference) != 0, axis=0)] = "covariate_constant"
     status[:m][~known] = "no_verdicts"
-    comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~parted
-    comparable &= of_prior.apart <= PRIOR_SHARE * posterior.apart
-    comparable &= planned.apart >= fewest
-    beyond = np.abs(open_[:, :m] - np.median(open_[:, :m][:, known], axis=1, keepdims=True)) > 0.5
-    runaway = np.any(beyond, axis=0) & (status[:m] == "separated")
+    comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~undetermined_pairs
+    comparable &= of_prior.differences <= PRIOR_SHARE * posterior.differences
+    comparable &= planned.differences >= fewest
+    runs_away = (
+        np.abs(
+            undetermined[:, :m] - np.median(undetermined[:, :m][:, known], axis=1, keepdims=True)
+        )
+        > 0.5
+    )
+    runaway = np.any(runs_away, axis=0) & (status[:m] == "separated")
 
     corrected = 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
-    reach = _quantile(corrected, df.apart) * error_apart
-    better = comparable & (about[:m] - about[:m, None] > np.maximum(reach, metrics.TIED))
+    half_widths = _quantile(corrected, df.differences) * error_of_difference
+    better = comparable & (about[:m] - about[:m, None] > np.maximum(half_widths, metrics.TIED))
     has_interval = status == "converged"
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
-    degrees = np.where(few, planned.own, df.own)
-    return Spread(low, high, status, better, comparable, runaway, pull[:m] / error[:m], degrees)
+    degrees = np.where(few, planned.parameters, df.parameters)
+    return Intervals(low, high, status, better, comparable, runaway, pull[:m] / error[:m], degrees)
 
 
 def _draws(
@@ -165,11 +170,11 @@ def _draws(
     draws = clusters.bootstrap(
         mode, rows, design, prior, variant, cluster, resamples=resamples, seed=seed
     )
-    found = np.isfinite(draws).all(1)
-    if found.mean() < FEWEST_FOUND:
-        lost = f"{(~found).sum()} of {resamples} resamples have no estimate"
+    has_estimate = np.isfinite(draws).all(1)
+    if has_estimate.mean() < FEWEST_FOUND:
+        lost = f"{(~has_estimate).sum()} of {resamples} resamples have no estimate"
         raise ValueError(f"{lost}: use the jackknife (no --bootstrap)")
-    return draws[found]
+    return draws[has_estimate]
 
 
 def _quantile(level: float, df: np.ndarray) -> np.ndarray:
@@ -183,9 +188,9 @@ def _quantile(level: float, df: np.ndarray) -> np.ndarray:
 class _Degrees:
     """Degrees of freedom of what has an interval."""
 
-    own: np.ndarray
+    parameters: np.ndarray
     """[P] of theta about its mean, c and kappa."""
-    apart: np.ndarray
+    differences: np.ndarray
     """[M, M] of the difference of two models."""
 
     @classmethod
@@ -203,23 +208,28 @@ class _Degrees:
             root = np.linalg.cholesky(inverse[np.ix_(free, free)])
             by_bias = np.linalg.solve(root, by_bias.T).T
         posterior = _Variances.of(inverse, centre, m)
-        own = _combined(by_bias.T, posterior.own[:m], coefficients, theta)
+        parameters = _combined(by_bias.T, posterior.parameters[:m], coefficients, theta)
         pairs = (v - v[:, None] for v in by_bias.T)
-        apart = _combined(pairs, posterior.apart, coefficients, np.minimum(theta, theta[:, None]))
-        return cls(np.r_[own, df[m:]], apart)
+        differences = _combined(
+            pairs, posterior.differences, coefficients, np.minimum(theta, theta[:, None])
+        )
+        return cls(np.r_[parameters, df[m:]], differences)
 
 
 def _combined(
-    by_bias: Iterable[np.ndarray], variance: np.ndarray, df: np.ndarray, rest: np.ndarray
+    by_bias: Iterable[np.ndarray], variance: np.ndarray, df: np.ndarray, remainder_df: np.ndarray
 ) -> np.ndarray:
     """Degrees of freedom of a variance, to which each coefficient adds its square in `by_bias`, and
     `rest` have what they leave."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        total, left = np.zeros_like(variance), np.ones_like(variance)
+        total, remainder = np.zeros_like(variance), np.ones_like(variance)
         for change, degrees in zip(by_bias, df, strict=True):
             share = np.where(variance > 0, change**2 / variance, 0)
-            total, left = total + np.where(share > NEGLIGIBLE, share / degrees, 0), left - share
-        total += left.clip(0) / rest
+            total, remainder = (
+                total + np.where(share > NEGLIGIBLE, share / degrees, 0),
+                remainder - share,
+            )
+        total += remainder.clip(0) / remainder_df
         return np.where((total > 0) & np.isfinite(total), 1 / total, 0)
 
 
@@ -227,22 +237,22 @@ def _combined(
 class _Variances:
     """What a covariance of (theta, c, kappa) says of them and of differences."""
 
-    own: np.ndarray
+    parameters: np.ndarray
     """[P] of theta about its mean, c and kappa."""
-    apart: np.ndarray
+    differences: np.ndarray
     """[M, M] of the difference of two models."""
 
     @classmethod
     def of(cls, covariance: np.ndarray, centre: np.ndarray, m: int) -> _Variances:
         theta = np.diagonal(covariance)[:m]
-        apart = theta + theta[:, None] - 2 * covariance[:m, :m]
-        own = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
-        return cls(own.clip(0), apart.clip(0))
+        differences = theta + theta[:, None] - 2 * covariance[:m, :m]
+        parameters = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
+        return cls(parameters.clip(0), differences.clip(0))
 
     def unless_none(self, of_model: _Variances) -> _Variances:
         """These, and those of the model where clusters do not differ at all: a judge that is
         symmetric by construction says nothing of the error."""
-        pairs = (self.own, of_model.own), (self.apart, of_model.apart)
+        pairs = (self.parameters, of_model.parameters), (self.differences, of_model.differences)
         return _Variances(*(np.where(a > NO_DIFFERENCE * b, a, b) for a, b in pairs))
 
 
@@ -258,16 +268,16 @@ def _moved(
     directions: np.ndarray, centre: np.ndarray, posterior: _Variances
 ) -> tuple[np.ndarray, np.ndarray]:
     """[P] and [M, M] which parameters, and which differences of models, some direction moves."""
-    m = len(posterior.apart)
-    own, apart = np.zeros(len(centre), bool), np.zeros((m, m), bool)
+    m = len(posterior.differences)
+    parameters, pairs = np.zeros(len(centre), bool), np.zeros((m, m), bool)
 
     def steps(change: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return np.abs(change) / np.sqrt(np.where(variance > 0, variance, np.inf))
 
     for direction in directions:
-        step = steps(centre @ direction, posterior.own)
+        step = steps(centre @ direction, posterior.parameters)
         least = NEGLIGIBLE * max(step.max(), 1e-300)
         theta = direction[:m]
-        own |= step > least
-        apart |= steps(theta - theta[:, None], posterior.apart) > least
-    return own, apart
+        parameters |= step > least
+        pairs |= steps(theta - theta[:, None], posterior.differences) > least
+    return parameters, pairs

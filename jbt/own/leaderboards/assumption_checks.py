@@ -55,8 +55,13 @@ class VersionCheck:
             {"model": self.models, "naive": self.naive, "corrected": self.corrected}
         )
         return [
-            (str(name), len(of), float(np.ptp(of["naive"])), float(np.ptp(of["corrected"])))
-            for name, of in frame.groupby("model", sort=False)
+            (
+                str(name),
+                len(versions),
+                float(np.ptp(versions["naive"])),
+                float(np.ptp(versions["corrected"])),
+            )
+            for name, versions in frame.groupby("model", sort=False)
         ]
 
 
@@ -77,12 +82,12 @@ def check_anchors(
     right, right_naive = (
         metrics.order(v[content[better]], v[content[worse]]) for v in (theta, naive)
     )
-    two = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
-    right, right_naive = right[two], right_naive[two]
+    two_models = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
+    right, right_naive = right[two_models], right_naive[two_models]
     disputed = right * right_naive < 0
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    first, second = of["first"].to_numpy(), of["second"].to_numpy()
-    won, weight = of["p_first"].to_numpy(), of["count"].to_numpy()
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    won, weight = verdicts["p_first"].to_numpy(), verdicts["count"].to_numpy()
     return AnchorCheck(
         n_pairs=len(right),
         naive=_share((1 + right_naive) / 2),
@@ -129,20 +134,20 @@ def find_versions(tables: Tables, judge: int, x: np.ndarray) -> Versions | None:
       tables: its pools not merged.
       judge, x: see `check_anchors`.
     """
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    seen = np.unique(of[["first", "second"]].to_numpy())
-    items = tables.items.iloc[seen][["pool", "content", "item"]]
-    each = pd.DataFrame(x[seen], index=items.index)
-    within = each.groupby([items["pool"], items["content"]])
-    varied = np.asarray((within.transform("max") > within.transform("min")).any(axis=1))
-    items = items[varied]
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    judged = np.unique(verdicts[["first", "second"]].to_numpy())
+    items = tables.items.iloc[judged][["pool", "content", "item"]]
+    covariates = pd.DataFrame(x[judged], index=items.index)
+    answers = covariates.groupby([items["pool"], items["content"]])
+    varying = np.asarray((answers.transform("max") > answers.transform("min")).any(axis=1))
+    items = items[varying]
     if items.empty:
         return None
     n_sets = len(items.drop_duplicates(["pool", "content"]))
     pools = items.groupby(["content", "item"], sort=False).size()
     recurring = pools[pools >= RECURRING].reset_index()[["content", "item"]]
-    several = recurring.groupby("content")["item"].transform("size") > 1
-    recurring = recurring[several].reset_index(drop=True)
+    has_several = recurring.groupby("content")["item"].transform("size") > 1
+    recurring = recurring[has_several].reset_index(drop=True)
     number = pd.MultiIndex.from_frame(recurring).get_indexer(
         pd.MultiIndex.from_frame(tables.items[["content", "item"]])
     )

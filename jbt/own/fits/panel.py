@@ -1,13 +1,13 @@
-"""All judges of a user's table in one fit: they share the quality of every pool's items.
+"""One fit for all judges of a user's table, who share the qualities of every pool.
 
     P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
 
 Every judge has one (s, c, kappa) for all pools; (c, kappa) of the reference and of the anchors are
-known to be 0. Every pool has qualities of its own, integrated out (`shared_coefficients.laplace`),
-which may go with the covariates by b (`shared_coefficients.between`, as `reference.correlated` has
-it of one pool). A pool without trusted verdicts then identifies how apparent quality goes with a
-covariate, s b + c, and those with some identify b. Where no judge's c is identified, b stays at 0,
-and the prior chooses as it does for one judge.
+known to be 0. Every pool has its own qualities, integrated out (`shared_coefficients.laplace`),
+with a common slope b in the covariates (`shared_coefficients.between`; for one pool
+`reference.correlated`). A pool without trusted verdicts then identifies s b + c, the slope of
+apparent quality, and pools with trusted verdicts identify b. Where no judge's c is identified, b is
+fixed at 0 and the prior chooses c, as for one judge.
 
 The discriminations s are estimated with the rest. With s held at 1, a judge whose verdicts have
 nothing to do with quality gets a c that is the opposite of b: it looks biased against whatever the
@@ -39,90 +39,83 @@ from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.shared_coefficients.directions import NullDirections
-from jbt.own.shared_coefficients.laplace import (
-    Maximum,
-    PoolStack,
-    conditional,
-    fit_given,
-    maximum,
-)
+from jbt.own.shared_coefficients.laplace import Maximum, PoolStack, conditional, fit_given, maximum
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.own.tables.components import chains
 from jbt.types import Design, Parameters, Prior, Status, Verdicts
 
 SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
-"""How a pool with intervals ends."""
+"""Statuses of pools that have intervals."""
 
 
 @dataclass(frozen=True, eq=False)
 class PanelJudge:
-    """What the joint fit says of one judge."""
+    """Estimates for one judge in the joint fit."""
 
     judge: str
     known: bool
     """Whether c and kappa are known to be 0, and not estimated."""
     discrimination: Coefficient
-    """Factor on quality in its logits; its basis is FIXED where it is not estimated."""
+    """Factor on quality in the judge's logits; its basis is FIXED where it is not estimated."""
     agreement: Agreement | None
     """With the judges whose biases are known; None for one of them, or without any."""
     n_verdicts: int
     c: tuple[Coefficient, ...]
-    """Of each covariate, per unit (`Batch.units`); none where known."""
+    """One a covariate, per unit (`Batch.units`); empty where known."""
     kappa: Coefficient | None
     """None where known, or fixed at 0 in every pool."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far c of a judge is from that of the first, where neither is told and this is."""
+    """Difference of a judge's c from the first judge's, where it is identified and neither c is."""
 
     covariate: str
     judge: str
     other: str
-    """Its c is divided by its discrimination and multiplied by the judge's."""
+    """The first judge, whose c is rescaled by the ratio of the discriminations."""
     estimate: Coefficient
 
 
 @dataclass(frozen=True, eq=False)
 class PanelPool:
-    """What all judges say of one pool together."""
+    """The joint fit of one pool."""
 
     pool: str
     ranking: tuple[Ranked, ...]
-    """The contents, the best first; theta about its mean, given c and kappa as all pools tell them,
-    whose errors are in the intervals. Naive: with c = kappa = 0 for every judge."""
+    """The contents, the best first; theta about its mean, given c and kappa of all pools, whose
+    errors the intervals include. Naive: with c = kappa = 0 for every judge."""
     status: Status
     """The worse of both fits; where both converged, NO_VERDICTS, NO_REFERENCE or
     COVARIATE_CONSTANT if so."""
     prior_selected: bool
-    """What the verdicts of all pools are silent about moves its qualities."""
+    """Whether its qualities are not identified: a null direction moves them."""
     n_verdicts: int
     n_known: int
-    """Those of judges whose biases are known."""
+    """Verdicts of judges whose biases are known."""
     islands: int
-    """Groups of contents that chains of comparisons by any judge link."""
+    """Number of connected components of the contents, by the comparisons of all judges."""
     top_k_differs: bool | None
-    """Whether the naive top k is another; None without finite fits or verdicts."""
+    """Whether the naive top k differs; None without finite fits or verdicts."""
 
 
 @dataclass(frozen=True, eq=False)
 class PanelFit:
-    """All judges of a table, one quality."""
+    """The joint fit of all judges of a table."""
 
     judges: tuple[PanelJudge, ...]
     differences: tuple[Difference, ...]
     slope: Mapping[str, Coefficient]
-    """b of each covariate, how quality goes with it: logits of quality per unit; none where it is
-    fixed at 0."""
+    """b of each covariate, the slope of quality: logits per unit; empty where fixed at 0."""
     sd: float
-    """Standard deviation of quality about that, logits of the judge with discrimination 1."""
+    """Standard deviation of quality about that line, logits of a judge with discrimination 1."""
     pools: tuple[PanelPool, ...]
     status: Status
-    """Of the coefficients: CONVERGED, or how the worst pool ended."""
+    """CONVERGED, or the status of the worst pool in the fit of the coefficients."""
 
     @property
     def trusted(self) -> tuple[str, ...]:
-        """The judges whose biases are known."""
+        """Names of the judges whose biases are known."""
         return tuple(j.judge for j in self.judges if j.known)
 
 
@@ -137,7 +130,7 @@ def fit_panel(
     """Fit all judges of a batch together (float64).
 
     Args:
-      batch: of the tables that `judges` is of.
+      batch: of the tables from which `judges` was made.
       k: size of the top set (count of contents).
       prior: default `Prior()`.
       spread: whether the sd of quality is estimated, about that of the prior (`maximum`);
@@ -179,7 +172,7 @@ def _judges(
 ) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
     coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
-    identifiers = judges.identified_by(lambda some: panels.identified(panels.null_directions(some)))
+    identifiers = judges.identified_by(lambda mask: panels.identified(panels.null_directions(mask)))
     agreements = agreement(panels.batch.tables, judges.known)
     panel_judges = []
     for g, (name, identified_by) in enumerate(zip(judges.names, identifiers, strict=True)):
@@ -188,9 +181,7 @@ def _judges(
             for i in range(d + 1)
         ]
         if not panels.n_verdicts[:, g].any():
-            biases = [
-                dataclasses.replace(coefficient, status=Basis.UNDEFINED) for coefficient in biases
-            ]
+            biases = [dataclasses.replace(bias, status=Basis.UNDEFINED) for bias in biases]
         known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
         panel_judges.append(
             PanelJudge(
@@ -209,8 +200,8 @@ def _judges(
 def _differences(
     panels: Panels, estimates: _Estimates, identified: np.ndarray
 ) -> Iterator[Difference]:
-    """c_g - (s_g / s_f) c_f, f being the first judge: what a null direction that trades quality
-    against a covariate leaves as it is, the discriminations being known."""
+    """Yield c_g - (s_g / s_f) c_f, with f the first judge, where it is identified: a null direction
+    that trades quality against a covariate leaves it unchanged at known discriminations."""
     (d, j), names, s = panels.shape, panels.judges.names, panels.judges.discrimination
     place, point = np.arange((d + 1) * j).reshape(d + 1, j), estimates.top.at[0]
     for i, covariate in enumerate(panels.batch.covariates):
@@ -220,9 +211,8 @@ def _differences(
             combination[place[i, g]], combination[place[i, first]] = 1, -s[g] / s[first]
             if not estimates.nulls.moves(combination[: (d + 1) * j + d]):
                 value = float(combination @ point)
-                yield Difference(
-                    covariate, names[g], names[first], estimates.of_combination(value, combination)
-                )
+                estimate = estimates.of_combination(value, combination)
+                yield Difference(covariate, names[g], names[first], estimate)
 
 
 def _pools(
@@ -254,16 +244,10 @@ def _pools(
             half_widths = Z * (sd[i, :m] if has_interval else np.full(m, np.nan))
             quality, naive_quality = mode[i, :m], naive[i, :m]
             finite = np.isfinite(quality).all() and np.isfinite(naive_quality).all()
-            ranked = (
-                quality,
-                quality - half_widths,
-                quality + half_widths,
-                naive_quality,
-                top_k[i, :m],
-            )
+            ends = quality - half_widths, quality + half_widths
             pools[number] = PanelPool(
                 pool=facts.pool,
-                ranking=ranking(facts.contents, *ranked),
+                ranking=ranking(facts.contents, quality, *ends, naive_quality, top_k[i, :m]),
                 status=status,
                 prior_selected=prior_selected,
                 n_verdicts=int(n_verdicts[number].sum()),
@@ -275,7 +259,7 @@ def _pools(
 
 
 def _border(facts: PoolTable, n_verdicts: np.ndarray, n_known: int, judges: Judges) -> Status:
-    """The status of a pool whose fits converged."""
+    """Status of a pool whose fits converged."""
     if not n_verdicts.any():
         return Status.NO_VERDICTS
     if judges.known.any() and not n_known:
@@ -303,30 +287,24 @@ class _Estimates:
         """[K] coefficients, discriminations, log sd."""
 
     def of_combination(self, value: float, combination: np.ndarray) -> Coefficient:
-        """An identified combination of them, its value and its gradient [K]."""
+        """The estimate of an identified combination [K] of the parameters, given its value."""
         identified = np.array([True])
-        (width,) = known(
-            self.top, self._parts, 0, combination[None], identified, merged=self._merged
-        )
+        along = combination[None]
+        (width,) = known(self.top, self._parts, 0, along, identified, merged=self._merged)
         return _estimate(value, width)
 
 
 def _estimate(value: float, width: Known) -> Coefficient:
-    half_width = width.half_width
-    return Coefficient(
-        estimate=value,
-        low=value - half_width,
-        high=value + half_width,
-        status=width.basis,
-        p_alike=width.p_alike,
-    )
+    low, high = value - width.half_width, value + width.half_width
+    facts = {"status": width.basis, "p_alike": width.p_alike}
+    return Coefficient(estimate=value, low=low, high=high, **facts)
 
 
 def _pools_of(
     part: PoolStack, between: np.ndarray, theta: np.ndarray, top: Maximum, k: int
 ) -> tuple[np.ndarray, ...]:
-    """Of every pool quality, its naive self, standard deviation about the mean, and membership of
-    the top k [F, M]; whether the top k differ and the worse status [F]."""
+    """Quality, naive quality, standard deviation about the mean and membership of the top k
+    [F, M]; whether the top k differ, and the worse status [F]."""
     m, n_biases = part.design.n_contents, part.loadings.shape[2]
     free, point = np.diagonal(top.information[0]) * (top.weight > 0), top.at[0]
     draws = DRAWS["conditional"]
@@ -334,15 +312,8 @@ def _pools_of(
     slope = np.zeros((len(between), m, len(point)))
     slope[:, :, n_biases - between.shape[2] : n_biases] = between
     leaves = (*part[:3], jnp.asarray(slope), jnp.asarray(theta))
-    shared_arguments = (
-        jnp.asarray(point),
-        jnp.asarray(top.information[0]),
-        jnp.asarray(free > 0),
-        normals,
-    )
-    return in_chunks(
-        lambda stack: _pool(*stack, *shared_arguments, k), leaves, AT_ONCE // (draws * m)
-    )
+    shared = jnp.asarray(point), jnp.asarray(top.information[0]), jnp.asarray(free > 0), normals
+    return in_chunks(lambda stack: _pool(*stack, *shared, k), leaves, AT_ONCE // (draws * m))
 
 
 @partial(jax.jit, static_argnames="k")
@@ -377,7 +348,8 @@ def _pool(
         m, contents = design.n_contents, design.content_mask()
         pool = conditional(comparisons, design, loadings, point, theta)
         naive = fit_given(comparisons, design, loadings, unbiased, theta)
-        # Of (qualities, shared parameters): these as all pools know them, those given these.
+        # Precision of (qualities, shared parameters): the shared ones from all pools, the
+        # qualities given them.
         border = -pool.precision @ pool.follows
         corner = information - border.T @ pool.follows
         precision = jnp.concatenate(
@@ -386,7 +358,7 @@ def _pool(
                 jnp.concatenate([border.T, corner], 1),
             ]
         )
-        # From quality about its line in the covariates to quality itself.
+        # Change of variables from quality about its line in the covariates to quality.
         turn = jnp.eye(len(precision), dtype=theta.dtype).at[:m, m:].set(-slope)
         quality = _about_mean(pool.fit.parameters.theta + slope @ point, contents)
         mean = Parameters.unflat(jnp.concatenate([quality, point]), m)

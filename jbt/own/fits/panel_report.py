@@ -1,4 +1,4 @@
-"""What `jbt fit --joint` adds to the report: in words, as a table and as JSON has it."""
+"""What `jbt fit --joint` adds to the report, to the table and to the JSON file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from jbt.types import Status
 def sections(
     batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary], *, k: int, per_pool: bool
 ) -> list[Section]:
-    """In words.
+    """Sections of the report.
 
     Args:
-      alone: what is said of each judge by itself, to stand beside.
+      alone: each judge's own estimates, shown beside the joint ones.
       k: size of the top set.
-      per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
+      per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
     title = "All judges together, one quality"
     joint_sections = [
@@ -50,7 +50,7 @@ def _sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     yield from agreement.warnings(agreements)
     for name, b in fit.slope.items():
         yield (
-            f"quality goes with {name} by {b.in_words()} logits per {batch.units} it, over all "
+            f"slope of quality in {name}: {b.in_words()} logits per {batch.units} {name}, over all "
             f"pools{BASIS[b.status]}"
         )
     for judge in fit.judges:
@@ -58,18 +58,18 @@ def _sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
             if c.status == Basis.MEASURED:
                 yield from differs(f"{judge.judge}: c[{name}]", c.p_alike)
     for difference in fit.differences:
-        name_of_difference = difference_in_words(difference)
         yield (
-            f"{name_of_difference} is told: {difference.estimate.in_words()}, if both discriminate alike, which is not "
-            "tested: a judge that is less good at quality gives such a difference too"
+            f"{difference_in_words(difference)} is identified: {difference.estimate.in_words()}, "
+            "if both have the same discrimination, which is not tested: a judge less sensitive to "
+            "quality gives such a difference too"
         )
     statuses = Counter(pool.status.name.lower() for pool in fit.pools)
     yield ", ".join(f"{status} {n}" for status, n in statuses.items())
-    silent = statuses[Status.NO_REFERENCE.name.lower()]
-    if silent:
+    n_untrusted = statuses[Status.NO_REFERENCE.name.lower()]
+    if n_untrusted:
         yield (
-            f"{' and '.join(fit.trusted)} saw nothing of {silent} of {len(fit.pools)} pools: "
-            "these are corrected by what the other pools tell"
+            f"{' and '.join(fit.trusted)} judged nothing in {n_untrusted} of {len(fit.pools)} "
+            "pools: these are corrected with the c and kappa that the other pools identify"
         )
     chosen = sum(pool.prior_selected for pool in fit.pools)
     if chosen:
@@ -83,7 +83,7 @@ def difference_in_words(difference: Difference) -> str:
 
 
 def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Coefficient]]:
-    """Its coefficients, c by the name of the covariate; that of kappa is None."""
+    """Yield the judge's coefficients with the name of the covariate, None for kappa."""
     yield from zip(batch.covariates, judge.c, strict=False)
     if judge.kappa is not None:
         yield None, judge.kappa
@@ -105,7 +105,7 @@ def _coefficients(
                     "judge": judge.judge,
                     "coefficient": "kappa" if name is None else f"c[{name}]",
                     "joint [95 %]": coefficient.in_words() + BASIS[coefficient.status],
-                    "told by": ", ".join(coefficient.identified_by),
+                    "identified by": ", ".join(coefficient.identified_by),
                     "alone [95 %]": ""
                     if single is None
                     else with_interval(single.estimate, single.low, single.high)
@@ -125,7 +125,7 @@ def _coefficients(
         )
     if not rows:
         return None
-    columns = ["judge", "coefficient", "joint [95 %]", "told by", "alone [95 %]"]
+    columns = ["judge", "coefficient", "joint [95 %]", "identified by", "alone [95 %]"]
     frame = pd.DataFrame(rows, columns=pd.Index([*columns, "agrees with the trusted"]))
     return (frame if fit.trusted else frame[columns]).fillna("")
 
@@ -163,7 +163,7 @@ def _in_line(pool: PanelPool) -> str:
 
 
 def table(batch: Batch, fit: PanelFit) -> pd.DataFrame:
-    """Every estimate in a row, the columns of `fit_report.table`: c_joint and kappa_joint of each
+    """A row for each estimate, with the columns of `report.table`: c_joint and kappa_joint of each
     judge, slope of each covariate, and theta of every content, whose judge is `joint`."""
     rows: list[dict[str, Any]] = []
     status = fit.status.name.lower()
@@ -207,7 +207,7 @@ def table(batch: Batch, fit: PanelFit) -> pd.DataFrame:
 
 
 def record(batch: Batch, fit: PanelFit) -> dict[str, Any]:
-    """As JSON has it: null for what is undefined."""
+    """The entry of the JSON file: null where undefined."""
 
     def coefficient(name: str | None, estimate: Coefficient) -> dict[str, Any]:
         unit = {} if name is None else {"covariate": name, "unit": f"{batch.units} {name}"}

@@ -1,4 +1,4 @@
-"""What `jbt fit` says: in words, and as a table."""
+"""The report and the table of `jbt fit`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ BASIS: dict[str, str] = {
     Basis.MEASURED: "",
     Basis.FEW_POOLS: " (no interval: one or two pools decide)",
     Basis.MERGED: " (no interval over merged pools: see leaderboard)",
-    Basis.WEAK: " (partly the prior's)",
+    Basis.WEAK: " (partly from the prior)",
     Basis.PRIOR: " (prior-selected)",
     Basis.NOT_CONVERGED: " (the fit did not converge)",
     Basis.UNDEFINED: " (no verdicts)",
     Basis.FIXED: "",
 }
-"""What stands behind an estimate."""
+"""Note printed after an estimate, by its basis."""
 
 ALIKE = 0.05
 """Level of the test that a coefficient is the same in all pools."""
 
 RANKED = 50
-"""Most contents of one pool that a report lists."""
+"""Largest number of contents of one pool that a report lists."""
 
 
 def report(
@@ -50,29 +50,31 @@ def report(
     k: int,
     per_pool: bool,
 ) -> Report:
-    """In words.
+    """The report: coefficients (of one pool, its ranking) first.
 
     Args:
       lead: the first lines.
       k: size of the top set.
-      per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
+      per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
     fits = [f for judge in judges for f in judge.fits]
     one_pool = len(batch.tables.pools) == 1
-    sections = [Section("Pool by pool", [_pools(judge, k) for judge in judges])]
+    sections = []
     if one_pool:
         sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
     elif any(judge.coefficients for judge in judges):
         spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
         lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
-        sections.append(Section("All pools of a judge together", lines, _coefficients(judges)))
+        sections.append(Section("Each judge, all pools together", lines, _coefficients(judges)))
     evidence = [
         line
         for d in range(len(batch.covariates))
         for line in _evidence([(j, j.c[d]) for j in judges])
     ]
     evidence += [line for judge in judges for line in _ties(judge, k)]
-    sections.append(Section("What the verdicts tell", evidence, _verdicts(judges)))
+    sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
+    if not one_pool:
+        sections.append(Section("Pool by pool", [_pools(judge, k) for judge in judges]))
     if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
     sections.append(Section("How to read this", list(_legend(batch, fits, k))))
@@ -80,7 +82,7 @@ def report(
 
 
 def _pools(judge: JudgeSummary, k: int) -> str:
-    """What the pools' own fits have found, in the mean."""
+    """Means over the pools' own fits."""
     parts = []
     for c in judge.c:
         parts.append(f"{c.name} {_spread(c)}")
@@ -127,8 +129,8 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
 
 
 def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
-    """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
-    together."""
+    """Whether the verdicts identify one covariate's coefficient; one line for all judges whose c
+    they do not."""
     chosen = []
     for judge, c in coefficients:
         renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
@@ -137,8 +139,8 @@ def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> 
             yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
         elif c.status == Basis.MERGED:
             yield (
-                f"{_of(judge)}{c.name} is measured, of all pools merged: {renderings}; verdicts of one "
-                "pool may go together, and jbt leaderboard has the interval that allows for it"
+                f"{_of(judge)}{c.name} is measured over all pools merged: {renderings}; jbt "
+                "leaderboard gives its interval, as verdicts of one pool may depend on each other"
             )
         elif c.status == Basis.FEW_POOLS:
             yield (
@@ -147,25 +149,26 @@ def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> 
             )
         elif c.status == Basis.WEAK:
             yield (
-                f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
-                f"{LARGEST_SHARE:.0%} of its precision: {renderings}"
+                f"{_of(judge)}{c.name} is partly from the prior, which holds more than "
+                f"{LARGEST_SHARE:.0%} of its precision; {renderings}"
             )
         elif c.status == Basis.PRIOR:
             estimate = c.mean if len(judge.fits) == 1 else c.estimate
             chosen.append(_of(judge) + signed(estimate))
     if chosen:
         yield (
-            f"{coefficients[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
-            "nothing to do with it: what contents differ by cannot separate the two"
+            f"{coefficients[0][1].name} is not identified: between contents it cannot be separated "
+            f"from quality. These numbers are the prior's defaults, not measurements: "
+            f"{', '.join(chosen)}"
         )
 
 
 def differs(name: str, p_alike: float) -> Iterator[str]:
-    """What is said of a coefficient that pools do not share."""
+    """Report that a coefficient differs between pools, where the test finds it."""
     if p_alike < ALIKE:
         yield (
-            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): one number for "
-            "all is drawn towards 0, and its interval holds less than 95 %"
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): the common "
+            "estimate is drawn towards 0, and its interval covers less than 95 %"
         )
 
 
@@ -174,7 +177,7 @@ def _of(judge: JudgeSummary) -> str:
 
 
 def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
-    """How far the answer depends on the ties."""
+    """How much the estimates change without the ties."""
     changed = judge.top_k.differs_without_ties
     if changed is None:
         return
@@ -204,7 +207,7 @@ def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
             "errors": judge.n_errors,
             "pairs in both orders": judge.n_both_orders,
             "contradicting": "" if np.isnan(judge.flip_rate) else f"{judge.flip_rate:.1%}",
-            "pools linked": f"{judge.n_connected}/{judge.n_pools}",
+            "pools connected": f"{judge.n_connected}/{judge.n_pools}",
         }
         for judge in judges
     )
@@ -231,7 +234,7 @@ def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
 
 
 def _without_prior(fit: PoolFit, d: int) -> str:
-    """What a pool's verdicts alone say of one c, which its interval is about."""
+    """A pool's estimate of one c without a prior, with its interval."""
     if "c" in fit.prior_selected:
         return _note("c", fit)
     if np.isnan(fit.c_mle[d]):
@@ -252,7 +255,7 @@ def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
 
 
 def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
-    """A pool's coefficients, and its contents as a table."""
+    """A pool's coefficients in lines, and its contents as a table."""
     if not fit.usable:
         return [fit.status.name.lower()], None
     lines = [", ".join(_coefficients_of(batch, fit))]
@@ -277,7 +280,7 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
     if any(np.isfinite(content.low) for f in fits for content in f.ranking):
-        yield "The intervals of theta hold 90 to 97 % in simulations."
+        yield "The intervals of theta cover 90 to 97 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
@@ -285,33 +288,33 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         yield "No covariate was asked for: bias-aware here means position only."
     if batch.tables.merged:
         yield (
-            "Pools are merged: there are no intervals, and P(top k) takes all verdicts for "
-            "independent. jbt leaderboard takes the pools as unit."
+            "Pools are merged: there are no intervals, and P(top k) treats all verdicts as "
+            "independent. jbt leaderboard has intervals with the pools of the file as unit."
         )
     if any(f.usable and np.isnan(f.kappa) for f in fits):
         yield "kappa is fixed at 0 where no pair was shown in both orders; see --position."
     if any(f.prior_selected for f in fits):
         yield (
-            "prior-selected: the comparisons made are silent about this number, and the prior "
-            "chose it. theta + c x, and kappa, are measured unless they are marked too."
+            "prior-selected: the comparisons do not identify this number, so the prior chose it. "
+            "theta + c x and kappa are measured unless they are marked too."
         )
     if len(batch.tables.pools) > 1:
         yield (
-            "All pools of a judge together: one c and one kappa, each pool with qualities of its "
-            "own, over which the posterior is integrated; the evidence is how far the profile "
-            "likelihood falls within 1 of c."
+            "Each judge, all pools together: one c and one kappa; each pool has its own qualities, "
+            "which are integrated out. The evidence is how far the profile log-likelihood falls "
+            "within 1 of c."
         )
     else:
-        yield f"P(top {k}): the posterior probability to be among the {k} best."
+        yield f"P(top {k}): the posterior probability of being among the {k} best."
     yield (
-        "Contradicting: of the pairs shown in both orders, the share with another winner in each; "
-        "a tie against a win is a half."
+        "Contradicting: share of the pairs shown in both orders whose winner changes with the "
+        "order; a tie against a win counts half."
     )
 
 
 def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
-    """Every estimate in a row of its own: judge, pool (empty: all pools together), quantity (theta,
-    c or kappa), name (of the content or covariate), estimate, low and high (empty where the prior
+    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c or
+    kappa), name (of the content or covariate), estimate, low and high (empty where the prior
     chose), naive, rank and membership (of theta), prior_selected, status."""
     rows = [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))]
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})

@@ -28,7 +28,7 @@ class CoefficientOverPools(Coefficient):
     grid: np.ndarray
     """Values of c within 1 of the estimate; empty for kappa."""
     log_likelihood: np.ndarray
-    """Profile log-likelihood on the grid, nats, summed over pools, the largest 0: see `profiles`."""
+    """Profile log-likelihood on the grid, nats, summed over pools, largest 0: see `profiles`."""
     without_ties: float
     """The estimate with ties dropped; NaN where there are none or that fit did not converge."""
 

@@ -1,4 +1,4 @@
-"""Functions of many pools, a chunk of them at once."""
+"""Apply a function to many pools, a chunk of them at a time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 
 def in_chunks(function: Any, pools: Any, size: int) -> tuple[np.ndarray, ...]:
-    """A function of pools with a leading axis, given at most `size` of them at once; the last chunk
-    is filled up with the last pool, so that one program serves all."""
+    """Apply a function to pools (leading axis), at most `size` at a time; the last chunk is filled
+    up with the last pool, so that one compiled program serves all."""
     n = len(jax.tree.leaves(pools)[0])
     size = min(max(size, 1), n)
     parts = []

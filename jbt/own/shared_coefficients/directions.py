@@ -1,4 +1,4 @@
-"""Which shared coefficients the verdicts of all pools identify, qualities unknown."""
+"""Which shared coefficients the verdicts of all pools identify when qualities are unknown."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from jbt.own.shared_coefficients.laplace import PoolStack, chunk
 from jbt.types import Design, Verdicts
 
 MOVED = 1e-6
-"""Share of a null direction's length beyond which it moves a coefficient."""
+"""A null direction moves a coefficient by more than this share of the direction's length."""
 
 
 @dataclass(frozen=True, eq=False)
 class NullDirections:
-    """The null directions of the verdicts of all pools, qualities unknown."""
+    """The null directions of the verdicts of all pools when qualities are unknown."""
 
     directions: np.ndarray
-    """[owners, shared, shared] columns: null directions of the information left about the
+    """[owners, shared, shared] columns: null directions of the marginal information about the
     coefficients, or zeros. In units of `scale`."""
     scale: np.ndarray
-    """[owners, shared] root of what is told of each coefficient when all else is known."""
+    """[owners, shared] root of the information about each coefficient when all else is known."""
     follows: list[np.ndarray]
-    """[F, M, shared] of each part, how the qualities of a pool go with the coefficients along a
+    """[F, M, shared] of each part, response of the qualities of a pool to the coefficients along a
     null direction."""
 
     @property
@@ -39,15 +39,16 @@ class NullDirections:
         return self.directions[0] / self.scale[0][:, None]
 
     def moves(self, combination: np.ndarray) -> bool:
-        """Whether some null direction moves a combination [shared] of the first owner's."""
+        """Whether some null direction moves a combination [shared] of the first owner's
+        coefficients."""
         movement = np.abs(combination @ self.null)
         return bool((movement >= MOVED * np.abs(self.null).max(0).clip(1e-300)).any())
 
     def moves_quality(self, response: np.ndarray, design: Design) -> np.ndarray:
-        """[F] whether some null direction moves a difference of qualities of each pool.
+        """[F] whether some null direction moves a difference of qualities in each pool.
 
         Args:
-          follows: [F, M, shared], those of a part.
+          response: [F, M, shared], an entry of `follows`.
         """
         real = np.asarray(jax.vmap(Design.content_mask)(design))[:, :, None]
         theta = response @ self.null
@@ -57,12 +58,13 @@ class NullDirections:
 
     @property
     def identified(self) -> np.ndarray:
-        """[owners, shared] which coefficients no null direction moves."""
+        """[owners, shared] whether no null direction moves each coefficient."""
         return np.asarray(np.abs(self.directions).max(-1) < MOVED)
 
 
 def null_directions(parts: Sequence[PoolStack], n_owners: int) -> NullDirections:
-    """What the verdicts identify: at even odds, so by who was compared with whom alone."""
+    """Null directions of the verdicts at even odds: they depend only on who was compared with
+    whom."""
     n = parts[0].loadings.shape[2]
     marginal, conditional, responses = np.zeros((n_owners, n, n)), np.zeros((n_owners, n)), []
     for part in parts:
@@ -79,8 +81,8 @@ def null_directions(parts: Sequence[PoolStack], n_owners: int) -> NullDirections
 def _at_even_odds(
     comparisons: Verdicts, design: Design, loadings: Array
 ) -> tuple[Array, Array, Array]:
-    """Of every pool, the information about the coefficients at even odds: left when the qualities
-    are unknown, and each coefficient's when all else is known; how the qualities follow."""
+    """Information of every pool about the coefficients at even odds, marginal (qualities unknown)
+    and conditional (all else known); response of the qualities."""
 
     def one_pool(
         comparisons: Verdicts, design: Design, loadings: Float[Array, "biases shared"]
@@ -90,7 +92,7 @@ def _at_even_odds(
         values, vectors = jnp.linalg.eigh(information[:m, :m])
         inverse = jnp.where(values > 1e-12 * values[-1], 1 / values, 0)
         response = -(vectors * inverse) @ vectors.T @ (information[:m, m:] @ loadings)
-        # A quadratic form, in which errors of what the qualities do are squared.
+        # As a quadratic form, so that errors of the response enter squared.
         change = jnp.concatenate([response, loadings])
         conditional = jnp.diagonal(loadings.T @ information[m:, m:] @ loadings)
         return change.T @ information @ change, conditional, response

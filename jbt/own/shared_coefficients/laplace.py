@@ -1,22 +1,21 @@
-"""Parameters that pools share, each pool with qualities of its own.
+"""Fit of the parameters that pools share, each pool with its own qualities.
 
-What is maximised is the posterior of the shared parameters alone, the qualities of every pool
+The fit maximises the posterior of the shared parameters alone, with the qualities of every pool
 integrated out by Laplace's approximation,
 
     sum over pools of [ max over theta of (log-likelihood - lam |theta|^2 / 2)
                         + M log(lam) / 2 - log det(H) / 2 ] + log prior of the shared parameters,
 
-H being the Hessian in theta there, as in a generalised linear mixed model (Tierney and Kadane,
-1986). The mode over everything at once, which lacks the determinant, is not to be trusted with many
-pools: each brings qualities of its own, what their shrinkage takes from c does not average out, and
-the interval shrinks around it.
+with H the Hessian in theta at the maximum, as in a generalised linear mixed model (Tierney and
+Kadane, 1986). The joint mode, which lacks the determinant, is biased with many pools: each pool
+adds qualities, their shrinkage biases c in the same direction, and the interval shrinks around it.
 
-Shared are the coefficients, the log of the quality's sd = 1 / sqrt(lam), and of a panel the
-discrimination of each judge. The sd is estimated because the coefficients depend on it: held at 1
-where it is 0.4 or 2.5, c comes out 15 % too large or 28 % too small.
+The shared parameters are the coefficients, log sd of quality (sd = 1 / sqrt(lam)), and in a panel
+the discrimination of each judge. The sd is estimated because the coefficients depend on it: with sd
+held at 1 where it is 0.4 or 2.5, c comes out 15 % too large or 28 % too small.
 
-Given the shared parameters the pools are independent, so that the gradient and the information left
-when the qualities are unknown (Schur complements) are sums over pools.
+Given the shared parameters the pools are independent, so that the gradient and the marginal
+information (Schur complements, qualities unknown) are sums over pools.
 """
 
 from __future__ import annotations
@@ -39,49 +38,49 @@ from jbt.types import Design, Fit, Panel, Parameters, Prior, Status, Verdicts, n
 MAX_STEPS = 64
 
 TOLERANCE = 1e-6
-"""Of the Newton decrement, which is the distance to the optimum in posterior standard
+"""Largest Newton decrement at convergence: distance to the optimum in posterior standard
 deviations."""
 
 STEEP_AFTER_STEP = 0.5
-"""Share of its slope that is left, behind the top or before it, after a step whose length was not
-right."""
+"""A step was too long (too short) if it leaves more than this share of its slope beyond (before)
+the maximum."""
 
 FURTHEST = 1.0
-"""Longest step of any parameter."""
+"""Longest step in any parameter."""
 
 LOG_SD_SPREAD = 1.0
 """Standard deviation of the prior of log sd about that of `Prior.lam`: a factor of 2.7 either
 way."""
 
 DISCRIMINATION_SPREAD = 1.0
-"""Standard deviation of the prior of a discrimination about the one given. It allows 0, a judge
-whose verdicts have nothing to do with quality."""
+"""Standard deviation of the prior of a discrimination about the one given. It allows 0: a judge
+whose verdicts are unrelated to quality."""
 
 DIFFERENCE = 1e-3
-"""Step in a parameter by which the gradient is differenced."""
+"""Step of the finite differences of the gradient."""
 
 AT_ONCE = 2**22
-"""Entries of the pools' Hessians worked on together (count)."""
+"""Entries of the pools' Hessians held at a time (count)."""
 
 
 class PoolStack(NamedTuple):
     """Pools of one shape."""
 
     comparisons: Verdicts
-    """Leaves with a leading axis of F pools, as those of the design."""
+    """Leaves with a leading axis of F pools, as in the design."""
     design: Design
-    """Of a panel, the second half of its covariates describes quality: a judge's discrimination
+    """In a panel, the second half of the covariates describes quality: a judge's discrimination
     multiplies their coefficients."""
     loadings: Array
-    """[F, biases, shared] how the (c, kappa) of each pool's own model follow the shared coefficients,
-    before that multiplication."""
+    """[F, biases, shared] the (c, kappa) of each pool's own model as linear functions of the shared
+    coefficients, before that multiplication."""
     owner: np.ndarray
-    """[F] whose parameters each pool has, from 0."""
+    """[F] owner of the parameters of each pool, from 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """The log-posterior of each owner's parameters at some point. The K parameters are the shared
+    """The log-posterior of each owner's parameters at a point. The K parameters are the shared
     coefficients, the J discriminations of a panel, and log sd."""
 
     at: np.ndarray
@@ -89,10 +88,10 @@ class Maximum:
     gradient: np.ndarray
     """[owners, K]"""
     information: np.ndarray
-    """[owners, K, K] minus its Hessian, but for that of the determinant in the coefficients; the
+    """[owners, K, K] minus the Hessian, without the determinant's part in the coefficients; the
     identity where a parameter is held."""
     status: np.ndarray
-    """[owners] the worst of the pools'."""
+    """[owners] the worst status of the pools."""
     theta: list[np.ndarray]
     """[F, M] of each part, the qualities there."""
     scores: list[np.ndarray]
@@ -102,7 +101,7 @@ class Maximum:
     weight: np.ndarray
     """[K] the prior's term of the information, a diagonal; 0 where held."""
     discriminations: slice
-    """Where they are among the K."""
+    """Positions of the discriminations among the K."""
 
 
 def maximum(
@@ -114,18 +113,18 @@ def maximum(
     spread: bool = False,
     graded: np.ndarray | None = None,
 ) -> Maximum:
-    """Each owner's shared parameters of highest posterior, and what is known there.
+    """Maximise the posterior of each owner's shared parameters.
 
-    Steps begin with information that leaves the determinant's curvature out and is the expected one
-    for log sd; what that misses is learned from the gradients on the way.
+    The first steps use information without the determinant's curvature, and the expected one for
+    log sd; secant updates from the gradients add what is missing.
 
     Args:
       parts: float64.
       prior: of the qualities; its lam is the start and the centre of the prior of 1 / sd^2.
       precision: [shared] of the coefficients' prior, whose mean is 0.
       spread: whether the sd of quality is estimated; else lam is known.
-      graded: [J] of a panel, whose discrimination is estimated; default nobody's. Those of the
-        panel are the start and the prior's mean.
+      graded: [J] which discriminations of a panel are estimated; default none. Those of the panel
+        are the start and the prior's mean.
     """
     panel = parts[0].comparisons
     s = np.asarray(panel.discrimination)[0] if isinstance(panel, Panel) else np.zeros(0)
@@ -148,9 +147,9 @@ def maximum(
         step_length = np.minimum(length, FURTHEST / np.maximum(longest, FURTHEST))
         trial = posterior.at(top.at + np.where(going, step_length, 0)[:, None] * step, top.theta)
         correction += _secant(top, trial, correction)
-        # The slope falls along the step, but for where the posterior is convex; where it has turned
-        # to as steep a descent, the step was too long. Where it has turned to one nearly as steep,
-        # the determinant curves as much as the rest, and steps as long as this would go to and fro.
+        # The slope falls along the step unless the posterior is convex. Where it has become as
+        # steep a descent, the step was too long and is refused. Where the descent is nearly as
+        # steep, the determinant curves as much as the rest: steps of this length would oscillate.
         slope_left = (trial.gradient * step).sum(1) / np.where(going, slope, 1)
         good = slope_left > -1
         shorter = step_length / (1 - np.minimum(slope_left, -STEEP_AFTER_STEP))
@@ -167,16 +166,16 @@ def maximum(
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """[owners, K] Newton's step, uphill also where a discrimination makes the posterior convex."""
+    """[owners, K] Newton step, uphill even where a discrimination makes the posterior convex."""
     values, vectors = np.linalg.eigh(curvature)
     components = np.einsum("oij,oi->oj", vectors, gradient) / np.abs(values)
     return np.einsum("oij,oj->oi", vectors, components)
 
 
 def _secant(previous: Maximum, trial: Maximum, correction: np.ndarray) -> np.ndarray:
-    """[owners, K, K] what to add to a correction of the information so that it agrees with how the
-    gradient has changed: the symmetric rank-one update (Nocedal and Wright 2006, section 6.2). It
-    learns what the information leaves out, the determinant's curvature and log sd's border."""
+    """[owners, K, K] symmetric rank-one update (Nocedal and Wright 2006, section 6.2) of the
+    correction, which makes the information agree with the change of the gradient. It adds what the
+    information leaves out: the determinant's curvature and the border of log sd."""
     step = trial.at - previous.at
     expected = np.einsum("oij,oj->oi", previous.information + correction, step)
     missed = previous.gradient - trial.gradient - expected
@@ -190,7 +189,7 @@ def _secant(previous: Maximum, trial: Maximum, correction: np.ndarray) -> np.nda
 def _chosen(
     good: np.ndarray, trial: Maximum, previous: Maximum, parts: Sequence[PoolStack]
 ) -> Maximum:
-    """`then` where it is good, else as before."""
+    """The trial where it is good, else the previous point."""
 
     chosen: dict[str, Any] = {}
     for name in ("at", "gradient", "information", "status"):
@@ -215,10 +214,10 @@ class _Posterior:
     weight: np.ndarray
     """[K] precision of the prior."""
     held: np.ndarray
-    """[K] which parameters are known."""
+    """[K] whether each parameter is known."""
 
     def at(self, point: np.ndarray, start: list[np.ndarray]) -> Maximum:
-        """At a point [owners, K], the fits of the pools begun at `start` [F, M]."""
+        """Evaluate at a point [owners, K], starting the pools' fits at `start` [F, M]."""
         n_owners = len(point)
         gradient = np.where(self.held, 0, self.weight * (self.centre - point))
         information = np.tile(np.diag(np.where(self.held, 1, self.weight)), (n_owners, 1, 1))
@@ -251,9 +250,8 @@ class _Posterior:
         )
 
     def with_curvature(self, top: Maximum, n_shared: int) -> Maximum:
-        """With the curvature that the gradient has in the discriminations and log sd, which enter
-        the determinant as much as the rest. Where that leaves no maximum, the determinant's
-        curvature in the coefficients counts as well."""
+        """Replace the information by differences of the gradient in the discriminations and log sd,
+        where the determinant matters most. Where that is no maximum, do so in all parameters."""
         free = np.flatnonzero(~self.held)
         curved = self._differenced(top, free[free >= n_shared])
         lost = _smallest_eigenvalue(curved) <= 0
@@ -264,7 +262,7 @@ class _Posterior:
         return dataclasses.replace(curved, status=status)
 
     def _differenced(self, top: Maximum, places: np.ndarray) -> Maximum:
-        """With central differences of the gradient in these parameters."""
+        """Replace rows of the information by central differences of the gradient."""
         information = top.information.copy()
         informations = [matrix.copy() for matrix in top.informations]
         for place in places:
@@ -291,7 +289,7 @@ def _smallest_eigenvalue(top: Maximum) -> np.ndarray:
 
 
 def chunk(part: PoolStack) -> int:
-    """How many pools of a part are worked on together."""
+    """Number of pools of a part held at a time."""
     return AT_ONCE // (part.design.n_contents + part.loadings.shape[1]) ** 2
 
 
@@ -316,13 +314,13 @@ class Conditional(NamedTuple):
 
     fit: Fit
     precision: Float[Array, "M M"]
-    """Of the qualities, H."""
+    """H, of the qualities."""
     follows: Float[Array, "M K"]
-    """How their mode changes with the shared parameters."""
+    """Derivative of their mode in the shared parameters."""
     gradient: Float[Array, " K"]
-    """The pool's term of the log-posterior's gradient."""
+    """The pool's term of the gradient of the log-posterior."""
     information: Float[Array, "K K"]
-    """And of minus its Hessian; of log sd what is expected, without a border."""
+    """The pool's term of minus its Hessian; for log sd the expected one, without a border."""
 
 
 def conditional(
@@ -332,7 +330,7 @@ def conditional(
     point: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Conditional:
-    """One pool given the shared parameters, its fit begun at theta."""
+    """Fit one pool given the shared parameters, starting at theta."""
     m, middle = design.n_contents, design.centred()
 
     def density(theta: Float[Array, " M"], point: Float[Array, " K"]) -> Float[Array, ""]:
@@ -361,7 +359,7 @@ def conditional(
 
     ones = jnp.eye(len(point), dtype=theta.dtype)
     gradient = score - jax.vmap(log_det_change)(response.T, ones) / 2
-    known = jnp.eye(m, dtype=theta.dtype) - lam * inverse  # share, along each direction
+    known = jnp.eye(m, dtype=theta.dtype) - lam * inverse  # share of the data in each direction
     marginal = (-corner - border.T @ response).at[-1].set(0).at[:, -1].set(0)
     information = marginal.at[-1, -1].set(2 * (known**2).sum())
     return Conditional(fit, hessian, response, gradient, information)
@@ -371,8 +369,8 @@ def conditional(
 def _given(
     comparisons: Verdicts, design: Design, loadings: Array, point: Array, theta: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Of every pool, given the shared parameters: its qualities, begun at theta; its terms of the
-    gradient and of the information; the status of the fit."""
+    """Fit every pool given the shared parameters, starting at theta: qualities, terms of the
+    gradient and of the information, and status."""
 
     def one_pool(*pool_arguments: Any) -> tuple[Array, Array, Array, Array]:
         pool = conditional(*pool_arguments)
@@ -388,7 +386,7 @@ def fit_given(
     point: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Fit:
-    """The MAP of one pool's qualities given the shared parameters, begun at theta."""
+    """The MAP of one pool's qualities given the shared parameters, starting at theta."""
     verdicts, biases, lam = pool_model(comparisons, loadings, point)
     fixed = model.variant("naive", design, n_judges(verdicts))
     return fit_map(verdicts, design, Prior(lam), fixed, start=_parameters(theta, biases, verdicts))

@@ -11,8 +11,8 @@ from jbt.commands.options import JointOptions
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifyOptions(JointOptions):
-    """What the verdicts say about the coefficient of each covariate, and what the prior says
-    instead: null directions, profile likelihood, and the estimate without a prior (float64)."""
+    """Check whether the verdicts identify the coefficient of each covariate: estimate without a
+    prior, profile likelihood, null directions, and what the prior chose elsewhere (float64)."""
 
 
 def main(argv: Sequence[str]) -> int:

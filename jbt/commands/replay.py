@@ -25,30 +25,30 @@ from jbt.stats import FEWEST
 from jbt.types import check_count
 
 MOST_SEEDS = 10_000
-"""More runs of each rule on each pool would not end."""
+"""Largest number of runs of each rule on each pool, so that the command ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(TableOptions):
-    """How few of these verdicts would have done? Acquisition rules choose which of the recorded
-    verdicts to look at, and what they have found after each number of them is compared with what
-    all verdicts give, and with trusted quality or anchors where there are some (float64)."""
+    """How few of these verdicts would have been enough? Acquisition rules choose which of the
+    recorded verdicts to use; their top set after each number of verdicts is compared with that of
+    all verdicts, and with trusted quality or anchors where there are some (float64)."""
 
     k: int = 1
     """Size of the top set (count)."""
     model: Model = "bias_aware"
-    """Inside the loop, and of the fit to all verdicts."""
+    """Model of the fits inside the loop and of the fit to all verdicts."""
     rules: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules (space-separated)."""
     seeds: int = 20
     """Runs of each rule on each pool (count)."""
     refit_every: int | None = None
     """R, verdicts between refits (count); default a twentieth of the ordered pairs with a verdict
-    in the pool that has most, from 1 to 8."""
+    in the pool with the most, from 1 to 8."""
     budgets: tuple[int, ...] = ()
-    """Verdicts of a pool (count, space-separated); default every R up to all there are."""
+    """Verdicts of a pool (count, space-separated); default every R up to all verdicts."""
     target: float = 0.9
-    """Recall of what all verdicts give, for which the verdicts needed are told (share of k)."""
+    """Recall of what all verdicts give at which the verdicts needed are counted (share of k)."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 
@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Rows as JSON has them: null for what is undefined."""
+    """Rows for JSON: null where undefined."""
     table = table.round(6)
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
@@ -112,7 +112,7 @@ def _report(options: ReplayOptions, replay: Replay, lead: list[str]) -> Report:
 
 
 def _intervals(n_pools: pd.Series) -> str:
-    """What intervals are over, or why there are none."""
+    """State what the intervals are over, or why there are none."""
     few = (n_pools > 1) & (n_pools < FEWEST)
     reason = f"fewer than {FEWEST} pools, of which no interval covers what it says"
     if few.all():
@@ -123,7 +123,7 @@ def _intervals(n_pools: pd.Series) -> str:
 
 
 def _of(replay: Replay, judge: Any) -> Iterator[Section]:
-    """What there is to say of a judge: by all verdicts, and by trusted labels."""
+    """Sections on one judge: recall by all verdicts, and by trusted labels."""
     name = judge.judge or "all verdicts"
     table = replay.table[replay.table["pool"] == ALL]
     rows = table[_is(table, judge.judge)]
@@ -144,7 +144,7 @@ def _is(table: pd.DataFrame, judge: str | None) -> pd.Series:
 def _table(
     replay: Replay, scored_by: str, rows: pd.DataFrame, needed: pd.DataFrame
 ) -> pd.DataFrame:
-    """What was needed, where it is scored by all verdicts; and recall at a few budgets."""
+    """Recall at a few budgets and, where scored by all verdicts, the verdicts needed."""
     all_budgets = rows["budget"].unique()
     places = np.unique(
         [np.abs(all_budgets - all_budgets[-1] * part).argmin() for part in (0.25, 0.5, 0.75, 1)]
@@ -183,7 +183,7 @@ def _interval(value: float, low: float, high: float, *, digits: int = 0) -> str:
 
 
 def _sentences(replay: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iterator[str]:
-    """How many of these verdicts did you need?"""
+    """Yield how many verdicts the best rule needed."""
     curve = rows[rows["scored_by"] == "full_data"]
     share = f"{replay.target:.0%}".replace("%", " %")
     goal = f"{share} of the top {replay.k} that all verdicts give"
@@ -210,9 +210,10 @@ def _sentences(replay: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iter
     yield sentence
     for scored_by, trusted in rows[rows["rule"] == best["rule"]].groupby("scored_by", sort=False):
         if scored_by != "full_data":
-            curve = trusted.set_index("budget")
+            trusted_curve = trusted.set_index("budget")
             recall_then, recall_at_end = (
                 _interval(*_numbers(row), digits=2)
-                for row in (curve.loc[best["budget"]], curve.iloc[-1])
+                for row in (trusted_curve.loc[best["budget"]], trusted_curve.iloc[-1])
             )
-            yield f"by {NAMES[str(scored_by)]} its recall was {recall_then} then, {recall_at_end} after all"
+            by = NAMES[str(scored_by)]
+            yield f"by {by} its recall was {recall_then} then, {recall_at_end} after all"

@@ -1,4 +1,4 @@
-"""What a user's tables support and what they do not, before anything is fitted."""
+"""Check what a user's tables support, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from jbt.own.tables.reading import Problems, column_names, read_sheet
 from jbt.own.tables.tables import Tables
 
 SURE = 8
-"""Pairs that all name the same side first before that is taken for a sign: of an order drawn at
-random, one table in 128 does."""
+"""Number of pairs from which a common side named first counts as a sign: with a random order one
+table in 128 shows it."""
 
 MANY = 0.05
-"""Share of verdicts that are ties, or errors, from which on how they are treated matters."""
+"""Share of ties, or of errors, from which their treatment matters."""
 
 
 def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
-    """What these tables support and what they do not, before anything is fitted.
+    """Check what tables support, before anything is fitted.
 
     Args:
-      tables: as read; covariates are those that were read.
-      options: what the commands to type next are to begin with, by the names of `jbt fit`'s
+      tables: as read, with the covariates to check.
+      options: options with which the proposed commands begin, by the names of `jbt fit`'s
         options: verdicts, items, covariates, ...
     """
     return Checks(_Examination.of(tables, options or {}).checks())
@@ -46,7 +46,7 @@ class _Examination:
     judged: np.ndarray
     """[fits] whether there is a verdict."""
     pairs: pd.DataFrame
-    """A row for each ordered pair of items that a judge was asked: fit, first, second, shown."""
+    """A row for each ordered pair of items that a judge saw: fit, first, second, shown."""
     within: Chains
     merged: Chains | None
     """None where there is one pool."""
@@ -76,7 +76,7 @@ class _Examination:
         return command_line(command, {**self.options, **changes})
 
     def _fits(self, bad: np.ndarray, considered: np.ndarray) -> str:
-        """ "in 3 of 12 pools"."""
+        """Such as "in 3 of 12 pools"."""
         n, k = int(considered.sum()), int(bad.sum())
         noun = "pool" if len(self.tables.judges) == 1 else "fit"
         if n == 1:
@@ -84,7 +84,7 @@ class _Examination:
         return f"in all {n} {noun}s" if k == n else f"in {k} of {n} {noun}s"
 
     def _share(self, holds: np.ndarray) -> float:
-        """Of the pools with verdicts, each with each judge."""
+        """Share of the fits with verdicts."""
         return float(holds[self.judged].mean())
 
     def _verdicts(self) -> Check:
@@ -96,15 +96,15 @@ class _Examination:
         empty = ~self.judged
         if empty.any():
             fits = self._fits(empty, np.ones_like(empty))
-            text += f"; {fits} there is none, and the estimate is the prior's mean"
+            text += f"; {fits} there are none, and the estimate is the prior's mean"
         return Check("verdicts", not empty.any(), text, None, float(self.judged.mean()))
 
     def _errors(self) -> Check:
         errors, kept = (int(self.tables.counts[c].sum()) for c in ("n_errors", "n_verdicts"))
         share = errors / max(errors + kept, 1)
-        text = f"{_many(errors, 'error')} ({share:.1%}), dropped and never taken for ties"
+        text = f"{_many(errors, 'error')} ({share:.1%}), dropped, not counted as ties"
         if share >= MANY:
-            text += "; what is left may differ from what was lost"
+            text += "; the remaining verdicts may differ from the lost ones"
         return Check("errors", share < MANY, text, None)
 
     def _ties(self) -> Check:
@@ -114,7 +114,7 @@ class _Examination:
         text = f"{_many(tied, 'tie')} ({share:.1%}), half a win each"
         graded = int(verdicts.loc[~verdicts["p_first"].isin((0, 0.5, 1)), "count"].sum())
         if graded:
-            text += f"; {graded} verdicts are graded, and count as shares of a win"
+            text += f"; {graded} verdicts are graded and count as shares of a win"
         drop = self._line("fit", ties="drop") if tied else None
         return Check("ties", share < MANY, text, drop)
 
@@ -129,9 +129,7 @@ class _Examination:
         n_agreed = sum(int((a == b).sum()) for a, b in pairs)
         text = f"{len(judges)} judges, each fitted on its own"
         if n_shared:
-            text += (
-                f"; two of them agree on {n_agreed / n_shared:.0%} of the ordered pairs both saw"
-            )
+            text += f"; two judges agree on {n_agreed / n_shared:.0%} of the ordered pairs both saw"
         return Check("judges", True, text, self._line("fit", judge=judges[0]))
 
     def _sizes(self) -> Check:
@@ -142,7 +140,7 @@ class _Examination:
         if reason := too_large(self.tables):
             return Check("pool_size", False, f"{text}: {reason}", None)
         if high == 2:
-            text += ": each pool holds one comparison, and no ranking"
+            text += ": a pool holds one comparison and no ranking"
         return Check("pool_size", bool(high > 2), text, self._merging("fit") if high == 2 else None)
 
     def _order(self) -> Check:
@@ -153,14 +151,12 @@ class _Examination:
             no_position = self._line("fit", position="no")
         if not verdicts["shown"].all():
             unknown = int(verdicts.loc[~verdicts["shown"], "count"].sum())
-            text = f"{unknown} verdicts of unknown order, which say nothing about kappa"
+            text = f"{unknown} verdicts have an unknown order and carry no information about kappa"
             return Check("order", False, text, None)
         for sign in self._signs():
-            text = f"{sign}: a sign that `first` is not the item shown first, and kappa no bias"
+            text = f"{sign}: perhaps `first` is not the item shown first; kappa is then no bias"
             return Check("order", False, text, no_position)
-        return Check(
-            "order", True, "nothing speaks against `first` being the item shown first", None
-        )
+        return Check("order", True, "no sign that `first` is not the item shown first", None)
 
     def _signs(self) -> list[str]:
         verdicts, items = self.tables.verdicts, self.tables.items
@@ -198,11 +194,11 @@ class _Examination:
             return Check("both_orders", True, text, None, share)
         fits = self._fits(missing, self.judged)
         consequence = {
-            "auto": "there kappa is fixed at 0 (--position auto)",
-            "yes": "there kappa rests on additivity and on the prior of quality",
+            "auto": "kappa is fixed at 0 there (--position auto)",
+            "yes": "kappa rests on additivity and on the prior of quality there",
             "no": "kappa is fixed at 0 everywhere (--position no)",
         }[position]
-        text += f"; {fits} none was: {consequence}"
+        text += f"; {fits} no pair was: {consequence}"
         command = None
         if position != "no" and self._order().ok:  # else `order` says what to do about kappa
             command = self._line("fit", position="yes" if position == "auto" else "auto")
@@ -212,10 +208,10 @@ class _Examination:
         disconnected = self.judged & (self.within.islands > 1)
         share = self._share(~disconnected)
         if not disconnected.any():
-            text = "chains of comparisons link all items of a pool"
+            text = "in every pool the comparisons connect all items"
             return Check("connected", True, text, None, share)
         fits = self._fits(disconnected, self.judged)
-        text = f"{fits} no chain of comparisons links all items: the prior ranks across the gaps"
+        text = f"{fits} the comparisons do not connect all items: the prior ranks the components"
         return Check("connected", False, text, self._merging("fit"), share)
 
     def _connected_merged(self) -> Check | None:
@@ -224,20 +220,18 @@ class _Examination:
         t = self.tables
         shared = t.items.drop_duplicates(["pool", "content"])["content"].duplicated().any()
         if not shared:
-            text = "no content is in two pools: merging them would link nothing"
+            text = "no content is in two pools: merging them would connect nothing"
             return Check("connected_merged", False, text, None)
         if self.of_places:
             text = f"every pool holds {' and '.join(map(repr, t.contents))}, which seem to be "
-            text += "places and no models: merged by name, the pools would rank places"
+            text += "places, not models: merged by name, the pools would rank places"
             return Check("connected_merged", False, text, None)
         link = "items of one name" if self._contents_are_items() else "the contents they share"
         if (self.merged.islands == 1).all():
-            text = f"merged, the {len(t.pools)} pools are linked by {link}"
+            text = f"merged, the {len(t.pools)} pools are connected by {link}"
             return Check("connected_merged", True, text, self._line("leaderboard"))
         n_components = int(self.merged.islands.max())
-        text = (
-            f"merged by {link}, the pools still fall into {n_components} groups that nothing links"
-        )
+        text = f"merged by {link}, the pools still form {n_components} components"
         return Check("connected_merged", False, text, None)
 
     def _covariate(self, d: int) -> Check:
@@ -247,16 +241,16 @@ class _Examination:
         share = self._share(identified)
         spread = self.tables.items.groupby("pool")[name].agg(["min", "max"])
         constant = int((spread["min"] == spread["max"]).sum())
-        note = f"; in {constant} of {len(spread)} pools it is constant" if constant else ""
+        note = f"; it is constant in {constant} of {len(spread)} pools" if constant else ""
         if (identified == self.judged).all():
-            text = f"{name} varies within contents that comparisons link, which measures c[{name}]"
+            text = f"{name} varies within contents that are compared, which identifies c[{name}]"
             return Check(check, True, text + note, self._line("identify"), share)
         fits = self._fits(self.judged & ~identified, self.judged)
-        text = f"{fits} {name} does not vary within a content that comparisons link: there the "
-        text += f"prior chooses c[{name}], whatever the verdicts{note}"
+        text = f"{fits} {name} cannot be separated from quality, as it varies within no content "
+        text += f"that is compared: c[{name}] is a default there, not a measurement{note}"
         if self.merged is not None and not self.of_places and self.merged.tells[:, d].any():
-            text += "; over all pools merged it varies within models: jbt leaderboard "
-            text += "estimates that c, which is another"
+            text += "; over all pools merged it varies within models, which identifies another c: "
+            text += "see jbt leaderboard"
             return Check(check, False, text, self._merging("identify"), share)
         return Check(check, False, text, "jbt plan pairing", share)
 
@@ -270,7 +264,7 @@ class _Examination:
         return Check("covariates", False, text, self._line("doctor", covariates=numeric))
 
     def _numeric_columns(self) -> list[str]:
-        """Of the items table, those that could be covariates."""
+        """Columns of the items table that could be covariates."""
         if self.options.get("items") is None:
             return []
         path = self.tables.items_path
@@ -292,7 +286,7 @@ class _Examination:
         groups = pd.DataFrame(
             {
                 **{name: verdicts[name] for name in ("pool", "judge", "shown", "count")},
-                # Of an unknown order both are one pair.
+                # With unknown order (a, b) and (b, a) are one pair.
                 "first": verdicts["first"].where(known, low),
                 "second": verdicts["second"].where(known, high),
                 "share": verdicts["p_first"].where(~swapped, 1 - verdicts["p_first"]).round(12),
@@ -302,7 +296,7 @@ class _Examination:
         repeated = n > 1
         if not repeated.any():
             text = "no judge was asked the same ordered pair twice"
-            text += "" if known.all() else ", nor a pair of unknown order"
+            text += "" if known.all() else ", or a pair of unknown order"
             return Check("repeats", True, text, None)
         known_order = repeated.index.get_level_values("shown").to_numpy(bool)
         kinds = (known_order, "ordered pairs"), (~known_order, "pairs of unknown order")
@@ -312,14 +306,15 @@ class _Examination:
         text += (
             f"always agree in {int((repeated & same).sum())} of them: all count as independent, "
         )
-        text += "so that a judge that repeats itself is taken to be sure"
+        text += "so that a judge that repeats itself looks certain"
         return Check("repeats", False, text, None)
 
     def _anchors(self) -> Check:
         pairs, members = self.tables.anchors, self.tables.members
         if not len(pairs) + len(members):
-            text = "no pairs of known order (--anchors): nothing here tells whether a correction "
-            return Check("anchors", False, text + "brings the ranking nearer to the truth", None)
+            text = "no pairs of known order (--anchors): these tables cannot show whether a "
+            text += "correction brings the ranking nearer to the truth"
+            return Check("anchors", False, text, None)
         known, kind = pairs, "pairs of known order"
         if len(members):
             known, kind = members, "items known to be among the best or not,"
@@ -335,13 +330,12 @@ class _Examination:
 
     @cached_property
     def of_places(self) -> bool:
-        """Whether every pool has the same two contents, which are mere places."""
+        """Whether every pool has the same two contents, whose names are places."""
         n = self.tables.items.drop_duplicates(["pool", "content"])["pool"].value_counts()
         return places(self.tables.contents) and bool((n == 2).all())
 
     def _contents_are_items(self) -> bool:
-        """Whether each item is its own content, known by its own name, and the table does not say
-        so itself."""
+        """Whether each item is its own content under its own name, without the table saying so."""
         t = self.tables
         if t.items_path is not None and "content" in column_names(t.items_path, ["item"]):
             return False
@@ -349,7 +343,7 @@ class _Examination:
         return bool((names == t.items["item"].to_numpy(object)).all())
 
     def _merging(self, command: str) -> str | None:
-        """The command on all pools as one, where there are several."""
+        """The command on all pools merged, where there are several."""
         if self.merged is None or self.of_places:
             return None
         by_name = {"content": "item"} if self._contents_are_items() else {}
@@ -357,7 +351,7 @@ class _Examination:
 
 
 def _turned(fit: pd.Series, first: pd.Series, second: pd.Series) -> pd.Series:
-    """Which ordered pairs are there the other way round, too."""
+    """Which ordered pairs also occur in the other order."""
     pairs = pd.MultiIndex.from_arrays([fit, first, second])
     there = pairs.isin(pd.MultiIndex.from_arrays([fit, second, first]))
     return pd.Series(there & (first != second).to_numpy(), fit.index)

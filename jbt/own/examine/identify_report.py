@@ -1,4 +1,4 @@
-"""`jbt identify` in words and as a figure."""
+"""The report and the figure of `jbt identify`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIRECTIONS_SHOWN = 6
-"""Null directions that a report names; of the others it gives the number."""
+"""Number of null directions that a report names."""
 
 ANY = (Status.FLAT, Status.DISCONNECTED)
-"""Where any value of c fits equally well."""
+"""Statuses at which any value of c fits equally well."""
 
 
 def report(title: str, lead: Sequence[str], identification: Identification) -> Report:
-    """A section a covariate, a line a judge; where there are several pools, in short. Then the same
-    of all judges together, and whose verdicts identify each coefficient."""
+    """A section for each covariate with a line for each judge, several pools summarised; then the
+    same for all judges together, with whose verdicts identify each coefficient."""
     sections = _sections(identification.alone)
     if identification.together is not None and identification.panel is not None:
         lines = _whose(identification.together, *identification.panel)
@@ -63,7 +63,7 @@ def _sections(coefficients: list[Identified]) -> list[Section]:
 
 
 def _in_short(coefficients: list[Identified]) -> str:
-    """One judge's verdicts about one coefficient, over its pools."""
+    """One judge's coefficient, summarised over its pools."""
     if len(coefficients) == 1:
         return coefficients[0].sentence()
     statuses = Counter(c.status.name.lower() for c in coefficients)
@@ -80,13 +80,12 @@ def _in_short(coefficients: list[Identified]) -> str:
         parts.append(f"without a prior {middle} (median of {len(estimates)})")
     if defaults:
         middle = signed(float(np.median(defaults)))
-        place = f"where any value fits as well, the prior chose {middle}"
-        parts.append(f"{place} (median of {len(defaults)})")
+        parts.append(f"not identified in {len(defaults)}, where the prior chose {middle} (median)")
     return "; ".join(parts)
 
 
 def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[str]:
-    """Whose biases are known, who agrees with them, and whose verdicts identify each c."""
+    """State whose biases are known, who agrees with them, and whose verdicts identify each c."""
     agreements = agreement.by_judge(tables, judges.known)
     lines = [known_in_words(judges.trusted), *agreement.in_words(agreements)]
     by_judge: dict[tuple[str | None, str], list[Identified]] = {}
@@ -104,8 +103,8 @@ def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[s
 
 
 def figure(coefficients: list[Identified]) -> Figure:
-    """Profile curves, a panel a covariate: of a few pools each by itself, over c; of many, a
-    judge's median and central 90 %, around the MAP."""
+    """Profile curves, a panel for each covariate: single curves over c for a few pools; for many, a
+    judge's median and central 90 % around the MAP."""
     from jbt.border import plots
 
     covariates = list(dict.fromkeys(c.covariate for c in coefficients))
@@ -115,7 +114,7 @@ def figure(coefficients: list[Identified]) -> Figure:
         few = len(plotted) <= len(plots.CYCLE)
         if few:
             for i, c in enumerate(plotted):
-                width = 1.5 * (len(plotted) - i)  # so that flat ones do not hide each other
+                width = 1.5 * (len(plotted) - i)  # keeps flat curves from hiding each other
                 _draw_curve(ax, c, color=plots.CYCLE[i], linewidth=width)
         else:
             judges = list(dict.fromkeys(c.judge for c in plotted))

@@ -1,4 +1,4 @@
-"""Intervals of one leaderboard, for what its verdicts determine, and else the reason why not."""
+"""Intervals of one leaderboard where its verdicts determine the estimates, else the reason."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ LEVEL = 0.95
 """Coverage of every interval."""
 
 FEWEST_DEGREES = 5.0
-"""Planned degrees of freedom (`Jackknife.planned`) below which there is no interval. Simulated over
-10 to 100 equal and unequal prompts, intervals cover .93 to .98 from there on, and .97 to 1.00 at
-3 to 4, where the quantiles of t are as uncertain as the degrees of freedom are."""
+"""Planned degrees of freedom (`Jackknife.planned`) below which there is no interval. In simulations
+with 10 to 100 equal and unequal prompts, intervals cover .93 to .98 above it, and .97 to 1.00 at 3
+to 4, where the quantiles of t are as uncertain as the degrees of freedom."""
 
 FEWEST_RESAMPLED = 50.0
-"""The same for percentiles of resampled clusters, which no quantile widens: plain sandwiches, which
-they equal, cover .86 to .93 at 10 to 30 degrees of freedom and .94 or more from 50 on."""
+"""The same limit for percentiles of resampled clusters, which no t quantile widens: like the plain
+sandwich they cover .86 to .93 at 10 to 30 degrees of freedom and .94 or more from 50 on."""
 
 FEWEST_FOUND = 0.9
 """Share of resamples that must have an estimate; those without one are unlike the others."""
 
 PRIOR_SHARE = 0.1
-"""Share of the prior in the posterior variance beyond which the prior is said to have chosen. With
-a truth drawn from the prior, the bias of the MAP is a third of a standard error there; with
-qualities of sd 2.5 it was up to 2, of which intervals take off nine tenths. A limit on how far the
-prior has moved an estimate would depend on the estimate, and what passes it covers .5 to .9."""
+"""Largest share of the prior in the posterior variance of an estimate with an interval. At this
+limit, with a truth drawn from the prior, the bias of the MAP is a third of a standard error; with
+qualities of sd 2.5 it was up to 2, of which intervals remove nine tenths. A limit on the shift by
+the prior would depend on the estimate, and intervals of estimates within it cover .5 to .9."""
 
 NEGLIGIBLE = 1e-6
-"""A direction moves what it moves by more than this share of what it moves most, in posterior
+"""A direction moves a parameter if by more than this share of its largest move, in posterior
 standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """How far the estimates would go with other pools of the file. NaN where undefined."""
+    """How far the estimates would move with other pools. NaN where undefined."""
 
     low: np.ndarray
     """[P] of (theta, c, kappa), theta about its mean over the models."""
     high: np.ndarray
     status: np.ndarray
-    """[P] converged, or why there is no interval: see `leaderboard.Coefficient`."""
+    """[P] converged, or why there is no interval: see `board.REASONS`."""
     better: np.ndarray
-    """[M, M] whether model j is better than model i for certain: the interval of the difference,
-    Bonferroni-corrected for a model's M - 1 of them, lies above 0."""
+    """[M, M] whether model j is significantly better than model i: the interval of the difference,
+    Bonferroni-corrected for the model's M - 1 differences, lies above 0."""
     comparable: np.ndarray
     """[M, M] whether the difference of two models has an interval."""
     runaway: np.ndarray
-    """[M] which models the likelihood sends to infinity."""
+    """[M] whether the likelihood sends each model to infinity."""
     pull: np.ndarray
-    """[M] how far the prior has moved theta, in standard errors, to first order."""
+    """[M] shift of theta by the prior in standard errors, to first order."""
     degrees: np.ndarray
     """[P] effective degrees of freedom: of the interval, or what is too few for one."""
 
     @classmethod
     def undefined(cls, n_models: int, n_covariates: int, status: str) -> Intervals:
-        """Of a fit that says nothing."""
+        """No intervals, for a fit without a maximum."""
         ends = np.full(n_models + n_covariates + 1, np.nan)
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
@@ -83,12 +83,12 @@ def intervals(
 ) -> Intervals:
     """Intervals of a MAP: by the jackknife with Student's t, or percentiles of resampled clusters.
 
-    They are about beta + H^-1 Lambda beta, which takes the pull of the prior off to first order.
+    They are about beta + H^-1 Lambda beta, which removes the pull of the prior to first order.
 
     Args:
       mode: the MAP.
-      rows, design, prior, variant: what it was fitted with; float64.
-      cluster: [R] which cluster each row is of.
+      rows, design, prior, variant: those of the fit; float64.
+      cluster: [R] cluster of each row.
       bootstrap: resamples; 0 for the jackknife.
       seed: of the resampling.
 
@@ -178,7 +178,7 @@ def _draws(
 
 
 def _quantile(level: float, df: np.ndarray) -> np.ndarray:
-    """Of Student's t; NaN without degrees of freedom."""
+    """Quantile of Student's t; NaN without degrees of freedom."""
     from scipy import special
 
     return special.stdtrit(np.where(df > 0, df, np.nan), level)
@@ -186,7 +186,7 @@ def _quantile(level: float, df: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Degrees:
-    """Degrees of freedom of what has an interval."""
+    """Degrees of freedom of the intervals."""
 
     parameters: np.ndarray
     """[P] of theta about its mean, c and kappa."""
@@ -195,11 +195,11 @@ class _Degrees:
 
     @classmethod
     def of(cls, df: np.ndarray, inverse: np.ndarray, centre: np.ndarray, m: int) -> _Degrees:
-        """From those of each parameter, of theta as if c and kappa were known.
+        """Combine the degrees of freedom of the parameters (`df`; theta at known c and kappa).
 
-        A theta's variance is a part that each coefficient adds and the rest, which are added with
-        their degrees of freedom as variances that go together, in 1 / df = sum of share / df: the
-        clusters are the same. The model with fewer stands for two.
+        The variance of a theta is a part from each coefficient plus a remainder. Their clusters are
+        the same, so that the parts are dependent and combine by 1 / df = sum of share / df. For a
+        difference, the remainder has the smaller df of the two models.
         """
         free = m + np.flatnonzero(np.diagonal(inverse)[m:] > 0)
         by_bias = centre[:m] @ inverse[:, free]
@@ -219,23 +219,21 @@ class _Degrees:
 def _combined(
     by_bias: Iterable[np.ndarray], variance: np.ndarray, df: np.ndarray, remainder_df: np.ndarray
 ) -> np.ndarray:
-    """Degrees of freedom of a variance, to which each coefficient adds its square in `by_bias`, and
-    `rest` have what they leave."""
+    """Degrees of freedom of a variance: each coefficient contributes its square in `by_bias`, and
+    the remainder has `remainder_df`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         total, remainder = np.zeros_like(variance), np.ones_like(variance)
         for change, degrees in zip(by_bias, df, strict=True):
             share = np.where(variance > 0, change**2 / variance, 0)
-            total, remainder = (
-                total + np.where(share > NEGLIGIBLE, share / degrees, 0),
-                remainder - share,
-            )
+            total = total + np.where(share > NEGLIGIBLE, share / degrees, 0)
+            remainder = remainder - share
         total += remainder.clip(0) / remainder_df
         return np.where((total > 0) & np.isfinite(total), 1 / total, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Variances:
-    """What a covariance of (theta, c, kappa) says of them and of differences."""
+    """Variances of the parameters and of differences, from a covariance of (theta, c, kappa)."""
 
     parameters: np.ndarray
     """[P] of theta about its mean, c and kappa."""
@@ -250,14 +248,14 @@ class _Variances:
         return cls(parameters.clip(0), differences.clip(0))
 
     def unless_none(self, of_model: _Variances) -> _Variances:
-        """These, and those of the model where clusters do not differ at all: a judge that is
-        symmetric by construction says nothing of the error."""
+        """These variances, or the model's where clusters do not differ at all: the verdicts of a
+        judge symmetric by construction do not show the error."""
         pairs = (self.parameters, of_model.parameters), (self.differences, of_model.differences)
         return _Variances(*(np.where(a > NO_DIFFERENCE * b, a, b) for a, b in pairs))
 
 
 def _centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
-    """[P, P], takes the mean over the models that are known off theta."""
+    """[P, P] matrix that subtracts from theta its mean over the known models."""
     centre = np.eye(n_parameters)
     m = len(known)
     centre[:m, :m] = np.diag(known) - np.outer(known, known) / max(1, known.sum())
@@ -267,7 +265,7 @@ def _centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
 def _moved(
     directions: np.ndarray, centre: np.ndarray, posterior: _Variances
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[P] and [M, M] which parameters, and which differences of models, some direction moves."""
+    """[P] and [M, M] whether some direction moves each parameter and each difference of models."""
     m = len(posterior.differences)
     parameters, pairs = np.zeros(len(centre), bool), np.zeros((m, m), bool)
 

@@ -1,7 +1,7 @@
-"""Models ranked by a user's verdicts over many prompts, naive and corrected for length, say.
+"""Rank models by a user's verdicts over many prompts, naive and corrected (for length, say).
 
-All pools of the file are made one. A model (a content) has one quality, each of its answers
-covariates of its own, and verdicts on one prompt (a pool of the file) go together.
+All pools of the file are merged. A model (a content) has one quality, each of its answers has its
+own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def leaderboard(
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
     Args:
-      tables: from `read`, pools not merged. Models are the contents, which are the items' names
+      tables: from `read`, pools not merged. Models are the contents, or the names of the items
         where there is no column `content`.
       covariates, transform: see `covariate_values`.
       standardise: c is per standard deviation of the covariate over all items; with relative
         differences, per root mean square of the difference over all verdicts.
-      difference: see `listing.listed`.
+      difference: see `rows.listed`.
       position: see `load`.
       prior: default `Prior()`.
-      bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
-        ranks rest; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
+      bootstrap: resamples of the pools, for percentile intervals and for the covariance behind the
+        ranks; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
       seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
-        judges, for one more leaderboard, of all of them.
-      robust: rank under other choices, too (`robust.compare`).
+        judges, for one more leaderboard of all judges together.
+      robust: also rank under other choices (`robust.compare`).
 
     Returns:
-      One for each judge, and that of all together.
+      A leaderboard for each judge, then that of all judges together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
@@ -104,7 +104,7 @@ def leaderboard(
 def _board(
     study: Study, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
 ) -> Leaderboard:
-    """Of one judge; `covariates`: name and unit of each."""
+    """The leaderboard of one judge; `covariates`: name and unit of each."""
     problem, tables = study.problem(judge), study.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     m = len(problem.contents)
@@ -131,7 +131,8 @@ def _joint_board(
     bootstrap: int,
     seed: int,
 ) -> Leaderboard:
-    """Of all judges together; the coefficients of the problem are c [D, J] and kappa [J], flat."""
+    """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
+    [J], flat."""
     stack, n_judges = study.together(judges), len(judges.names)
     problem = stack.problem
     m, free = len(problem.contents), np.asarray(problem.variant.c)
@@ -172,16 +173,17 @@ class _Fits:
     problem: Problem
     status: Status
     beta: np.ndarray
-    """[P] bias-aware, and of the naive fit."""
+    """[P] of the bias-aware fit; `beta_naive` of the naive one."""
     beta_naive: np.ndarray
     intervals: Intervals
     intervals_naive: Intervals
     evidence: dict[int, float]
-    """Nats about each coefficient that was profiled, by its place in P."""
+    """Profile range in nats of each profiled coefficient, by its place in P."""
 
     @classmethod
     def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
-        """`profiled`: covariates of whose coefficients to profile the likelihood."""
+        """Fit a problem; `profiled`: covariates for whose coefficients to profile the
+        likelihood."""
         m, n = len(problem.contents), problem.design.n_covariates
         beta = beta_naive = np.full(m + n + 1, np.nan)
         status = Status.NO_VERDICTS
@@ -224,7 +226,7 @@ class _Fits:
         )
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
-        """Models in order; `rest`: the fields of the board that the fits do not say."""
+        """The leaderboard, models in order; `rest`: its fields that do not come from the fits."""
         problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
         m, known = len(problem.contents), problem.n_verdicts > 0
         theta, theta_naive = self.theta, self.theta_naive
@@ -255,7 +257,7 @@ class _Fits:
 
 
 def _versions(study: Study, judge: int) -> VersionCheck | None:
-    """Fits in which the versions of a model are models of their own."""
+    """Fit the versions of each model as models of their own."""
     versions = assumption_checks.find_versions(study.tables, judge, study.x)
     if versions is None:
         return None

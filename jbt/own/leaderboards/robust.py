@@ -1,5 +1,5 @@
-"""How far a ranking hangs on a covariate's scale, on ties, and on models that are far from all
-others in it."""
+"""How much a ranking depends on a covariate's scale, on ties, and on extrapolation to models far
+from all others in a covariate."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Prior, Status
 
 FAR = 2.0
-"""Standard deviations of the other models' answers beyond which a model is far from them."""
+"""A model is far from the others beyond this many standard deviations of their answers."""
 
 MIDDLE = 0.95
-"""Share of the other models' answers that lie in what is called their middle."""
+"""Share of the other models' answers in their middle."""
 
 CHOICES: dict[str, tuple[Transform, Difference]] = {
     "log1p": ("log1p", "plain"),
     "none": ("none", "plain"),
     "relative": ("none", "relative"),
 }
-"""Scales of the covariates that rankings are compared under."""
+"""Scales of the covariates under which rankings are compared."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """A model whose answers are far from all others' in a covariate, where c is extrapolated."""
+    """A model whose answers are far from all others' in a covariate, so that c is extrapolated."""
 
     model: str
     covariate: str
@@ -49,12 +49,12 @@ class Outside:
         return (
             f"{self.model} lies outside the other models in {self.covariate}: on average "
             f"{abs(self.distance):.1f} sd {side} theirs, {self.inside:.0%} of its answers in their "
-            f"middle {MIDDLE:.0%}; its rank rests on c holding that far out (--robust: its rank on "
-            "other scales)"
+            f"middle {MIDDLE:.0%}; its rank assumes that c holds that far out (--robust: its rank "
+            "on other scales)"
         )
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         return asdict(self)
 
 
@@ -65,8 +65,8 @@ def outside(
 
     Args:
       tables: pools not merged.
-      judge: into `tables.judges`; only answers that it saw count.
-      x: [rows of items, D] covariates, as they are called in `covariates`.
+      judge: index into `tables.judges`; only answers that it judged count.
+      x: [rows of items, D] covariates, named in `covariates`.
     """
     verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
     judged = np.unique(verdicts[["first", "second"]].to_numpy())
@@ -92,7 +92,7 @@ def outside(
 
 
 def ranks(theta: np.ndarray) -> np.ndarray:
-    """[M] 1 + how many are higher by more than rounding; NaN where theta is."""
+    """[M] 1 + the number of theta higher by more than rounding; NaN where theta is."""
     higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
     return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
@@ -110,12 +110,13 @@ def compare(
     """Ranks of the models of each judge under other choices (MAP, float64).
 
     Args:
-      tables, covariates, ...: as `leaderboard` takes them.
+      tables, covariates, ...: as for `leaderboard`.
 
     Returns:
-      Of each judge a row a model, best first: model, `asked` (the ranking asked for), those of
-      `CHOICES` that the covariates allow (log1p and relative: none negative), and `ties_dropped`
-      where there are ties; missing where a fit did not converge or the model has no verdict.
+      For each judge a table with a row a model, best first: model, `asked` (the ranking asked for),
+      those of `CHOICES` that the covariates allow (log1p and relative: none negative), and
+      `ties_dropped` where there are ties; missing where a fit did not converge or the model has no
+      verdict.
     """
     default = (tables, transform, difference)
     choices = {"asked": default}
@@ -157,18 +158,18 @@ def _theta(study: Study, judge: int) -> np.ndarray:
 
 
 def widest(frame: pd.DataFrame) -> str:
-    """Whose rank hangs on these choices the most, in words."""
+    """Name the model whose rank depends most on the choices."""
     table = frame.drop(columns="model").astype(float)
     low, high = table.min(axis=1), table.max(axis=1)
     if not (high > low).any():
-        return "every model has one rank under all of these"
+        return "every model has the same rank under all choices"
     i = int(np.argmax((high - low).fillna(0)))
     name, least, most = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
     return f"{name} ranks {least:.0f} to {most:.0f}, the widest range"
 
 
 def record(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """As JSON has it: null where missing."""
+    """The entry of the JSON file: null where missing."""
     columns = {
         k: v.tolist() if k == "model" else [None if pd.isna(rank) else int(rank) for rank in v]
         for k, v in frame.items()

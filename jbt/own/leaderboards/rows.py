@@ -1,4 +1,4 @@
-"""One pool's verdicts as rows, for pools that counts over all pairs of items cannot hold."""
+"""One pool's verdicts as rows, for pools too large for counts over all pairs of items."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Listing:
     rows: Rows
     design: Design
     contents: np.ndarray
-    """[M] into `Tables.contents`, of the contents that the pool's items have."""
+    """[M] contents of the pool's items, as indices into `Tables.contents`."""
     source: np.ndarray
-    """[R] the pool in the file that a row comes from, into `Tables.pools` as they were read."""
+    """[R] pool of the file that each row comes from, as an index into `Tables.pools` as read."""
 
 
 def listed(
@@ -37,12 +37,12 @@ def listed(
 
     Args:
       x: [rows of items, D] covariates.
-      pool, judge: into `tables.pools` and `tables.judges`.
-      difference: how a row's covariates a and b differ: a - b, or relative, (a - b) / (a + b), 0
-        where both are 0, as in the Arena's style control; for covariates that are not negative.
+      pool, judge: indices into `tables.pools` and `tables.judges`.
+      difference: of a row's covariates a and b: a - b, or relative, (a - b) / (a + b), 0 where both
+        are 0, as in the Arena's style control; only for covariates that are not negative.
 
     Raises:
-      ValueError: a relative difference of negative covariates; a difference that is neither.
+      ValueError: a relative difference of negative covariates; an unknown difference.
     """
     check_word("difference", difference, get_args(Difference))
     verdicts = tables.verdicts
@@ -74,17 +74,18 @@ def listed(
 def stacked(
     listings: Sequence[Listing], free_kappa: np.ndarray, judges: Judges
 ) -> tuple[Rows, np.ndarray]:
-    """Several judges' rows about one pool as rows of one judge, whose covariates are those of each
-    judge, 0 in the rows of the others: their coefficients are c [D, J] and then kappa [J], flat.
-    That is a panel at discrimination 1, and whatever takes rows takes it.
+    """Stack several judges' rows on one pool as rows of one judge, with separate covariates for
+    each judge, 0 in the rows of the others. The coefficients are c [D, J] and then kappa [J], flat.
+    This is a panel at discrimination 1 that any function of rows accepts.
 
     Args:
-      listings: of each judge, J of them.
+      listings: one a judge, J of them.
       free_kappa: [J] whether kappa is estimated; else it is 0.
-      judges: of whom c and kappa are known to be 0.
+      judges: say whose c and kappa are known to be 0.
 
     Returns:
-      The rows, without an order of their own, and which coefficients are free [(D + 1) J].
+      The rows, unordered (the position is a covariate), and which coefficients are free
+      [(D + 1) J].
     """
     n_judges, d = len(listings), listings[0].rows.difference.shape[1]
     with runtime.precision("float64"):

@@ -41,8 +41,8 @@ class Basis(StrEnum):
     MEASURED = "measured"
     """The verdicts decide, and there is an interval."""
     FEW_POOLS = "few_pools"
-    """The verdicts decide, but one or two of several pools hold nearly all information: no interval,
-    as whether other pools agree is unknown."""
+    """The verdicts decide, but one or two of several pools hold nearly all information: no
+    interval, as whether other pools agree is unknown."""
     MERGED = "merged"
     """The verdicts decide, but pools are merged into one: no interval, as verdicts of one pool may
     depend on each other, which only `leaderboard` allows for."""

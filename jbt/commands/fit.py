@@ -26,8 +26,8 @@ class FitOptions(JointOptions):
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
-    """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER (space-separated).
-    The others are estimated if a reference or anchors are given, else 1."""
+    """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER
+    (space-separated). The others are estimated if a reference or anchors are given, else 1."""
 
     def prior(self) -> Prior:
         lam = 1.0 if self.lam is None else self.lam

@@ -37,8 +37,8 @@ class GateOptions(TableOptions):
     rankings dispute, the pairs of swapped contents, the swapped contents; default pairs, or members
     if the labels are of members."""
     hold_out: float = 0.0
-    """Share of the pools with anchors (in one pool: of the anchors) kept out of the decisions, which
-    are then tested on it."""
+    """Share of the pools with anchors (in one pool: of the anchors) held out from the decisions, to
+    test them."""
     tie_breaks: bool = False
     """A pair that only one ranking ties is discordant, too."""
     per_pool: bool = False

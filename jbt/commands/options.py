@@ -147,8 +147,8 @@ class TableOptions:
         give(result, title, lead, settings=self.settings(), **outputs, **in_report)
 
     def typed(self) -> dict[str, Any]:
-        """The options of this class that are not at their default: those that `own.doctor` puts into
-        the commands it proposes."""
+        """The options of this class that are not at their default: those that `own.doctor` puts
+        into the commands it proposes."""
         shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
         given = {f.name: getattr(self, f.name) for f in shared}
         return {f.name: given[f.name] for f in shared if given[f.name] != f.default}

@@ -215,5 +215,5 @@ def _sentences(replay: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iter
                 _interval(*_numbers(row), digits=2)
                 for row in (trusted_curve.loc[best["budget"]], trusted_curve.iloc[-1])
             )
-            by = NAMES[str(scored_by)]
-            yield f"by {by} its recall was {recall_then} then, {recall_at_end} after all"
+            name = NAMES[str(scored_by)]
+            yield f"by {name} its recall was {recall_then} then, {recall_at_end} after all"

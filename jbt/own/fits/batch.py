@@ -327,7 +327,7 @@ def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) 
     )
 
 
-def _silent(group: Group) -> Iterator[tuple[str, ...]]:
+def _unidentified(group: Group) -> Iterator[tuple[str, ...]]:
     """Yield what the comparisons of each pool of a group do not identify."""
     free = np.asarray(group.variant.kappa)
     if isinstance(group.comparisons, Rows):
@@ -381,7 +381,7 @@ def _facts(
     constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
     counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
     free = np.asarray(group.variant.kappa)
-    for i, (fit, names) in enumerate(zip(group.index.tolist(), _silent(group), strict=True)):
+    for i, (fit, names) in enumerate(zip(group.index.tolist(), _unidentified(group), strict=True)):
         pool, judge = divmod(fit, len(tables.judges))
         facts = PoolTable(
             pool=tables.pools[pool],

@@ -48,18 +48,20 @@ def _colour(j: int) -> str:
 
 def _qualities(ax: Axes, judges: list[JudgeSummary]) -> None:
     """A forest plot of the contents, the first judge's best on top."""
-    names = [of.content for of in judges[0].fits[0].ranking[:DRAWN]]
+    names = [ranking.content for ranking in judges[0].fits[0].ranking[:DRAWN]]
     for j, judge in enumerate(judges):
-        of = pd.DataFrame([vars(r) for r in judge.fits[0].ranking]).set_index("content")
-        of = of.loc[names].rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
+        ranking = pd.DataFrame([vars(r) for r in judge.fits[0].ranking]).set_index("content")
+        ranking = ranking.loc[names].rename(
+            columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"}
+        )
         heights = -np.arange(len(names)) - (j + 1) / (len(judges) + 1) + 0.5
-        has_intervals = of["ci_low"].notna().all()
+        has_intervals = ranking["ci_low"].notna().all()
         reason = "prior-selected" if "theta" in judge.fits[0].prior_selected else "no interval"
         label = (judge.judge or "theta") + ("" if has_intervals else f" ({reason})")
         style = {} if has_intervals else {"mfc": "white"}
-        plots.points(ax, of, heights, colour=_colour(j), label=label, horizontal=True, **style)
+        plots.points(ax, ranking, heights, colour=_colour(j), label=label, horizontal=True, **style)
         naive = "naive, c = kappa = 0" if j == len(judges) - 1 else None
-        ax.plot(of["theta_naive"], heights, "x", color=_colour(j), ms=4, label=naive)
+        ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4, label=naive)
     ax.set_yticks(-np.arange(len(names)), names)
     ax.set_xlabel("quality theta, logits")
     ax.legend(fontsize="small")

@@ -10,8 +10,8 @@ apparent quality, and pools with trusted verdicts identify b. Where no judge's c
 fixed at 0 and the prior chooses c, as for one judge.
 
 The discriminations s are estimated with the rest. With s held at 1, a judge whose verdicts have
-nothing to do with quality gets a c that is the opposite of b: it looks biased against whatever the
-trusted verdicts favour.
+nothing to do with quality gets c = -b: it looks biased against whatever the trusted verdicts
+favour.
 """
 
 from __future__ import annotations

@@ -211,13 +211,13 @@ def record(batch: Batch, fit: PanelFit) -> dict[str, Any]:
 
     def coefficient(name: str | None, estimate: Coefficient) -> dict[str, Any]:
         unit = {} if name is None else {"covariate": name, "unit": f"{batch.units} {name}"}
-        more = {
+        facts = {
             "prior_selected": estimate.prior_selected,
             "basis": str(estimate.status),
             "p_alike": files.defined(estimate.p_alike),
             "told_by": list(estimate.identified_by),
         }
-        return {**unit, **estimate.numbers(), **more}
+        return {**unit, **estimate.numbers(), **facts}
 
     judges = [
         {

@@ -253,8 +253,8 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         )
         for model, n, naive, corrected in versions.spreads():
             yield (
-                f"fitted as models of their own, the {n} versions of {model} are {naive:.2f} logits "
-                f"apart naive and {corrected:.2f} corrected; the correction assumes 0"
+                f"fitted as models of their own, the {n} versions of {model} are {naive:.2f} "
+                f"logits apart naive and {corrected:.2f} corrected; the correction assumes 0"
             )
     if anchors is None and versions is None:
         yield (

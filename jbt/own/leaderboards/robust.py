@@ -164,8 +164,8 @@ def widest(frame: pd.DataFrame) -> str:
     if not (high > low).any():
         return "every model has the same rank under all choices"
     i = int(np.argmax((high - low).fillna(0)))
-    name, least, most = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
-    return f"{name} ranks {least:.0f} to {most:.0f}, the widest range"
+    name, lowest, highest = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
+    return f"{name} ranks {lowest:.0f} to {highest:.0f}, the widest range"
 
 
 def record(frame: pd.DataFrame) -> list[dict[str, Any]]:

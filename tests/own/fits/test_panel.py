@@ -107,7 +107,7 @@ class Explicit:
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """One panel, with anchors that saw nothing of pool r."""
+    """One panel, with anchors that judged nothing in pool r."""
     folder = tmp_path_factory.mktemp("panel")
 
     def tables(v, i):
@@ -351,7 +351,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     assert cli.main(["fit", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
     assert "c and kappa of anchors are taken to be 0" in said
-    assert "anchors saw nothing of 1 of 3 pools: these are corrected by what the other" in said
+    assert "anchors judged nothing in 1 of 3 pools: these are corrected with the c and kappa" in said
     assert "no_reference 1" in said
     found = defined((tmp_path / "f.json").read_text())
     joint = found["joint"]

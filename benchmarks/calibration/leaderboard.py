@@ -19,7 +19,7 @@ from scipy.special import expit
 from benchmarks.calibration import Cell
 from jbt import runtime
 from jbt.kernel.fit import fit_map
-from jbt.own.leaderboards.spread import Spread, spread
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 MODELS = 6
@@ -138,7 +138,7 @@ def _variant() -> Variant:
     return Variant(jnp.ones(1, bool), jnp.asarray(True))
 
 
-def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> Iterator[Spread]:
+def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> Iterator[Intervals]:
     """The command's result for each study."""
     rng = np.random.default_rng([seed, setting.prompts])
     prompt = np.repeat(np.arange(setting.prompts), setting.verdicts)
@@ -149,7 +149,7 @@ def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> It
         for i in range(min(AT_ONCE, studies - begin)):
             mode, rows = jax.tree.map(lambda v, i=i: v[i], (modes, drawn))
             fit = mode, rows, design, PRIOR, variant, prompt
-            yield spread(*fit, bootstrap=bootstrap, seed=begin + i)
+            yield intervals(*fit, bootstrap=bootstrap, seed=begin + i)
 
 
 SIZES = (
@@ -185,7 +185,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             yield from _cells(setting, list(results), "jbt leaderboard --bootstrap")
 
 
-def _cells(setting: Setting, results: list[Spread], command: str) -> Iterator[Cell]:
+def _cells(setting: Setting, results: list[Intervals], command: str) -> Iterator[Cell]:
     truth, middle = setting.truth(), 2
     places = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
     for name, place in places.items():

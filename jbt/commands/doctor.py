@@ -12,7 +12,7 @@ from jbt.commands.options import TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions(TableOptions):
-    """What a verdict table supports and what it does not, with the next command to type."""
+    """Check what a verdict table supports, and propose the next command to type."""
 
 
 def main(argv: Sequence[str]) -> int:

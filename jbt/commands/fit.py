@@ -26,8 +26,8 @@ class FitOptions(JointOptions):
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
-    """Of a joint fit, factors on quality in the judges' logits that are known, NAME=NUMBER
-    (space-separated); the others are estimated where anything is trusted, and 1 elsewhere."""
+    """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER
+    (space-separated). The others are estimated if a reference or anchors are given, else 1."""
 
     def prior(self) -> Prior:
         lam = 1.0 if self.lam is None else self.lam
@@ -39,15 +39,15 @@ class FitOptions(JointOptions):
         """`discrimination` by judge.
 
         Raises:
-          ValueError: no NAME=NUMBER; without --joint.
+          ValueError: a word is not NAME=NUMBER, or --joint is missing.
         """
         if self.discrimination and not self.joint:
-            raise ValueError("--discrimination is of a joint fit: add --joint")
-        each = [_discrimination(word) for word in self.discrimination]
-        names = [name for name, _ in each]
+            raise ValueError("--discrimination needs a joint fit: add --joint")
+        factors = [_discrimination(word) for word in self.discrimination]
+        names = [name for name, _ in factors]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"--discrimination names {twice[0]!r} twice")
-        return dict(each)
+        return dict(factors)
 
 
 def _discrimination(word: str) -> tuple[str, float]:
@@ -68,18 +68,18 @@ def main(argv: Sequence[str]) -> int:
     prior = options.prior()
     runtime.start()
     tables = options.read()
-    together = options.together(tables, options.graded())
+    panel = options.together(tables, options.graded())
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
-    joint = None if together is None else (options.batch(together[0]), together[1])
+    joint = None if panel is None else (options.batch(panel[0]), panel[1])
     analysis = own.analyse(batch, k=options.k, prior=prior, spread=options.lam is None, joint=joint)
     title = f"Fit of {options.verdicts.name}"
     options.give(analysis, title, _lead(options, batch), per_pool=options.per_pool)
     if any(p.repeated for p in batch.pools):
         print(
             "warning: some ordered pairs were judged more than once, and the repeats are treated "
-            "as independent verdicts; a judge that repeats itself is counted as if it were sure",
+            "as independent verdicts; a judge that repeats itself looks certain",
             file=sys.stderr,
         )
     return 0

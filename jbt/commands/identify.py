@@ -11,8 +11,8 @@ from jbt.commands.options import JointOptions
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifyOptions(JointOptions):
-    """What the verdicts say about the coefficient of each covariate, and what the prior says
-    instead: null directions, profile likelihood, and the estimate without a prior (float64)."""
+    """Check whether the verdicts identify the coefficient of each covariate: estimate without a
+    prior, profile likelihood, null directions, and what the prior chose elsewhere (float64)."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,11 +25,11 @@ def main(argv: Sequence[str]) -> int:
     if not options.covariates:
         raise ValueError("jbt identify needs a covariate (--covariates)")
     tables, prior = options.read(), options.prior()
-    together = options.together(tables)
+    panel = options.together(tables)
     options.announce(tables)
     runtime.start()
     batch = options.batch(tables)
-    joint = None if together is None else (options.batch(together[0]), together[1])
+    joint = None if panel is None else (options.batch(panel[0]), panel[1])
     identified = own.identify(batch, prior, joint=joint)
     lead = options.lead(tables)[len(tables.summary) :]
     lead.append(f"prior: lam = {options.lam:g}, lam_b = {options.lam_b:g}; float64")

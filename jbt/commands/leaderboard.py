@@ -15,19 +15,19 @@ from jbt.simulation.simulate import check_seed
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderboardOptions(JointOptions):
-    """Rank models over all pools, naive and corrected, with intervals that respect that verdicts on
-    one pool go together (MAP, float64). Models are the contents: the column `content` of the items,
-    or their names without it."""
+    """Rank models over all pools, naive and corrected, with intervals that allow for dependence
+    between verdicts on one pool (MAP, float64). Models are the contents: the column `content` of
+    the items, or the names of the items without it."""
 
     merge_pools: bool = True
-    """A leaderboard makes all pools one, always."""
+    """A leaderboard always merges all pools."""
     difference: Difference = "plain"
-    """How covariates a and b of two items differ: a - b, or relative, (a - b) / (a + b), with c per
-    root mean square of that unless --no-standardise."""
+    """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
+    per root mean square of that unless --no-standardise."""
     bootstrap: int = 0
     """Resamples of the pools for percentile intervals (count, at least 100); 0: the jackknife."""
     seed: int = 0
-    """Of the resampling."""
+    """Seed of the resampling."""
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
@@ -41,11 +41,11 @@ def main(argv: Sequence[str]) -> int:
     """
     options = LeaderboardOptions.parse(argv, "leaderboard")
     if not options.merge_pools:
-        raise ValueError("a leaderboard makes all pools one; jbt fit ranks each for itself")
+        raise ValueError("a leaderboard always merges all pools; jbt fit ranks each pool")
     check_seed(options.seed)
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
-    together = options.together(tables)
+    panel = options.together(tables)
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         prior=prior,
         bootstrap=options.bootstrap,
         seed=options.seed,
-        together=together,
+        together=panel,
         robust=options.robust,
     )
     checks = own.doctor(merge_pools(tables), options.typed())

@@ -22,8 +22,8 @@ def main(argv: Sequence[str]) -> int:
       ValueError: no sweep of this name, in one line.
     """
     sweeps = _sweeps()
-    every = (module.name for module in pkgutil.iter_modules(sweeps.__path__))
-    names = sorted(name for name in every if not name.startswith("_"))
+    modules = (module.name for module in pkgutil.iter_modules(sweeps.__path__))
+    names = sorted(name for name in modules if not name.startswith("_"))
     if not argv or argv[0] in ("--help", "-h"):
         print("sweeps: " + ", ".join(names))
         return 0
@@ -37,10 +37,10 @@ def _sweeps() -> ModuleType:
     package of that name may come first."""
     if importlib.util.find_spec("jbt.sweeps"):
         return importlib.import_module("jbt.sweeps")
-    beside = Path(jbt.__file__).resolve().parents[1]
-    if str(beside) not in map(str, map(Path, sys.path)):
-        sys.path.insert(0, str(beside))
+    checkout = Path(jbt.__file__).resolve().parents[1]
+    if str(checkout) not in map(str, map(Path, sys.path)):
+        sys.path.insert(0, str(checkout))
     sweeps = importlib.import_module("sweeps")
-    if Path(sweeps.__file__ or "").resolve().parent != beside / "sweeps":
+    if Path(sweeps.__file__ or "").resolve().parent != checkout / "sweeps":
         raise ValueError(f"another package is called sweeps: {sweeps.__file__}; run jbt elsewhere")
     return sweeps

@@ -51,7 +51,7 @@ MIXED = [("w", "x"), ("y", "w"), ("y", "x"), ("z", "x"), ("z", "w"), ("y", "z")]
 """In no order that a table may have been written in."""
 
 LACKING = {
-    "verdicts": (verdicts(pools="p"), {}, "in 1 of 2 pools there is none", None),
+    "verdicts": (verdicts(pools="p"), {}, "in 1 of 2 pools there are none", None),
     "errors": (verdicts(winners=("first", "second", "error")), {}, "8 errors (33.3%)", None),
     "ties": (verdicts(winners=("first", "tie", "tie")), {}, "16 ties (66.7%)", "--ties drop"),
     "order": (
@@ -59,31 +59,31 @@ LACKING = {
         .replace("\n", ",unknown\n")
         .replace("winner,unknown", "winner,order"),
         {},
-        "12 verdicts of unknown order",
+        "12 verdicts have an unknown order",
         None,
     ),
     "both_orders": (
         verdicts(MIXED),
         {},
-        "in all 2 pools none was: there kappa is fixed at 0 (--position auto)",
+        "in all 2 pools no pair was: kappa is fixed at 0 there (--position auto)",
         "--position yes",
     ),
     "connected": (
         verdicts([("w", "y"), ("y", "w")]),
         {},
-        "in all 2 pools no chain of comparisons links all items",
+        "in all 2 pools the comparisons do not connect all items",
         "--merge-pools",
     ),
     "connected_merged": (
         verdicts([("w", "y"), ("y", "w")]),
         {},
-        "the pools still fall into 2 groups",
+        "the pools still form 2 components",
         None,
     ),
     "covariate[words]": (
         verdicts(),
         {"covariates": ("words",), "content": "item"},
-        "in all 2 pools words does not vary within a content",
+        "in all 2 pools words cannot be separated from quality",
         "jbt plan pairing",
     ),
     "covariates": (verdicts(), {}, "the items table has words", "--covariates words"),
@@ -112,7 +112,7 @@ def test_what_tables_lack(check, examined):
     ("pairs", "winners", "sign"),
     [
         ([(a, b) for a, b in BOTH if a < b], ("first", "second"), "the alphabet"),
-        ([("w", b) for b in "xyz"] * 2, ("first", "second"), None),  # too few to tell
+        ([("w", b) for b in "xyz"] * 2, ("first", "second"), None),  # too few for a sign
         ([(a, b) for a, b in BOTH if a in "wx" and b in "yz"], ("second", "tie"), "the alphabet"),
         ([("w", "x"), ("y", "w"), ("z", "w"), ("y", "x"), ("z", "x")], ("first",), "won every"),
     ],
@@ -201,7 +201,7 @@ def test_places_make_no_leaderboard(names, examined):
     assert bool(merging) == (names not in PLACES)
     merged = checks["connected_merged"]
     assert merged.ok == (names not in PLACES)
-    assert ("places and no models" in merged.found) == (names in PLACES)
+    assert ("places, not models" in merged.found) == (names in PLACES)
     assert checks["covariate[words]"].command == merging[-1] if merging else "jbt plan pairing"
 
 
@@ -241,7 +241,7 @@ def test_several_judges_pools_of_two_anchors_and_quality(examined, tmp_path):
     anchors.write_text("pool,item,member\np,w,1\np,x,0\n")
     found = examined(table, items, anchors)["anchors"].found
     assert found == "2 items known to be among the best or not, in 1 pool"
-    assert "each pool holds one comparison" in checks["pool_size"].found
+    assert "a pool holds one comparison" in checks["pool_size"].found
     assert checks["pool_size"].command.endswith("--content item --merge-pools")
     assert checks["quality"].found == "quality is given for 3 of 4 items"
 

@@ -234,17 +234,17 @@ def test_a_record_has_null_for_what_is_undefined():
     [
         (
             Status.CONVERGED,
-            "carry 2.0 nats about c[log(words)] between -0.57 and +1.43: +0.5 [+0.1",
+            "+0.43 with the prior; the verdicts carry 2.0 nats about c[log(words)] between -0.57 and",
         ),
         (
             Status.FLAT,
-            "any value between -0.57 and +1.43, and beyond, fits equally well; the prior",
+            "any value between -0.57 and +1.43 and beyond fits as well; the prior",
         ),
-        (Status.DISCONNECTED, "comparing items that nothing links yet would identify it"),
-        (Status.SEPARATED, "the smaller the better, without an end; the prior chose +0.43"),
+        (Status.DISCONNECTED, "comparisons between the unconnected items would identify it"),
+        (Status.SEPARATED, "the smaller c, the better the fit, without end; the prior chose +0.43"),
         (Status.COVARIATE_CONSTANT, "log(words) never differs between the items"),
-        (Status.NO_VERDICTS, "there is no verdict"),
-        (Status.NOT_FINITE, "nothing is known about c[log(words)]: not_finite"),
+        (Status.NO_VERDICTS, "there are no verdicts"),
+        (Status.NOT_FINITE, "c[log(words)] has no estimate: not_finite"),
     ],
 )
 def test_plain_words(status, words):
@@ -262,8 +262,8 @@ def test_a_report_is_short_and_its_table_whole(tmp_path):
     assert lines[0] == "first"
     assert lines[3] == (
         "a: converged in 1, flat in 2, separated in 1 of 4 pools; 2.0 nats about c in a pool "
-        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); where any value fits as "
-        "well, the prior chose +0.43 (median of 2)"
+        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); not identified in "
+        "2, where the prior chose +0.43 (median)"
     )
     assert lines[-1] == "adding 1 to every quality (in 8 of 8)"
     alone = Identification(some[:1]).report("What v.csv says", []).text()

@@ -1,4 +1,4 @@
-"""What a user's verdicts say about each bias coefficient, and what the prior said instead."""
+"""Which bias coefficients a user's verdicts identify, and what the prior chose elsewhere."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Identified:
-    """What one judge's verdicts on one pool, or all judges' together, say about one coefficient c.
-    Numbers are NaN where undefined; c is in logits per unit of the covariate."""
+    """Information about one coefficient c in one judge's verdicts on one pool, or in all judges'.
+    NaN where undefined; c is in logits per unit of the covariate."""
 
     pool: str
     judge: str | None
@@ -47,23 +47,23 @@ class Identified:
     covariate: str
     """With its transformation, as `Batch.covariates`."""
     unit: str
-    """What c is a number of logits per."""
+    """The unit of the covariate: c is in logits per this."""
     rank: int
     """Rank of the design matrix of the comparisons made."""
     n_columns: int
-    """Its columns: contents, covariates and, unless kappa is fixed at 0, position."""
+    """Columns of that matrix: contents, covariates and, unless kappa is fixed at 0, position."""
     null_directions: tuple[str, ...]
     """Its null directions, in words."""
     grid: np.ndarray
     """[9] values of c within 1 of `c_map`."""
     log_likelihood: np.ndarray
-    """[9] profile log-likelihood there, nats."""
+    """[9] profile log-likelihood on the grid, nats."""
     profile_range: float
-    """Its largest value less its smallest, nats."""
+    """Largest less smallest profile log-likelihood, nats."""
     c_map: float
-    """Under the prior."""
+    """Estimate under the prior."""
     c_mle: float
-    """Without a prior."""
+    """Estimate without a prior."""
     low: float
     """95 % profile-likelihood interval of c_mle; where pools of a file are merged, the interval of
     the leaderboard (`prompt_intervals`)."""
@@ -71,19 +71,19 @@ class Identified:
     withheld: str = ""
     """Why there is no interval although c_mle exists; else empty."""
     status: Status
-    """Of c_mle, see `identifiability.estimate_bias`; NOT_CONVERGED or NOT_FINITE where c_map is
-    not defined either."""
+    """Status of c_mle, see `identifiability.estimate_bias`; NOT_CONVERGED or NOT_FINITE where c_map
+    is undefined too."""
     identified_by: tuple[str, ...] | None = None
-    """Of all judges together, whose verdicts on the pool identify c, see `Judges.identified_by`;
-    empty where nobody's do. None of one judge alone."""
+    """With all judges together, whose verdicts on the pool identify c, see `Judges.identified_by`;
+    empty where nobody's do. None for one judge alone."""
 
     @property
     def nullity(self) -> int:
-        """How many null directions there are."""
+        """Number of null directions."""
         return len(self.null_directions)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: the status by its name, null for what is undefined."""
+        """The entry of the JSON file: the status by its name, null where undefined."""
         interval = files.defined([self.low, self.high])
         record = {
             "pool": self.pool,
@@ -106,64 +106,63 @@ class Identified:
         return record
 
     def sentence(self) -> str:
-        """What the verdicts say, in plain words."""
+        """The information about c in one sentence."""
         c, chosen = f"c[{self.covariate}]", f"the prior chose {signed(self.c_map)}"
-        around = f"between {signed(self.c_map - 1)} and {signed(self.c_map + 1)}"
+        interval = f"between {signed(self.c_map - 1)} and {signed(self.c_map + 1)}"
         evidence = f"the verdicts carry {nats(self.profile_range)} about {c}"
-        flat = f"{evidence}: any value {around}, and beyond, fits equally well; {chosen}"
+        flat = f"not identified: {evidence}, any value {interval} and beyond fits as well; {chosen}"
         if self.status == Status.FLAT:
             return flat
         if self.status == Status.DISCONNECTED:
-            return f"{flat}; comparing items that nothing links yet would identify it"
+            return f"{flat}; comparisons between the unconnected items would identify it"
         if self.status == Status.SEPARATED:
             rises = self.log_likelihood[-1] > self.log_likelihood[0]
             side = "larger" if rises else "smaller"
-            return f"{evidence} {around}: the {side} the better, without an end; {chosen}"
+            return f"{evidence} {interval}: the {side} c, the better the fit, without end; {chosen}"
         if self.status == Status.CONVERGED:
             best = with_interval(self.c_mle, self.low, self.high)
             none = f"; no interval: {self.withheld}" if self.withheld else ""
-            return (
-                f"{evidence} {around}: {best} without a prior, {signed(self.c_map)} with it{none}"
-            )
+            prior = f"{signed(self.c_map)} with the prior"
+            return f"{best} without a prior, {prior}; {evidence} {interval}{none}"
         if self.status == Status.COVARIATE_CONSTANT:
-            return f"{self.covariate} never differs between the items, so that {c} changes nothing"
+            return f"{self.covariate} never differs between the items, so that {c} has no effect"
         if self.status == Status.NO_VERDICTS:
-            return f"there is no verdict, and {c} is the prior's mean"
-        return f"nothing is known about {c}: {self.status.name.lower()}"
+            return f"there are no verdicts: {c} is the prior's mean"
+        return f"{c} has no estimate: {self.status.name.lower()}"
 
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What `jbt identify` reports."""
+    """The result of `jbt identify`."""
 
     alone: list[Identified]
     """Each judge's verdicts alone: one for each of `batch.pools` in their order, and each of
     `batch.covariates`."""
     together: list[Identified] | None = None
     """All judges' verdicts together: one for each pool, each judge whose biases are unknown, and
-    each covariate. None unless that was asked for."""
+    each covariate. None unless asked for."""
     panel: tuple[Tables, Judges] | None = None
-    """What `together` was made of."""
+    """The tables and judges of `together`."""
 
     def report(self, title: str, lead: list[str]) -> Report:
-        """A section a covariate, a line a judge; where there are several pools, in short."""
+        """A section for each covariate with a line for each judge; several pools are summarised."""
         from jbt.own.examine import identify_report
 
         return identify_report.report(title, lead, self)
 
     def to_frame(self) -> pd.DataFrame:
-        """The records as a table, a row for each pool, judge and covariate; with all judges
-        together, `joint` says of which fit."""
+        """A row for each pool, judge and covariate; with all judges together, the column `joint`
+        says which rows are theirs."""
         if self.together is None:
             return _frame(self.alone)
-        both = [
+        frames = [
             _frame(self.alone).assign(joint=False),
             _frame(self.together).assign(joint=True),
         ]
-        return pd.concat(both, ignore_index=True)
+        return pd.concat(frames, ignore_index=True)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the JSON file."""
         record = {"pools": [identified.record() for identified in self.alone]}
         if self.together is not None:
             record["joint"] = [identified.record() for identified in self.together]
@@ -179,19 +178,19 @@ class Identification:
 def identify(
     batch: Batch, prior: Prior | None = None, *, joint: tuple[Batch, Judges] | None = None
 ) -> Identification:
-    """Which coefficients c the verdicts identify, what they say about them, and what the prior
-    chose where they say nothing (float64).
+    """Find which coefficients c the verdicts identify, estimate them, and show what the prior chose
+    elsewhere (float64).
 
     Args:
       batch: from `own.load`; kappa is free or fixed at 0 as its groups have it.
       prior: of `c_map`, around which the profile is taken; default `Prior()`.
-      joint: a batch that may have anchors among its verdicts (`Tables.with_anchors`), and its
-        judges, to be taken together as well.
+      joint: a batch whose verdicts may include anchors (`Tables.with_anchors`), and its judges, to
+        be examined together as well.
 
     Raises:
       ValueError: the batch has no covariates; jointly, every judge's biases are known.
     """
-    # The leaderboard's intervals need it, whose room is loaded only where pools are merged.
+    # Imported here because it loads the leaderboards.
     from jbt.own.examine.prompt_intervals import with_prompts
 
     if not batch.covariates:
@@ -200,11 +199,11 @@ def identify(
     alone = with_prompts(_identify(batch, prior, None), batch, prior)
     if joint is None:
         return Identification(alone)
-    both, judges = joint
+    joint_batch, judges = joint
     if judges.known.all():
         raise ValueError("c and kappa of every judge are known: there is nothing to identify")
-    together = with_prompts(_identify(both, prior, judges), both, prior, judges)
-    return Identification(alone, together, (both.tables, judges))
+    together = with_prompts(_identify(joint_batch, prior, judges), joint_batch, prior, judges)
+    return Identification(alone, together, (joint_batch.tables, judges))
 
 
 def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identified]:
@@ -223,14 +222,14 @@ def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identif
 def _of_group(
     batch: Batch, group: Group, prior: Prior, names: list[list[str]]
 ) -> Iterator[tuple[int, list[Identified]]]:
-    """The place in `batch.pools` and the coefficients of each pool with each judge."""
+    """Yield the place in `batch.pools` and the coefficients of each pool and judge."""
     covariates = jnp.arange(len(batch.covariates))
     fit = group.comparisons, group.design, group.variant
     measured = _Measured(*jax.device_get(_measure(*fit, covariates, None, prior)))
     leaves = jax.device_get(fit)
-    for i, at in enumerate(group.index.tolist()):
+    for i, number in enumerate(group.index.tolist()):
         comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
-        contents = names[at // (len(batch.pools) // len(names))]
+        contents = names[number // (len(batch.pools) // len(names))]
         null = null_space(
             design,
             comparisons if isinstance(comparisons, Rows) else comparisons.shown,
@@ -239,14 +238,14 @@ def _of_group(
             position=bool(variant.kappa),
         )
         pool = {
-            "pool": batch.pools[at].pool,
-            "judge": batch.pools[at].judge,
+            "pool": batch.pools[number].pool,
+            "judge": batch.pools[number].judge,
             "rank": null.rank,
             "n_columns": null.n_columns,
             "null_directions": null.names,
         }
         yield (
-            at,
+            number,
             [
                 Identified(
                     **pool,
@@ -262,29 +261,29 @@ def _of_group(
 def _of_panels(
     batch: Batch, group: PanelGroup, judges: Judges, prior: Prior, names: list[list[str]]
 ) -> Iterator[tuple[int, list[Identified]]]:
-    """The number and the coefficients of each pool with all judges."""
+    """Yield the number and the coefficients of each pool with all judges."""
     d = len(batch.covariates)
     coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
     judge, covariate = (jnp.asarray(v) for v in zip(*coefficients, strict=True))
     fit = group.panel, group.design, group.variant
     measured = _Measured(*jax.device_get(_measure(*fit, covariate, judge, prior)))
     by_judges, leaves = _IdentifiedByJudges(group), jax.device_get(fit)
-    for i, at in enumerate(group.index.tolist()):
+    for i, number in enumerate(group.index.tolist()):
         panel, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)
         null = null_space(
             design,
             panel,
             batch.covariates,
-            contents=names[at] + [""] * (design.n_contents - len(names[at])),
+            contents=names[number] + [""] * (design.n_contents - len(names[number])),
             judges=judges.names,
             variant=variant,
         )
         identifiers = list(judges.identified_by(partial(by_judges.in_pool, i)))
         yield (
-            at,
+            number,
             [
                 Identified(
-                    pool=batch.tables.pools[at],
+                    pool=batch.tables.pools[number],
                     judge=judges.names[g],
                     covariate=batch.covariates[c],
                     unit=f"{batch.units} {batch.covariates[c]}",
@@ -301,7 +300,7 @@ def _of_panels(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What `_measure` returns, on the host: [pools, K] each, and the fit of each pool."""
+    """Result of `_measure` on the host: [pools, K] each, and the fit of each pool."""
 
     curve: Profile
     evidence: np.ndarray
@@ -309,7 +308,7 @@ class _Measured:
     mode: Fit
 
     def numbers(self, i: int, j: int, place: tuple[int, ...]) -> dict[str, Any]:
-        """Coefficient j of pool i, which stands at `place` of the parameter c."""
+        """Coefficient j of pool i, at `place` in the parameter c."""
         converged = self.mode.status[i] == Status.CONVERGED
         return {
             "grid": self.curve.grid[i, j],
@@ -332,9 +331,8 @@ def _measure(
     judge: Int[Array, " K"] | None,
     prior: Prior,
 ) -> tuple[Profile, Array, BiasEstimate, Fit]:
-    """For every pool and each of K coefficients the profile around the MAP, its range, and the
-    estimate without a prior; for every pool the MAP. Without judges the verdicts are one judge's.
-    """
+    """For each pool the MAP and, for each of K coefficients, the profile around it, its range and
+    the estimate without a prior. Without `judge` the verdicts are one judge's."""
 
     def one_pool(comparisons: Verdicts, design: Design, variant: Variant) -> tuple:
         mode = fit_map(comparisons, design, prior, variant)
@@ -342,11 +340,11 @@ def _measure(
         def one_coefficient(
             d: Int[Array, ""], g: Int[Array, ""] | None
         ) -> tuple[Profile, Float[Array, ""], BiasEstimate]:
-            which: dict[str, Any] = {"covariate": d, "variant": variant}
-            which |= {} if g is None else {"judge": g}
+            arguments: dict[str, Any] = {"covariate": d, "variant": variant}
+            arguments |= {} if g is None else {"judge": g}
             c = mode.parameters.c[d] if g is None else mode.parameters.c[d, g]
-            curve = profile(comparisons, design, grid_around(c), **which)
-            return curve, curve.range(), estimate_bias(comparisons, design, **which)
+            curve = profile(comparisons, design, grid_around(c), **arguments)
+            return curve, curve.range(), estimate_bias(comparisons, design, **arguments)
 
         return *jax.vmap(one_coefficient)(covariate, judge), mode
 
@@ -354,15 +352,15 @@ def _measure(
 
 
 class _IdentifiedByJudges:
-    """Which coefficients the verdicts of some judges on a pool identify."""
+    """Which coefficients the verdicts of a set of judges on a pool identify."""
 
     def __init__(self, group: PanelGroup) -> None:
         self._group, self._known = group, {}
 
     def in_pool(self, i: int, judges: np.ndarray) -> np.ndarray:
-        """[D + 1, J] for pool i of the group, by the verdicts of some judges [J]."""
+        """[D + 1, J] for pool i of the group, by the verdicts of the judges in a mask [J]."""
         key = judges.tobytes()
-        if key not in self._known:  # of all pools at once
+        if key not in self._known:  # computed for all pools at once
             self._known[key] = self._identified(only(self._group.panel, judges))
         return self._known[key][i]
 
@@ -379,10 +377,10 @@ class _IdentifiedByJudges:
 
 
 def content_names(tables: Tables) -> list[list[str]]:
-    """Contents of each pool, in the order in which a `Batch` numbers them: that of its items."""
-    once = tables.items.drop_duplicates(["pool", "content"])
+    """Contents of each pool, numbered as in a `Batch`: in the order of its items."""
+    contents = tables.items.drop_duplicates(["pool", "content"])
     names: list[list[str]] = [[] for _ in tables.pools]
-    for pool, content in zip(once["pool"].tolist(), once["content"].tolist(), strict=True):
+    for pool, content in zip(contents["pool"].tolist(), contents["content"].tolist(), strict=True):
         names[pool].append(tables.contents[content])
     return names
 

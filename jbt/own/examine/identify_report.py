@@ -1,4 +1,4 @@
-"""`jbt identify` in words and as a figure."""
+"""The report and the figure of `jbt identify`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIRECTIONS_SHOWN = 6
-"""Null directions that a report names; of the others it gives the number."""
+"""Number of null directions that a report names."""
 
 ANY = (Status.FLAT, Status.DISCONNECTED)
-"""Where any value of c fits equally well."""
+"""Statuses at which any value of c fits equally well."""
 
 
 def report(title: str, lead: Sequence[str], identification: Identification) -> Report:
-    """A section a covariate, a line a judge; where there are several pools, in short. Then the same
-    of all judges together, and whose verdicts identify each coefficient."""
+    """A section for each covariate with a line for each judge, several pools summarised; then the
+    same for all judges together, with whose verdicts identify each coefficient."""
     sections = _sections(identification.alone)
     if identification.together is not None and identification.panel is not None:
         lines = _whose(identification.together, *identification.panel)
@@ -63,7 +63,7 @@ def _sections(coefficients: list[Identified]) -> list[Section]:
 
 
 def _in_short(coefficients: list[Identified]) -> str:
-    """One judge's verdicts about one coefficient, over its pools."""
+    """One judge's coefficient, summarised over its pools."""
     if len(coefficients) == 1:
         return coefficients[0].sentence()
     statuses = Counter(c.status.name.lower() for c in coefficients)
@@ -80,53 +80,52 @@ def _in_short(coefficients: list[Identified]) -> str:
         parts.append(f"without a prior {middle} (median of {len(estimates)})")
     if defaults:
         middle = signed(float(np.median(defaults)))
-        where = f"where any value fits as well, the prior chose {middle}"
-        parts.append(f"{where} (median of {len(defaults)})")
+        parts.append(f"not identified in {len(defaults)}, where the prior chose {middle} (median)")
     return "; ".join(parts)
 
 
 def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[str]:
-    """Whose biases are known, who agrees with them, and whose verdicts identify each c."""
+    """State whose biases are known, who agrees with them, and whose verdicts identify each c."""
     agreements = agreement.by_judge(tables, judges.known)
     lines = [known_in_words(judges.trusted), *agreement.in_words(agreements)]
     by_judge: dict[tuple[str | None, str], list[Identified]] = {}
     for c in together:
         by_judge.setdefault((c.judge, c.covariate), []).append(c)
     for (judge, covariate), pools in by_judge.items():
-        whose = Counter(name for c in pools for name in c.identified_by or ("nobody",))
+        identifiers = Counter(name for c in pools for name in c.identified_by or ("nobody",))
         if len(pools) == 1:
-            names = ", ".join(whose)
+            names = ", ".join(identifiers)
         else:
-            counts = ", ".join(f"{name} in {n}" for name, n in whose.items())
+            counts = ", ".join(f"{name} in {n}" for name, n in identifiers.items())
             names = f"{counts} of {len(pools)} pools"
         lines.append(f"c[{covariate}] of {judge} is identified by {names}")
     return lines
 
 
 def figure(coefficients: list[Identified]) -> Figure:
-    """Profile curves, a panel a covariate: of a few pools each by itself, over c; of many, a
-    judge's median and central 90 %, around the MAP."""
+    """Profile curves, a panel for each covariate: single curves over c for a few pools; for many, a
+    judge's median and central 90 % around the MAP."""
     from jbt.border import plots
 
     covariates = list(dict.fromkeys(c.covariate for c in coefficients))
     drawn, axes = plots.new_figure(len(covariates))
     for ax, covariate in zip(np.atleast_1d(axes), covariates, strict=True):
-        shown = [c for c in coefficients if c.covariate == covariate]
-        few = len(shown) <= len(plots.CYCLE)
+        plotted = [c for c in coefficients if c.covariate == covariate]
+        few = len(plotted) <= len(plots.CYCLE)
         if few:
-            for i, c in enumerate(shown):
-                width = 1.5 * (len(shown) - i)  # so that flat ones do not hide each other
+            for i, c in enumerate(plotted):
+                width = 1.5 * (len(plotted) - i)  # keeps flat curves from hiding each other
                 _draw_curve(ax, c, color=plots.CYCLE[i], linewidth=width)
         else:
-            judges = list(dict.fromkeys(c.judge for c in shown))
+            judges = list(dict.fromkeys(c.judge for c in plotted))
             for i, judge in enumerate(judges):
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (len(judges) - i)
-                pools = [c for c in shown if c.judge == judge]
+                pools = [c for c in plotted if c.judge == judge]
                 _draw_band(ax, pools, colour=colour, linewidth=width)
         ax.axhline(
             -PROFILE_DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % by the profile"
         )
-        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {shown[0].unit}")
+        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {plotted[0].unit}")
         ax.set_ylabel("profile log-likelihood less its largest, nats")
         ax.legend(fontsize="small")
     return drawn

@@ -1,5 +1,5 @@
-"""Intervals of `jbt identify` where all pools of a file are made one: those of the leaderboard, as
-verdicts on one prompt go together and one c has one interval."""
+"""Intervals of `jbt identify` where all pools of a file are merged: those of the leaderboard, which
+allow for dependence between verdicts on one prompt."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jbt.types import Prior, Status
 def with_prompts(
     coefficients: list[Identified], batch: Batch, prior: Prior, judges: Judges | None = None
 ) -> list[Identified]:
-    """The same with the leaderboard's intervals, whose clusters are the pools of the file; as they
-    are where pools are not merged or the file has one.
+    """Replace intervals by the leaderboard's, whose clusters are the pools of the file; unchanged
+    where pools are not merged or the file has one.
 
     Args:
-      judges: if the coefficients are of all judges together.
+      judges: given if the coefficients are of all judges together.
     """
     tables = batch.tables
     if not tables.merged:
@@ -60,16 +60,16 @@ def with_prompts(
 def _intervals(
     problem: Problem, names: Sequence[tuple[str | None, str]]
 ) -> dict[tuple[str | None, str], tuple[float, float, str]]:
-    """Low, high and why there are none, of the first coefficients of c, which are called so."""
+    """Low, high and the reason for a missing interval, for the first coefficients, by name."""
     if not (problem.n_verdicts > 0).any():
         return dict.fromkeys(names, (np.nan, np.nan, REASONS["no_verdicts"]))
     fit = problem.fit(problem.variant)
     if int(fit.status) != Status.CONVERGED:
         return dict.fromkeys(names, (np.nan, np.nan, "the fit did not converge"))
-    around, m = problem.spread(fit, problem.variant), len(problem.contents)
+    estimates, m = problem.intervals(fit, problem.variant), len(problem.contents)
     intervals = {}
     for p, name in enumerate(names, m):
-        status = str(around.status[p])
+        status = str(estimates.status[p])
         withheld = "" if status == "converged" else f"{status}, {REASONS[status]}"
-        intervals[name] = float(around.low[p]), float(around.high[p]), withheld
+        intervals[name] = float(estimates.low[p]), float(estimates.high[p]), withheld
     return intervals

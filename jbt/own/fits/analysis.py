@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What `jbt fit` reports."""
+    """The result of `jbt fit`."""
 
     batch: Batch
     judges: list[JudgeSummary]
@@ -35,26 +35,26 @@ class Analysis:
     """Size of the top sets."""
 
     def report(self, title: str, lead: list[str], *, per_pool: bool = False) -> Report:
-        """In words; `per_pool`: with the ranking of each pool, however many there are."""
-        how: Any = {"k": self.k, "per_pool": per_pool}
-        report = fit_report.report(title, lead, self.batch, self.judges, **how)
+        """The report; `per_pool` adds the ranking of each pool, however many there are."""
+        settings: Any = {"k": self.k, "per_pool": per_pool}
+        report = fit_report.report(title, lead, self.batch, self.judges, **settings)
         if self.joint is None:
             return report
-        more = panel_report.sections(*self.joint, self.judges, **how)
-        return Report(title, lead, [*report.sections, *more])
+        joint_sections = panel_report.sections(*self.joint, self.judges, **settings)
+        return Report(title, lead, [*report.sections, *joint_sections])
 
     def to_frame(self) -> pd.DataFrame:
-        """Every estimate in a row, see `fits.report.table` and `fits.panel_report.table`."""
+        """A row for each estimate, see `fits.report.table` and `fits.panel_report.table`."""
         table = fit_report.table(self.batch, self.judges)
         if self.joint is None:
             return table
         return pd.concat([table, panel_report.table(*self.joint)], ignore_index=True)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the JSON file."""
         record: dict[str, Any] = {
             "judges": [judge.record() for judge in self.judges],
-            # Pool by pool, as the pools of a batch are.
+            # Ordered as the pools of a batch.
             "pools": [
                 fit.record()
                 for fits in zip(*(judge.fits for judge in self.judges), strict=True)
@@ -87,16 +87,16 @@ def analyse(
       k: size of the top set on which naive and bias-aware are compared.
       prior: default `Prior()`.
       spread: see `fit_judges`.
-      joint: a batch that may have anchors among its verdicts (`Tables.with_anchors`), and its
-        judges, to be fitted together as well.
+      joint: a batch whose verdicts may include anchors (`Tables.with_anchors`), and its judges,
+        for a joint fit as well.
 
     Raises:
       ValueError: a pool has no more than k contents.
     """
     check_k(batch, k)
     each_judge = fit_judges(batch, prior=prior, spread=spread)
-    how: Any = {"k": k, "prior": prior, "spread": spread, "judges": each_judge}
-    fits = fit(batch, **how)
+    settings: Any = {"k": k, "prior": prior, "spread": spread, "judges": each_judge}
+    fits = fit(batch, **settings)
     p_first = batch.tables.verdicts["p_first"]
     untied = None
     if (p_first == 0.5).any() and (p_first != 0.5).any():
@@ -107,9 +107,9 @@ def analyse(
             standardise=batch.standardise,
             position=batch.position,
         )
-    judges = summarise(batch, fits, untied=untied, **how)
+    judges = summarise(batch, fits, untied=untied, **settings)
     if joint is None:
         return Analysis(batch, judges, None, k)
-    both, panel = joint
-    together = fit_panel(both, panel, k=k, prior=prior, spread=spread)
-    return Analysis(batch, judges, (both, together), k)
+    joint_batch, panel = joint
+    joint_fit = fit_panel(joint_batch, panel, k=k, prior=prior, spread=spread)
+    return Analysis(batch, judges, (joint_batch, joint_fit), k)

@@ -1,4 +1,4 @@
-"""What a user's verdicts say about each judge, over all pools."""
+"""Results for each judge over all pools."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from jbt.types import Prior, Status
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoefficientOverPools(Coefficient):
-    """A judge's c of one covariate, or its kappa: one for all pools, each with qualities of its own
-    (see `JudgeFit`), and beside it what each pool's own fit gives."""
+    """A judge's c of one covariate, or its kappa: one for all pools, each with its own qualities
+    (see `JudgeFit`), beside the estimates of the pools' own fits."""
 
     values: np.ndarray
     """The pools' own estimates, where it is estimated and the covariate varies."""
     n_prior_selected: int
-    """In how many of them the prior chose."""
+    """Number of those values that the prior chose."""
     grid: np.ndarray
     """Values of c within 1 of the estimate; empty for kappa."""
     log_likelihood: np.ndarray
-    """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
+    """Profile log-likelihood on the grid, nats, summed over pools, largest 0: see `profiles`."""
     without_ties: float
-    """The estimate if ties are dropped; NaN where there is none, or that fit did not converge."""
+    """The estimate with ties dropped; NaN where there are none or that fit did not converge."""
 
     @property
     def n_pools(self) -> int:
-        """How many pools have an estimate of their own."""
+        """Number of pools with an estimate of their own."""
         return len(self.values)
 
     @property
     def mean(self) -> float:
-        """Of the pools' own estimates."""
+        """Mean of the pools' own estimates."""
         return float(self.values.mean()) if self.n_pools else np.nan
 
     @property
@@ -49,11 +49,11 @@ class CoefficientOverPools(Coefficient):
 
     @property
     def profile_range(self) -> float:
-        """The evidence about c within 1 of the estimate, nats."""
+        """Range of the profile log-likelihood within 1 of the estimate, nats."""
         return float(np.ptp(self.log_likelihood)) if len(self.grid) else np.nan
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         of_c = {"covariate": self.covariate, "unit": self.unit}
         evidence = {"profile_range": files.defined(self.profile_range)}
         return {
@@ -72,26 +72,26 @@ class CoefficientOverPools(Coefficient):
 
 @dataclass(frozen=True, eq=False)
 class TopK:
-    """In how many pools the top k is another one."""
+    """Number of pools whose top k differs from another fit's."""
 
     n_pools: int
-    """Of how many."""
+    """Pools compared."""
     differs_from_naive: int
     differs_without_ties: int | None
-    """If ties are dropped; None where there is none."""
+    """From the fit with ties dropped; None where there are none."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgeSummary:
-    """One judge's verdicts on all pools."""
+    """Results for one judge over all pools."""
 
     judge: str | None
     """None where the table names no judge."""
     fits: list[PoolFit]
-    """Of each pool."""
+    """One a pool."""
     joint: JudgeFit
     c: list[CoefficientOverPools]
-    """Of each covariate."""
+    """One a covariate."""
     kappa: CoefficientOverPools | None
     """None where it is fixed at 0 in every pool."""
     top_k: TopK
@@ -101,9 +101,9 @@ class JudgeSummary:
     n_both_orders: int
     """Pairs of items shown in both orders."""
     flip_rate: float
-    """Share of them whose verdicts contradict each other, see `Flips`; NaN without any."""
+    """Share of those pairs whose verdicts contradict each other, see `Flips`; NaN without any."""
     n_connected: int
-    """Pools with verdicts whose contents chains of comparisons link."""
+    """Pools with verdicts that connect all contents."""
 
     @property
     def coefficients(self) -> list[CoefficientOverPools]:
@@ -111,11 +111,11 @@ class JudgeSummary:
 
     @property
     def n_pools(self) -> int:
-        """Pools with verdicts."""
+        """Number of pools with verdicts."""
         return sum(f.n_verdicts > 0 for f in self.fits)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         counts = ("n_pools", "n_verdicts", "n_errors", "n_ties", "n_connected", "n_both_orders")
         return {
             "judge": self.judge,
@@ -140,22 +140,24 @@ def summarise(
     judges: Sequence[JudgeFit] | None = None,
     untied: Batch | None = None,
 ) -> list[JudgeSummary]:
-    """Each judge's verdicts over all pools.
+    """Summarise each judge over all pools.
 
     Args:
       fits: of this batch, with this k, prior and spread.
       spread: see `fit_judges`.
-      judges: from `fit_judges` of this batch, if made already.
-      untied: the same verdicts but for the ties (`Tables.without_ties`), if there are any.
+      judges: from `fit_judges` of this batch, if already computed.
+      untied: the batch without the ties (`Tables.without_ties`), if there are any.
     """
     judges = judges or fit_judges(batch, prior=prior, spread=spread)
     grids, evidence = profiles(batch, judges)
     n = len(judges)
     ties = batch.tables.counts["n_ties"].to_numpy().reshape(-1, n).sum(0)
-    others, other_fits = [None] * n, []
+    untied_judges, untied_fits = [None] * n, []
     if untied is not None:
-        others = fit_judges(untied, prior=prior, spread=spread)
-        other_fits = fit(untied, k=k, prior=prior, spread=spread, judges=others, intervals=False)
+        untied_judges = fit_judges(untied, prior=prior, spread=spread)
+        untied_fits = fit(
+            untied, k=k, prior=prior, spread=spread, judges=untied_judges, intervals=False
+        )
     return [
         _summary(
             batch,
@@ -163,8 +165,8 @@ def summarise(
             fits[j::n],
             list(zip(grids[j], evidence[j], strict=True)),
             int(ties[j]),
-            others[j] if ties[j] else None,
-            _top_k(fits[j::n], other_fits[j::n] if ties[j] else [], k),
+            untied_judges[j] if ties[j] else None,
+            _top_k(fits[j::n], untied_fits[j::n] if ties[j] else [], k),
         )
         for j, joint in enumerate(judges)
     ]
@@ -236,13 +238,13 @@ def _summary(
 def _top_k(fits: list[PoolFit], untied: list[PoolFit], k: int) -> TopK:
     ranked = [f.top_k_differs for f in fits if f.usable and f.top_k_differs is not None]
     changed = [
-        _first(one, k) != _first(other, k)
-        for one, other in zip(fits, untied, strict=False)
-        if one.usable
+        _first(fit, k) != _first(untied_fit, k)
+        for fit, untied_fit in zip(fits, untied, strict=False)
+        if fit.usable
     ]
     return TopK(len(ranked), sum(ranked), sum(changed) if untied else None)
 
 
 def _first(fit: PoolFit, k: int) -> set[str]:
-    """The contents in the top k, with all that are tied with the last."""
+    """The contents in the top k, including all tied with the last."""
     return {r.content for r in fit.ranking if r.rank <= k}

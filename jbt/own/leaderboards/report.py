@@ -1,4 +1,4 @@
-"""Leaderboards in words, as tables and as a figure."""
+"""Leaderboards as a report, as tables and as a figure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import robust
 from jbt.own.leaderboards.board import Leaderboard
-from jbt.own.leaderboards.spread import LEVEL
+from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Prior, Status
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PULLED = 0.5
-"""Standard errors by which the prior may move a theta unmentioned."""
+"""Standard errors by which the prior may move a theta without a note."""
 
 SHOWN = 3
-"""Models outside the others that are named."""
+"""Largest number of models outside the others that are named."""
 
 A_ROW = 3
 """Judges side by side in the figure."""
 
 
 class Leaderboards(list[Leaderboard]):
-    """What `jbt leaderboard` reports: a leaderboard for each judge, and that of all together."""
+    """The result of `jbt leaderboard`: one for each judge, then that of all judges together."""
 
     def __init__(
         self,
@@ -49,22 +49,26 @@ class Leaderboards(list[Leaderboard]):
         self.prior, self.bootstrap, self.compared = prior, bootstrap, compared
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
-        """A section a leaderboard."""
+        """A ranking for each leaderboard with what it rests on; the conventions come last."""
         sections = []
         for i, board in enumerate(self):
             name = board.judge or "Ranking"
             lines = list(_sentences(board, self.prior, self.bootstrap))
-            sections.append(Section(name, lines, _shown(board)))
+            if board.status == Status.CONVERGED:
+                sections += [Section(name, [], _shown(board)), Section(f"{name}: basis", lines)]
+            else:
+                sections.append(Section(name, lines, _shown(board)))
             if i < len(self.compared):
                 ranks = self.compared[i].rename(columns={"ties_dropped": "ties dropped"})
                 lines = [robust.widest(self.compared[i])]
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
-        return Report(title, [*lead, *_conventions(self[0], self.prior)], sections)
+        sections.append(Section("How to read this", list(_conventions(self[0], self.prior))))
+        return Report(title, lead, sections)
 
     def to_frame(self) -> pd.DataFrame:
-        """Every model of every judge: judge (if there are several), the columns of the JSON, and
-        `status`, which says of theta what `Coefficient.status` says of c."""
+        """A row for each judge and model: judge (if there are several), the columns of the JSON,
+        and `status` of theta (see `Coefficient.status`)."""
         parts = []
         for board in self:
             part = board.to_frame()
@@ -74,7 +78,8 @@ class Leaderboards(list[Leaderboard]):
         return pd.concat(parts, ignore_index=True)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: one leaderboard as it is, several each with its judge."""
+        """The content of the JSON file: a single leaderboard as it is, several with their
+        judges."""
         records = [board.record() for board in self]
         for record, ranks in zip(records, self.compared, strict=False):
             record["robust"] = robust.record(ranks)
@@ -112,23 +117,23 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         "the models; naive: without covariates and position"
     )
     yield (
-        "rank [1 + models better for certain, models less those worse for certain]: by the "
+        "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
     if board.c:
         names = ", ".join(str(c.covariate) for c in board.c)
         yield (
-            f"the correction assumes that {names}, as far as it varies between answers of one "
-            "model, is worth nothing: what the judge pays for it is called bias"
+            f"the correction assumes that {names} is unrelated to quality among the answers of one "
+            "model: any effect of it on the judge counts as bias"
         )
         yield (
-            "c answers: of two answers to one prompt, what does the judge pay for the covariate "
-            "beyond what their models win by over all prompts? (jbt fit asks it within each prompt)"
+            "c is the covariate's effect on the judge between two answers to one prompt, given the "
+            "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
-    def each(*columns: np.ndarray) -> list[str]:
+    def intervals(*columns: np.ndarray) -> list[str]:
         return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
 
     ranks = (board.rank, board.rank_low, board.rank_high)
@@ -136,9 +141,9 @@ def _shown(board: Leaderboard) -> pd.DataFrame:
         {
             "model": board.models,
             "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
-            "theta": each(board.theta, board.low, board.high),
+            "theta": intervals(board.theta, board.low, board.high),
             "naive rank": [_rank(float(r)) for r in board.rank_naive],
-            "naive theta": each(board.theta_naive, board.low_naive, board.high_naive),
+            "naive theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
             "verdicts": board.n_verdicts,
         }
     )
@@ -161,8 +166,8 @@ def _interval(estimate: float, low: float, high: float) -> str:
 
 
 def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str]:
-    """How intervals were made, c and kappa, why intervals are missing, what bears the correction
-    out."""
+    """Method of the intervals, c and kappa, why intervals are missing, evidence for the
+    correction."""
     if board.status != Status.CONVERGED:
         yield f"no ranking: {board.status.name.lower()}"
         return
@@ -178,24 +183,24 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield from agreement.in_words(board.agreements)
     for c in board.judges:
         per = f" per {c.unit}" if c.unit else " in favour of the first shown"
-        whose = ", ".join(c.identified_by)
-        by = f"identified by {whose}" if whose else "chosen by the prior"
-        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {by}"
+        identifiers = ", ".join(c.identified_by)
+        source = f"identified by {identifiers}" if identifiers else "not identified"
+        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {source}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
     for reason in board.reasons():
         yield f"no interval: {reason}"
-    pull = np.abs(board.pull)  # NaN where there is no interval for it to be missing from
+    pull = np.abs(board.pull)  # NaN where there is no interval
     if np.any(pull > PULLED):
         yield (
             f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
-            f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
+            f"({board.models[int(np.nanargmax(pull))]}); intervals correct for this, estimates do "
             f"not; a --lam below {prior.lam:g} moves it less"
         )
-    for one in board.outside[:SHOWN]:
-        yield one.sentence()
+    for model in board.outside[:SHOWN]:
+        yield model.sentence()
     if len(board.outside) > SHOWN:
         yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
     if board.c:
@@ -218,7 +223,7 @@ def _estimate(c: Coefficient) -> str:
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
-    """How far anchors and versions bear out what the correction assumes."""
+    """Evidence from anchors and versions for or against the assumption of the correction."""
     names = [str(c.covariate) for c in board.c]
     anchors, versions = board.anchors, board.versions
     if anchors is not None and anchors.n_pairs:
@@ -226,7 +231,7 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
             f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
             f"{anchors.corrected_right}"
             if anchors.n_disputed
-            else "they order none oppositely, but one may tie what the other orders"
+            else "they order none in opposite ways, but one may tie what the other orders"
             if anchors.naive != anchors.corrected
             else "they differ on none"
         )
@@ -248,11 +253,11 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         )
         for model, n, naive, corrected in versions.spreads():
             yield (
-                f"as models of their own, the {n} versions of {model} are {naive:.2f} logits "
-                f"apart naive and {corrected:.2f} corrected; what the correction assumes has 0"
+                f"fitted as models of their own, the {n} versions of {model} are {naive:.2f} "
+                f"logits apart naive and {corrected:.2f} corrected; the correction assumes 0"
             )
     if anchors is None and versions is None:
         yield (
-            "nothing here tests what the correction assumes: there are no trusted pairs "
+            "nothing here tests the assumption of the correction: there are no trusted pairs "
             "(--anchors), and no model has several answers to one prompt that share a content"
         )

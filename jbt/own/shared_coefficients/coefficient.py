@@ -1,4 +1,4 @@
-"""One coefficient and what it rests on: the form in which fits and leaderboards give theirs."""
+"""One coefficient and what it rests on, as fits and leaderboards return it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from jbt.own.shared_coefficients.basis import Basis
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Coefficient:
-    """An estimate (MAP) with its interval of 95 %, logits. NaN where undefined; there is an
-    interval where its coverage was simulated."""
+    """An estimate (MAP) with its 95 % interval, logits. NaN where undefined; intervals are given
+    only where their coverage was simulated."""
 
     judge: str | None = None
-    """None where the table names no judge, or it is no judge's own."""
+    """None where the table names no judge, or the coefficient belongs to none."""
     covariate: str | None = None
-    """With its transformation; None for kappa and what is no covariate's."""
+    """With its transformation; None for kappa and other coefficients without a covariate."""
     unit: str | None = None
-    """What c is a number of logits per."""
+    """The unit of the covariate: c is in logits per this."""
     estimate: float
     low: float = np.nan
     high: float = np.nan
@@ -30,8 +30,8 @@ class Coefficient:
     """What the estimate rests on, and so why there is no interval: in a fit one of `Basis`, on a
     leaderboard one of `board.REASONS` or `converged`."""
     identified_by: tuple[str, ...] = ()
-    """Of a fit of all judges, whose verdicts identify it, see `Judges.identified_by`; empty where
-    the prior chose."""
+    """In a joint fit, whose verdicts identify it, see `Judges.identified_by`; empty where the prior
+    chose."""
     p_alike: float = np.nan
     """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
 
@@ -42,11 +42,11 @@ class Coefficient:
 
     @property
     def prior_selected(self) -> bool:
-        """Whether a prior decides, in whole or in part."""
+        """Whether the prior chose it (PRIOR) or holds much of its precision (WEAK)."""
         return self.status in (Basis.PRIOR, Basis.WEAK)
 
     def numbers(self) -> dict[str, Any]:
-        """Estimate and interval as JSON has them: null for what is undefined."""
+        """Estimate and interval for JSON: null where undefined."""
         return {name: files.defined(getattr(self, name)) for name in ("estimate", "low", "high")}
 
     def in_words(self) -> str:

@@ -107,7 +107,7 @@ class Explicit:
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """One panel, with anchors that saw nothing of pool r."""
+    """One panel, with anchors that judged nothing in pool r."""
     folder = tmp_path_factory.mktemp("panel")
 
     def tables(v, i):
@@ -222,7 +222,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
 
 
 @pytest.mark.heavy
-def test_a_coin_hears_no_quality_and_has_no_bias(tables):
+def test_a_coin_has_no_discrimination_and_no_bias(tables):
     """Held at the discrimination of the others, it is biased against what the anchors favour."""
     written, items, anchors = simulated(n_pools=100)
     rng = np.random.default_rng(7)
@@ -351,7 +351,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     assert cli.main(["fit", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
     assert "c and kappa of anchors are taken to be 0" in said
-    assert "anchors saw nothing of 1 of 3 pools: these are corrected by what the other" in said
+    assert "anchors judged nothing in 1 of 3 pools: these are corrected with the c and kappa" in said
     assert "no_reference 1" in said
     found = defined((tmp_path / "f.json").read_text())
     joint = found["joint"]
@@ -367,7 +367,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
 
 @pytest.mark.heavy
 def test_identify_says_who_tells_what(written, tmp_path, capsys):
-    """In pool p renderings of one content tell; of the others only that with anchors is told."""
+    """c is identified by renderings in pool p, and elsewhere only in the pool with anchors."""
     outputs = ["--json", str(tmp_path / "f.json"), "--out", str(tmp_path / "out")]
     anchors = ["--anchors", str(tmp_path / "anchors.csv")]
     assert cli.main(["identify", *written, *anchors, "--joint", *outputs]) == 0
@@ -400,14 +400,14 @@ def test_a_leaderboard_of_all_judges(written, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--reference", "x"], "--reference is of a joint fit: add --joint"),
+        (["--reference", "x"], "--reference needs a joint fit: add --joint"),
         (["--joint", "--reference", "z"], "no judge 'z' (reference): there are x, y"),
         (["--joint", "--reference", "X"], "no judge 'X' (reference): there are x, y"),
         (["--joint", "--judge", "x"], "needs two judges or anchors, but there is one judge, 'x'"),
         (["--joint", "--discrimination", "x"], "--discrimination is 'x', allowed: NAME=NUMBER"),
         (["--joint", "--discrimination", "x=0"], "the discrimination of 'x' must be above 0"),
         (["--joint", "--discrimination", "z=2"], "no judge 'z' (discrimination)"),
-        (["--discrimination", "x=2"], "--discrimination is of a joint fit: add --joint"),
+        (["--discrimination", "x=2"], "--discrimination needs a joint fit: add --joint"),
     ],
 )
 def test_what_a_joint_fit_refuses(written, options, message, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     commands = [doctor.command_line(name, {**known, **settings}) for name, settings in changes]
     if options.json is not None:
         content = {"files": list(map(str, tables)), "commands": commands}
-        files.write_text(options.json, json.dumps(content, indent=1) + "\n")
+        files.write_json(options.json, content)
     for path, table in tables.items():
         print(f"{path}: {len(table)} rows of {', '.join(table.columns)}")
     print("\nInvented: four models, twelve questions, two judges. To try on them:")

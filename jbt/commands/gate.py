@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from jbt import own, runtime
-from jbt.border import files
 from jbt.commands.options import TableOptions
-from jbt.own.gates import report as gate_report
 from jbt.own.gates.decide import pairs_alone
 
 
@@ -74,25 +71,9 @@ def main(argv: Sequence[str]) -> int:
         prior=options.prior(),
         seed=options.seed,
     )
-    if options.json is not None:
-        content = {
-            "settings": {
-                **options.settings(),
-                "labels": decisions.labels,
-                "merge_pools": fitted is not tables,
-            },
-            "pools": [decision.record() for decision in decisions.pools],
-            "judges": [decision.record() for decision in decisions.judges],
-            "n_unanswered": decisions.n_unanswered,
-        }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    lead = options.lead(tables)
-    report = gate_report.report(
-        f"Gate of {options.verdicts.name}", lead, decisions, batch, per_pool=options.per_pool
-    )
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, gate_report.table(decisions), gate_report.figure(decisions))
+    settings = {"labels": decisions.labels, "merge_pools": fitted is not tables}
+    title, lead = f"Gate of {options.verdicts.name}", options.lead(tables)
+    options.give(decisions, title, lead, settings, per_pool=options.per_pool)
     return 0
 
 

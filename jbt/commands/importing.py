@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -119,7 +118,7 @@ def _write_json(path: Path, options: ImportOptions, found: Imported, written: li
         "not_known": found.not_known(),
         "written": _plain(written),
     }
-    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    files.write_json(path, content)
 
 
 def _plain(value: Any) -> Any:

@@ -141,10 +141,24 @@ class TableOptions:
         """The first lines of a report: what was read, and what the tables do not support."""
         return [*tables.summary, *own.doctor(tables, self.typed()).headline()]
 
-    def give(self, result: Result, title: str, lead: list[str], **in_report: Any) -> None:
-        """Print a result, and write it where the options say."""
-        outputs: Any = {"json_file": self.json, "folder": self.out}
-        give(result, title, lead, settings=self.settings(), **outputs, **in_report)
+    def give(
+        self,
+        result: Result,
+        title: str,
+        lead: list[str],
+        settings: Mapping[str, Any] | None = None,
+        **in_report: Any,
+    ) -> None:
+        """Print a result, and write it where the options say.
+
+        Args:
+          lead: the first lines of the report.
+          settings: in place of the options' own in the JSON.
+          in_report: what the result's `report` takes beside title and lead.
+        """
+        where: Any = {"json_file": self.json, "folder": self.out}
+        settings = {**self.settings(), **(settings or {})}
+        give(result, title, lead, settings=settings, **where, **in_report)
 
     def typed(self) -> dict[str, Any]:
         """The options of this class that are not at their default: those that `own.doctor` puts

@@ -21,13 +21,16 @@ from jbt.own.fits.one_judge import JudgeFit, fit_judges
 from jbt.own.fits.panel import PanelFit, fit_panel
 from jbt.own.fits.pools import PoolFit, fit
 from jbt.own.fits.summary import JudgeSummary, summarise
-from jbt.own.gates.decide import Decision, Gate, gate
+from jbt.own.gates.decide import gate
+from jbt.own.gates.decision import Decision
 from jbt.own.gates.labelling import Labelling, labelling
+from jbt.own.gates.report import Gate
 from jbt.own.gates.rule import Rule
 from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
-from jbt.own.replays.run import Replay, replay
+from jbt.own.replays.report import Replay
+from jbt.own.replays.run import replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.tables.reading import TableError
 from jbt.own.tables.verdicts import Columns

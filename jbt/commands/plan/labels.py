@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
             "judges": found.judges.to_dict("records"),
             "gate": options.gate(),
         }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        files.write_json(options.json, content)
     if options.out is not None:
         plain = table.map(for_spreadsheet)
         files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))

@@ -1,9 +1,9 @@
 """Spending a budget of comparisons on the top k, with cached verdicts.
 
 The paper's evaluation of acquisition (curves, the table of rules at B = 120, the allocation at B =
-200, the 2 x 2 ablation of model and rule, the ablation of the score) on as many pools as it takes
-to tell the rules apart; and three of its observations looked into: the naive model's plateau, the
-waste of global uncertainty, and recall above that of the full data.
+200, the 2 x 2 ablation of model and rule, the ablation of the score), on enough pools to separate
+the rules; and a closer look at three of its observations: the naive model's plateau, the waste of
+global uncertainty, and recall above that of the full data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
-    """Budgets of the table (verdicts); the curves go on to the largest, at most N (N - 1)."""
+    """Budgets of the table (verdicts); curves run to the largest, at most N (N - 1)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
@@ -58,7 +58,7 @@ PRESETS = {
 
 
 def cases(s: Settings, rule: str) -> list[Case]:
-    """The judges and models a rule is run with."""
+    """Judges and models that a rule is run with."""
     discrimination = number(s, "discrimination")
     case = named_case(s, discrimination)
     out = [case]
@@ -84,8 +84,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """What the rule gains with the bias-aware model beyond what it gains with the naive one: above
-    0, the two contributions are super-additive. In the rows of the rule with the bias-aware model.
+    """Adds the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
+    the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
     """
     judge = active.own_judge(recall)
 
@@ -113,10 +113,10 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
 def above_full_data(
     by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
 ) -> None:
-    """By how much recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
-    recall at all N (N - 1) verdicts. The best budget for each half of the pools is that of the
-    other half, as the largest of a hundred means is too large; the interval is for those two
-    budgets. `best_above_full_data` is that largest, which a study finds that chooses the budget on
+    """Adds how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+    recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
+    half, because the largest of a hundred means is too large; the interval is for those two
+    budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget on
     its own pools."""
     if by_seed["budget"].values[-1] != s.n_items * (s.n_items - 1):
         return
@@ -181,7 +181,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Differences from the reference at B = 120, beside the paper's."""
+    """Draws differences from the reference at B = 120 beside the paper's."""
     budget = active.budget_of_tests(s)
     deltas = table[(table.quantity == "delta") & (table.budget == budget)]
     deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
@@ -204,7 +204,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Showings of an item by its distance from the boundary, 1 if spent evenly."""
+    """Draws showings of an item by its distance from the boundary, 1 if spent evenly."""
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one

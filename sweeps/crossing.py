@@ -1,7 +1,7 @@
 """Where debiasing stops paying: benefit of the bias-aware model against corr(quality, covariate).
 
-The paper's figure "The prior assumption governs the outcome" (30 runs a point, sign change
-near 0.45) with as many pools as it takes to place the crossing.
+The paper's figure "The prior assumption governs the outcome" (30 runs a point, sign change near
+0.45), with enough pools to locate the crossing.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Settings(Correlated, declare.Settings):
     discrimination: float = 1.0
     """Factor on quality in the judge's logits (pure number)."""
     link: str = "logit"
-    """How the judge answers, one of `jbt.judges.LINKS`: logit, or probit, a Thurstone judge whose
-    noise has the logistic's variance. What is fitted has the logit's."""
+    """Link of the judge, one of `jbt.judges.LINKS`: logit, or probit, a Thurstone judge whose noise
+    has the logistic's variance. Fits always use the logit."""
     completeness: float = 1.0
-    """Probability that an ordered pair's verdict was collected, each on its own, in (0, 1]."""
+    """Probability that an ordered pair's verdict was collected, independently, in (0, 1]."""
 
 
 PRESETS = {
@@ -61,7 +61,7 @@ PRESETS = {
 
 
 def check_scenario(s: Settings) -> None:
-    """Raise `ValueError` for a scenario that makes no sense."""
+    """Raises `ValueError` for a scenario that makes no sense."""
     s.check_pools(least=2)
     check_positive("discrimination", s.discrimination)
     judges.check_link(s.link)
@@ -69,11 +69,10 @@ def check_scenario(s: Settings) -> None:
 
 
 def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[float, ...]:
-    """Of correlations that are asked for of several covariates, those that one can have on its
-    default grid.
+    """Those of the correlations that lie on a covariate's default grid.
 
     Raises:
-      ValueError: there are some, and it can have none of them.
+      ValueError: correlations are asked for, and none of them does.
     """
     most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
     possible = tuple(r for r in rho if r <= most)
@@ -100,8 +99,8 @@ def grid(s: Settings) -> tuple[float, ...]:
 def full_matrix(s: Settings) -> Experiment:
     """Experiment: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
-    Its condition holds rho and `SCENARIO`, all traced; of the settings it takes the kind and size
-    of the pools, the covariate and the link.
+    Its condition holds rho and `SCENARIO`, all traced. The kind and size of the pools, the
+    covariate and the link come from the settings.
     """
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -151,20 +150,20 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def ratio(s: Settings) -> float:
-    """r = c* sd_x / (discrimination sd): the judge's bias in units of the spread of quality
-    that it hears."""
+    """r = c* sd_x / (discrimination sd): the judge's bias in units of the spread of quality in its
+    logits."""
     sd_x = 1.0 if s.covariate == "continuous" else 0.5
     return s.bias * sd_x / (s.discrimination * s.sd)
 
 
 def has_limit(s: Settings) -> bool:
-    """Whether the limit of large pools is known: of Gaussian ones, whatever their correlation, and
-    the model's own judge."""
+    """Whether the limit of large pools is known: it is for Gaussian pools without a bound on their
+    correlation and a judge with the logit link."""
     return s.pool == "gaussian" and s.max_correlation is None and s.link == "logit"
 
 
 def crossing_limit(s: Settings) -> float:
-    """The noise-free crossing of the scenario; NaN where there is none, or none is known."""
+    """Noise-free crossing of the scenario; NaN where there is none or none is known."""
     if not has_limit(s):
         return float("nan")
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)

@@ -3,8 +3,8 @@
 The crossing of `sweeps.crossing`, one choice at a time: whether the covariate is continuous,
 binary, or binary with rho the correlation of its latent; the standard deviation of quality, which
 the paper gives as 1.2 and as 1.25; the judge's position bias; its link; verdicts that were not
-collected; and how densely rho is sampled. Beside each, what studies of the paper's 30 runs a point
-find, and whether the benefit falls at every step.
+collected; and the spacing of rho. Beside each are the results of studies with the paper's 30 runs a
+point, and whether the benefit falls at every step.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Settings(PoolKind, declare.Settings):
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
     sd: tuple[float, ...] = (1.2, 1.25)
-    """Standard deviations of quality (logits). Of this and each list below, the first value is the
-    baseline's, and the others are tried with all else at the baseline."""
+    """Standard deviations of quality (logits). The first value of this and of each list below is
+    the baseline's; the others are tried with all else at the baseline."""
     position: tuple[float, ...] = (0.0, 1.0)
     """True position biases (logits in favour of the first shown)."""
     link: tuple[str, ...] = ("logit", "probit")
-    """How the judge answers, some of `jbt.judges.LINKS`; what is fitted has the logit's."""
+    """Links of the judge, some of `jbt.judges.LINKS`; fits always use the logit."""
     completeness: tuple[float, ...] = (1.0, 0.8)
     """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
     every: tuple[int, ...] = (1, 2, 4)
@@ -74,7 +74,7 @@ class Cell:
 
     covariate: str
     rho: tuple[float, ...]
-    """As the sweep names them; the scenario has the covariate's own correlations."""
+    """Correlations as the sweep names them; the scenario has the covariate's own."""
     scenario: crossing.Settings
     every: int
 
@@ -85,7 +85,7 @@ class Cell:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """The baseline of each covariate and its choices, one at a time.
+    """Crossings to find: the baseline of each covariate and its choices, one at a time.
 
     Raises:
       ValueError: a scenario that makes no sense, an empty list.
@@ -148,7 +148,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def benefit_of(ds: xr.Dataset, cell: Cell) -> xr.DataArray:
-    """The benefit of each pool [rho, pool] of a cell."""
+    """Benefit in each pool [rho, pool] of a cell."""
     chosen = np.ones(ds.sizes["condition"], bool)
     for name in ("covariate", *CHOICES):
         chosen &= ds[name].values == cell.where()[name]
@@ -175,8 +175,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
-    """Of three studies of one scenario, each with pools of its own, the largest crossing minus the
-    smallest: what noise alone makes of the three values of a factor. Median, and where 95 % are."""
+    """Adds the largest minus the smallest crossing of three studies of one scenario, each with its
+    own pools: the effect of noise alone on the three values of a factor. Median, and range of 95
+    %."""
     rho = benefit["rho"].values
     three = [
         stats.first_crossing(rho, stats.study_means(benefit.values, seed=t.seed + i, size=RUNS))
@@ -191,9 +192,9 @@ def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
 def difference_rows(
     benefit: xr.DataArray, base: xr.DataArray, where: dict[str, Any], t: Table
 ) -> None:
-    """How far a choice moves the crossing, from the same pools; and how often a study of the
-    choice and one of the baseline, of the paper's size and with pools of their own, are at least
-    0.05 apart."""
+    """Adds how far a choice moves the crossing, on the same pools, and how often a study of the
+    choice and one of the baseline, of the paper's size and with pools of their own, differ by at
+    least 0.05."""
 
     def crossings(of: xr.DataArray, means: np.ndarray) -> np.ndarray:
         return stats.first_crossing(of["rho"].values, means)
@@ -217,12 +218,12 @@ def difference_rows(
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: not the benefit beyond rho = 0."""
+    """Rows to print: without the benefit beyond rho = 0."""
     return table[(table.quantity != "benefit") | (table.rho == s.rho[0])]
 
 
 def name_of(row: pd.Series, s: Settings) -> str:
-    """What a row's choice differs in from the baseline."""
+    """Name of the choice in which a row differs from the baseline."""
     signs = {"sd": "sd", "position": r"$\kappa^*$", "link": "link", "completeness": "collected"}
     signs["every"] = r"$\rho$ thinned, every"
     changed = [name for name in signs if row[name] != getattr(s, name)[0]]

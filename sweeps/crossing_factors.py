@@ -1,8 +1,8 @@
 """What moves the crossing: the paper's table, one factor at a time, with its own noise.
 
-Two things beside the paper's numbers: how much a study of 30 runs a point scatters (so that
-a reader sees whether the paper's number is within its own noise), and the collapse of the
-crossings of many (c*, sd) pairs onto the crossing law as pools grow.
+Beside the paper's numbers stand the scatter of studies of 30 runs a point, which shows whether a
+number of the paper is within its own noise, and the collapse of the crossings of many (c*, sd)
+pairs onto the crossing law as pools grow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Settings(PoolKind, declare.Settings):
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
     bias: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
-    """True biases c* (logits per unit); every other factor at its default meanwhile."""
+    """True biases c* (logits per unit), with every other factor at its default."""
     n_items: tuple[int, ...] = (15, 30, 60)
     """Pool sizes (count)."""
     sd: tuple[float, ...] = (0.6, 1.2, 2.5)
@@ -91,7 +91,7 @@ class Cell:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """Every crossing of the table: baseline and factors for each covariate, then the collapse.
+    """Crossings of the table: baseline and factors for each covariate, then the collapse.
 
     Raises:
       ValueError: a scenario that makes no sense.
@@ -154,7 +154,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
-    """The benefit of each of a scenario's pools [rho, pool]."""
+    """Benefit in each of a scenario's pools [rho, pool]."""
     chosen = np.ones(ds.sizes["condition"], bool)
     for name in SCENARIO_LABELS:
         chosen &= ds[name].values == getattr(scenario, name)

@@ -1,12 +1,12 @@
-"""A purse for two judges, one cheap and biased, one dear and trusted: whom to ask about which pair.
-Recall of the top k against what was spent. Beyond the paper, whose cost figure compares judges one
-at a time.
+"""A purse for two judges, one cheap and biased, one dear and trusted: which judge to ask about
+which pair. Recall of the top k against spending. Beyond the paper, whose cost figure compares
+judges one at a time.
 
     cheap_naive, cheap_only   the cheap judge alone by Eq. acq, naive or bias-aware
     strong_only               the reference alone by Eq. acq
     every other strategy      a rule of `jbt.acquisition` with both judges in one model, the
-                              reference's biases known to be zero: rules of one judge by gain for
-                              price, rules of several as they are
+                              reference's biases known to be zero: rules of one judge by gain per
+                              price, rules of several unchanged
 
 A verdict of the cheap judge costs 1.
 """
@@ -53,7 +53,7 @@ STRATEGIES = (
     "entropy_reduction",
     "entropy_reduction_fresh",
 )
-"""Those of both judges that are compared by default."""
+"""Strategies with both judges that are compared by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ class Settings(Correlated, declare.Settings):
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
     """Prices of a verdict of the reference, in verdicts of the cheap judge; increasing."""
     purse: tuple[float, ...] = (60.0, 120.0, 240.0, 480.0, 870.0)
-    """What is spent, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items,
-    each asked once of the cheap judge, cost 870."""
+    """Spending, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items, each
+    asked once of the cheap judge, cost 870."""
     strategy: tuple[str, ...] = STRATEGIES
     """Rules that spend on both judges, of `jbt.acquisition`."""
     protocol: Literal["frozen", "stochastic"] = "frozen"
@@ -77,7 +77,7 @@ class Settings(Correlated, declare.Settings):
     position: float = 0.35
     """Its position bias kappa* (logits)."""
     reference_bias: float = 0.0
-    """Bias of the reference, which the models take for zero (logits per unit)."""
+    """Bias of the reference, which the models assume to be zero (logits per unit)."""
     reference_discrimination: float = 2.0
     """Factor on quality in its logits, known to the models (pure number)."""
 
@@ -111,13 +111,14 @@ def check(s: Settings) -> None:
 
 
 def most_verdicts(s: Settings) -> int:
-    """That the purse can buy, if all is spent on the cheap judge."""
+    """Verdicts that the largest purse buys if all of it goes to the cheap judge."""
     most = int(max(s.purse))
     return most if s.protocol == "stochastic" else min(most, s.n_items * (s.n_items - 1))
 
 
 def experiment(s: Settings, rule: str) -> Experiment:
-    """Spend the largest purse by one rule, and report what each purse had bought."""
+    """Experiment: spends the largest purse by one rule, and reports on what each purse had
+    bought."""
     loop = Loop(rule, s.k, s.refit_every, s.protocol)
     most = most_verdicts(s)
 
@@ -143,12 +144,12 @@ def experiment(s: Settings, rule: str) -> Experiment:
         )
         trace = run(stream(key, "acquisition"), task, loop, most)
         queries, judge = trace.queries, trace.queries.judge
-        assert judge is not None  # of several judges, every query says whom
+        assert judge is not None  # with several judges, every query names its judge
         prices = jnp.stack([condition["price_cheap"], condition["price_reference"]])
         spent = jnp.cumsum(jnp.where(judge < 0, 0.0, prices[judge.clip(0)]))
 
         def at(purse: Array) -> dict[str, Array]:
-            """The fit of all that the purse pays, also between two refits of the run."""
+            """Fits all verdicts that the purse pays, also between two refits of the run."""
             paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
             start = Parameters.zeros(pool.design, 2)
             parameters, status = refit(bought(queries, paid, task), start, task)
@@ -162,7 +163,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
 
 
 def cases(s: Settings) -> dict[str, list[tuple[str, float, float]]]:
-    """Rule -> (strategy, price of the cheap judge, is bias-aware) of what it runs."""
+    """Rule -> (strategy, price of the cheap judge, is bias-aware) of its strategies."""
     out: dict[str, list[tuple[str, float, float]]] = {
         "top_k_aware": [
             ("cheap_naive", 1.0, 0.0),
@@ -181,7 +182,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> declare.Group:
-    """Every strategy, correlation and price of one rule: one compiled kernel."""
+    """All strategies, correlations and prices of one rule: one compiled kernel."""
     runs = [
         (name, price_cheap, aware, rho, price)
         for name, price_cheap, aware in strategies
@@ -256,7 +257,7 @@ def style(name: str) -> dict[str, Any]:
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
-    """Recall against what is spent, a line a strategy."""
+    """Draws recall against spending, a line a strategy."""
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
     for name, line_rows in rows.groupby("strategy", sort=False):

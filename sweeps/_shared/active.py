@@ -1,5 +1,5 @@
-"""What the two experiments on acquisition share: the settings, the run of one pool, and the
-comparison of rules with the pool as the unit."""
+"""Settings, the run of one pool and the comparison of rules, with the pool as the unit, for all
+sweeps on acquisition."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 REFERENCE = "top_k_aware"
-"""Each family of rules is compared with this one and corrected for itself (Holm), as the paper does
-with its five baselines."""
+"""The rule that each family of rules is compared with. Holm's correction is within a family, as
+over the paper's five baselines."""
 SMALL_STUDY = 10
-"""Pools of the paper's tests (count)."""
+"""Pools of each of the paper's tests (count)."""
 COLUMNS = (
     "protocol",
     "judge",
@@ -58,15 +58,16 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """How often and how the active loop is run on a pool."""
+    """Repeats of the active loop on a pool, and its estimate of the membership."""
 
     n_seeds: int = 4
     """Acquisition seeds a pool (count), averaged within the pool."""
     n_samples: int | None = None
     """S, draws for the membership (count); default 64, or 1500 if counted."""
     membership: str = "conditional"
-    """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
-    given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
+    """Estimate of the membership: `conditional`, the mean over scrambled Sobol draws of each item's
+    chance given the rest of the draw; `counted`, the share of antithetic normal draws, as in the
+    paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Settings(MapPrior, RunSettings, JudgeSettings):
 
 
 def experiment(s: Settings, settings: Loop) -> Experiment:
-    """Run one rule on one pool; the condition holds the case and the acquisition seed."""
+    """Runs one rule on one pool; the condition holds the case and the acquisition seed."""
     draw = pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -107,15 +108,15 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
 
 
 def reported(s: Settings, settings: Loop) -> np.ndarray:
-    """Budgets whose recall is kept: the whole curve of cached verdicts, else those of the table,
+    """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the table,
     which do not depend on R."""
     whole = settings.protocol == "frozen"
     return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
 
 
 def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
-    """Share of the showings by distance from the boundary, at each budget of the table; items of
-    one quality, whose places are arbitrary, in the order of their numbers."""
+    """Share of the showings by distance from the boundary, at each budget of the table. Items of
+    equal quality are ranked by their numbers."""
     item = jnp.arange(s.n_items)
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
     place = before.sum(1).astype(quality.dtype)
@@ -130,8 +131,8 @@ def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Arra
 def group(
     s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
 ) -> declare.Group:
-    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated also displaced, by
-    one acquisition seed."""
+    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated are also run
+    displaced, with one acquisition seed."""
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
     runs = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
     runs += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
@@ -215,14 +216,13 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
 
 
 def own_judge(values: xr.DataArray) -> str:
-    """Name of the judge of the settings, which is every rule's first."""
+    """Name of the settings' judge, the first that every rule is run with."""
     return str(values["judge"].values[0])
 
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
-    """A metric [condition, ..., pool] with the conditions that differ in their acquisition seed
-    alone put side by side, [condition, acquisition_seed, ..., pool]; displaced judges are left
-    out."""
+    """A metric [condition, ..., pool] as [condition, acquisition_seed, ..., pool], without the
+    displaced judges."""
     values = calibration.at(values)
     first = values.isel(condition=slice(None, None, n_seeds)).drop_vars(SEEDS)
     data = values.values.reshape(-1, n_seeds, *values.shape[1:]).astype(float)
@@ -230,8 +230,8 @@ def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
 
 
 def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
-    """A metric as `by_seed` gives it with the error of the judges' calibration in it, see
-    `calibration.opened`; None where no judge of the paper is simulated."""
+    """A metric as `by_seed` returns it, with the error of the judges' calibration in it (see
+    `calibration.opened`); None where no judge of the paper is simulated."""
     ways = [calibration.at(values, way) for way in twins.DISPLACED]
     if not ways[0].sizes["condition"]:
         return None
@@ -265,8 +265,8 @@ def select(values: V, **where: Any) -> V:
 
 
 def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Recall, difference from the reference with its tests, and allocation, for every setting and
-    budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
+    """Adds recall, its difference from the reference with tests, and the allocation, for every
+    setting and budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
     open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
     t.means("recall", at_budgets, carried=calibration.drawn_from(open_, SHARE))
@@ -279,9 +279,9 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """Each rule against the reference, for the same judge, model and refits. Corrected within each
-    family, as far as it was run, at each budget; a small study has as many acquisition seeds a pool
-    as this one, replicates of the paper's have its own."""
+    """Compares each rule with the reference, for the same judge, model and refits. Tests are
+    corrected at each budget within each family, as far as it was run. A small study has as many
+    acquisition seeds a pool as this one, a replicate of the paper's study as many as that."""
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         base = recall.isel(condition=at)
         same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
@@ -301,8 +301,8 @@ def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
 
 
 def ahead(recall: xr.DataArray, base: xr.DataArray, s: Settings, t: Table) -> None:
-    """In how many studies of the paper's size the reference has the highest mean of all of the
-    paper's rules, and in how many a test tells it from each: its two claims."""
+    """Shares of studies of the paper's size in which the reference has the highest mean of the
+    paper's rules, and in which its difference from each of them is significant: two claims."""
     same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
     rules = [name for name in families()["baselines"] if name != REFERENCE]
     baselines = select(recall, rule=rules, **same)
@@ -328,11 +328,11 @@ def ahead(recall: xr.DataArray, base: xr.DataArray, s: Settings, t: Table) -> No
 
 def test(delta: xr.DataArray, rules: Sequence[str], whole_family: bool, t: Table) -> None:
     """p-values and power of one family [condition, acquisition_seed, pool] at one budget, in rows
-    of the rules `told`. The paper's p-values, corrected for a whole family, stand beside those of a
-    whole one alone.
+    of these rules. The paper's p-values, corrected for a whole family, stand beside those of a
+    whole family alone.
 
-    A replicate has the paper's pools but no more acquisition seeds than there are here: exact
-    p-values depend on ties between recalls, which means over other numbers of seeds would not have.
+    A replicate has the paper's pools, but at most our number of acquisition seeds: exact p-values
+    depend on ties between recalls, which means over another number of seeds would not have.
     """
     family = delta.values.astype(float)
     p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
@@ -352,11 +352,11 @@ def test(delta: xr.DataArray, rules: Sequence[str], whole_family: bool, t: Table
 
 
 TEST_BUDGET = 120
-"""Of the paper's tests (verdicts)."""
+"""Budget of the paper's tests (verdicts)."""
 
 
 def budget_of_tests(s: Settings) -> int:
-    """The paper's, or the largest where it is not in the table."""
+    """The paper's budget of tests, or the table's largest where it has not that one."""
     return TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
 
 
@@ -368,7 +368,7 @@ AT_ONE_BUDGET = (
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: recall and differences at one budget, and what has none of its own."""
+    """Rows to print: recall and differences at one budget, and quantities without a budget."""
     everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
     shown = table.quantity.isin(AT_ONE_BUDGET)
     return table[everywhere | (shown & (table.budget == budget_of_tests(s)))]
@@ -393,7 +393,7 @@ UNITS = {
 
 
 def curves(recall: xr.DataArray, s: Settings) -> pd.DataFrame:
-    """Rows of mean recall at every budget that was kept."""
+    """Rows of mean recall at every budget kept."""
     t = Table(COLUMNS, s)
     t.means("recall", recall)
     return t.frame()

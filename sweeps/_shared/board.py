@@ -13,9 +13,9 @@ from jbt.own import tables
 from . import recorded
 
 WORDS, VARIATION, RENDERINGS, TANH = "words", "variation", "renderings", "tanh"
-"""Covariates: of an answer (`words`), the mean of its version if its model has several
-(`renderings`, and of one model only by the model's name), what is left of it (`variation`), and
-AlpacaEval's own (`tanh`)."""
+"""Covariates: log length of an answer (`words`); its mean over the answers of a version, where the
+model has several versions (`renderings`; for one model alone, under the model's name); the
+difference of these two (`variation`); AlpacaEval's covariate (`tanh`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +27,12 @@ class Board:
     model: np.ndarray
     """[V] number of the first version of the same model."""
     families: dict[str, np.ndarray]
-    """Models that are there in several versions -> their numbers."""
+    """Model with several versions -> numbers of the versions."""
     baseline: int
     first: np.ndarray
-    """[G, K] version of the answer called the first."""
+    """[G, K] version of the answer listed first."""
     second: np.ndarray
-    """[G, K]"""
+    """[G, K] version of the other answer."""
     wins: np.ndarray
     """[G, K] preference for the first."""
     shown: np.ndarray
@@ -74,7 +74,7 @@ def read(s: RecordedSettings) -> Board:
     of_answer = {WORDS: log_words, VARIATION: log_words - mean[version]}
     of_family = {}
     for name, of_model in families.items():
-        # About the mean of the family, or the prior of its quality would pull at the coefficient.
+        # Centred within the family, or the prior of its quality would pull at the coefficient.
         of_family[name] = np.where(np.isin(versions, of_model), mean - mean[of_model].mean(), 0)[
             version
         ]

@@ -1,5 +1,5 @@
-"""Which judge the experiments on acquisition simulate, on which pools: one of the paper's, by its
-twin, or one of our own."""
+"""Judge and pools of the experiments on acquisition: the twin of one of the paper's judges, or a
+judge of our own."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ DEFAULTS_WITHOUT_JUDGE = {
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings(declare.Settings):
     judge: str | None = None
-    """One of the paper's judges, whose twin (`jbt.twins`) is simulated on pools like the paper's,
-    --pool statement_bank --max-correlation 0.12 with quality in statements, but for what other
-    options say; default none, a judge of our own on Gaussian pools."""
+    """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
+    (--pool statement_bank --max-correlation 0.12, quality in statements); other options override
+    this. Default none: a judge of our own on Gaussian pools."""
     oracle: str | None = None
-    """How a frozen judge answers, and so which twin: `argmax`, the likelier verdict, or `draws`,
-    one draw; default the judge's own way, without a judge draws."""
+    """How a frozen judge answers, which also selects the twin: `argmax`, the likelier verdict, or
+    `draws`, one draw; default as the paper's judge does, without a judge draws."""
     pool: str | None = None
     """Kind of pool, one of `jbt.pools.POOLS`; default gaussian, with a judge statement_bank."""
     others: str = "uniform"
-    """False statements of a bank's items that are not fully correct, one of `jbt.pools.OTHERS`."""
+    """Numbers of false statements in a bank's items that are not fully correct, one of
+    `jbt.pools.OTHERS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1]; default not, with a judge the paper's 0.12."""
@@ -48,18 +49,18 @@ class JudgeSettings(declare.Settings):
     """True position bias kappa* (logits in favour of the first shown); default 0.35, or the
     twin's."""
     pair_noise: float | None = None
-    """Standard deviation of what the judge thinks of a pair beyond all else (logits), where the
-    likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
+    """Standard deviation of the judge's preference for a pair beyond quality and bias (logits),
+    where the likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
     sd: float | None = None
-    """Standard deviation of quality (logits); default 1.25, with a judge that of the statements
-    themselves, quality being their number."""
+    """Standard deviation of quality (logits); default 1.25. With a judge quality is the number of
+    statements, and has their standard deviation."""
     n_items: int = 30
     """Items of a pool, half of them with x = 1 (count)."""
     k: int = 5
     """Size of the top set (count)."""
 
     def defaults(self) -> dict[str, Any]:
-        """Of fields that are None: name -> number.
+        """Values of the fields that are None: name -> value.
 
         Raises:
           ValueError: unknown judge, or no twin of this oracle and these others.
@@ -77,7 +78,7 @@ class JudgeSettings(declare.Settings):
 
 
 def number(s: JudgeSettings, name: str) -> float:
-    """A field of settings that are `decided`."""
+    """Number in a field of settings that are `decided`."""
     return getattr(s, name)
 
 
@@ -86,15 +87,15 @@ class Case:
     """A judge and the model inside the loop."""
 
     name: str
-    """Of the judge, in the table."""
+    """Name of the judge in the table."""
     judge: Judge
     model: str = "bias_aware"
     pair_noise: float = 0.0
 
 
 def named_case(s: JudgeSettings, discrimination: float) -> Case:
-    """The judge of the settings. Its name is that of the paper's judge if it is its twin as
-    calibrated, so that the paper's numbers stand beside that alone."""
+    """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
+    paper's numbers stand beside it alone; a changed twin has another."""
     name = s.judge or "default"
     values = {"discrimination": discrimination}
     values |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
@@ -107,7 +108,7 @@ def named_case(s: JudgeSettings, discrimination: float) -> Case:
 
 
 def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
-    """Draws a pool from its key."""
+    """Function that draws a pool from its key."""
     return partial(
         pools.POOLS[str(s.pool)],
         n_items=s.n_items,
@@ -121,14 +122,14 @@ def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
 
 
 def check_judge(s: JudgeSettings, protocol: str) -> None:
-    """Raise `ValueError` for a judge that does not go with its pools."""
+    """Raises `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
     if s.oracle not in twins.ORACLES:
         raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")
     if s.others not in pools.OTHERS:
         raise ValueError(f"others must be {' or '.join(pools.OTHERS)}, got {s.others!r}")
     if s.pool != BANK and s.others != pools.OTHERS[0]:
-        raise ValueError(f"others is of --pool {BANK} alone, got {s.others!r} with {s.pool}")
+        raise ValueError(f"others needs --pool {BANK}, got {s.others!r} with {s.pool}")
     if s.pool != BANK and s.sd is None:
         raise ValueError(
             f"sd must be given with --judge {s.judge} --pool {s.pool}: its twin takes quality for "

@@ -1,4 +1,4 @@
-"""What the sweeps over recorded verdicts share: their tables as arrays over pools."""
+"""Tables of recorded verdicts as arrays over pools."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jbt.own import tables
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recorded:
-    """Some pools of a user's tables, each with every judge: P pools, J judges, N items at most, D
-    covariates, M contents."""
+    """P pools of a user's tables with verdicts of J judges: at most N items a pool, D covariates, M
+    contents."""
 
     pools: list[str]
     judges: list[str]
@@ -23,11 +23,11 @@ class Recorded:
     content: np.ndarray
     """[P, N] in 0..M-1, the same over pools."""
     covariates: np.ndarray
-    """[P, N, D] as they stand in the table."""
+    """[P, N, D] as in the table."""
     shown: np.ndarray
     """[P, J, N, N] how often i was shown first against j."""
     wins: np.ndarray
-    """[P, J, N, N] how often i then won; a tie is half a win, errors are left out."""
+    """[P, J, N, N] how often i then won; a tie is half a win, errors are dropped."""
     better: np.ndarray
     """[P, N, N] whether a trusted label calls i better than j."""
 

@@ -1,5 +1,5 @@
-"""What `two_judges` simulates: a pool judged by a cheap judge, a reference of some kind, and what
-each model makes of both."""
+"""Experiment of `two_judges`: a pool judged by a cheap judge and by a reference, and each model's
+fit to both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FACTORS = (
     "noise",
     "assumed_discrimination",
 )
-"""What is varied about the reference, one at a time."""
+"""Properties of the reference that are varied, one at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,32 +47,32 @@ class Settings(Correlated, declare.Settings):
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)
     """Verdicts of the reference (count), increasing from 0."""
     placement: tuple[str, ...] = tuple(PLACEMENTS)
-    """Which pairs the reference is shown, at random among these: `boundary`, contents within three
+    """Pairs the reference is shown, at random among: `boundary`, contents within three
     places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
     the two rankings order differently; `random`, all."""
     reference_bias: tuple[float, ...] = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
     """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
-    which holds while something else is varied."""
+    its value while another factor is varied."""
     reference_position: tuple[float, ...] = (0.0, 0.5, 1.0)
     """Its position biases (logits), 0 among them."""
     reference_discrimination: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Factors on quality in its logits (pure number), 2 among them."""
     noise: tuple[float, ...] = (0.0, 0.1, 0.2)
-    """Shares of its verdicts that are turned around, 0 among them."""
+    """Shares of its verdicts that are reversed, 0 among them."""
     assumed_discrimination: tuple[float, ...] = (1.0, 4.0)
     """Discriminations of the reference that the models assume, beside the true one, 2 (pure
     number)."""
     factor_placement: str = "boundary"
-    """Placement with which what is said of the reference varies."""
+    """Placement while a factor of the reference is varied."""
     factor_rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.7, 0.9)
-    """Correlations at which it varies, increasing."""
+    """Correlations while a factor is varied, increasing."""
     bias: float = 1.5
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
     """Its position bias kappa* (logits)."""
     price: float = 20.0
-    """Price of a verdict of the reference; the cheap judge's cost 1. In the paper a comparison
-    by a frontier judge costs 10 to 100 times as much as by a cheap one."""
+    """Price of a verdict of the reference; one of the cheap judge costs 1. In the paper a frontier
+    judge's comparison costs 10 to 100 times as much as a cheap judge's."""
 
 
 PRESETS = {
@@ -90,7 +90,7 @@ PRESETS = {
         assumed_discrimination=(),
         factor_rho=(0.0, 0.6),
     ),
-    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "paper": Settings(pools=30),  # as its crossings; it has no such experiment
     "full": Settings(),
 }
 
@@ -126,9 +126,9 @@ def check(s: Settings) -> None:
 
 
 def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]:
-    """Each reference and placement, and its correlations: the default one at every placement, then
-    one factor at a time. The models assume the reference's true discrimination unless it is that
-    which is varied."""
+    """Each reference and placement with its correlations: the default reference at every placement,
+    then one factor at a time. The models assume the reference's true discrimination unless the
+    assumed one is varied."""
     for placement in s.placement:
         yield DEFAULT | {"placement": placement}, s.rho
     for name in FACTORS:
@@ -141,8 +141,8 @@ def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]
 
 
 def experiment(s: Settings) -> Experiment:
-    """The cheap judge's verdicts on every ordered pair; then those of the reference, for every
-    `n_reference`, and what the models make of both."""
+    """Experiment: the cheap judge's verdicts on every ordered pair; then, for every `n_reference`,
+    verdicts of the reference and each model's fit to both."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = s.draw(key, condition, s.covariate)

@@ -86,23 +86,23 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
 
 @dataclass(frozen=True)
 class Frontier:
-    """What one judge and model reach with one rule, and for what."""
+    """Recall that one judge and model reach with one rule, and its cost."""
 
     row: dict[str, Any]
-    """Its columns."""
+    """Columns of its rows."""
     dollars: np.ndarray
-    """[T] of every budget on the curve."""
+    """[T] cost of every budget on the curve."""
     recall: np.ndarray
     """[T, P]"""
     carried: np.ndarray
-    """[T, P] with the error of the judge's calibration."""
+    """[T, P] recall with the error of the judge's calibration."""
     means: np.ndarray
-    """[1 + R, T] of all pools, then of resampled ones, the same in all frontiers."""
+    """[1 + R, T] mean recall of all pools, then of resampled ones, the same in all frontiers."""
     seed: int
 
     def reach(self, target: float, size: int | None = None) -> np.ndarray:
-        """[1 + R] dollars of the cheapest budget whose mean recall is the target, NaN if none is;
-        or [R] of studies of so many pools."""
+        """[1 + R] dollars of the cheapest budget whose mean recall reaches the target, NaN if none
+        does; with `size`, [R] of studies of so many pools."""
         means = self.means if size is None else self.of_studies(size)
         return prices.first_reached(self.dollars, means, min(target, twins.PERFECT))
 
@@ -125,8 +125,8 @@ class Frontier:
 def frontiers(
     recall: xr.DataArray, carried: xr.DataArray, s: Settings, seed: int
 ) -> list[Frontier]:
-    """Of recalls [condition, acquisition_seed, budget, pool], and the same with the error of the
-    judges' calibration."""
+    """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool] and the
+    same with the error of the judges' calibration."""
     budgets = recall["budget"].values.astype(float)
     values = recall.mean(SEEDS).transpose("condition", "budget", "pool")
     data = values.values.astype(float)
@@ -156,7 +156,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def of_prices(s: Settings, t: Table) -> None:
-    """What follows from the prices alone: dollars of a budget, and with the labels of a gate."""
+    """Adds what follows from prices alone: cost of a budget, without and with a gate's labels."""
 
     def add(quantity: str, value: float, **where: Any) -> None:
         t.add(quantity, value, studies=lambda *_: np.full(1, value), **where)
@@ -175,8 +175,8 @@ def of_prices(s: Settings, t: Table) -> None:
 
 
 def reached(frontier: Frontier, s: Settings, t: Table) -> None:
-    """Recall at the best budget, which a study of the paper's size chooses by the pools whose
-    recall it then reports; and of each target what it costs, and how many such studies reach it."""
+    """Adds recall at the best budget, which a study of the paper's size chooses on the pools whose
+    recall it reports; and each target's cost and the share of such studies that reach it."""
     row, n = frontier.row, frontier.recall.shape[-1]
     mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=t.seed)
 
@@ -198,8 +198,8 @@ def reached(frontier: Frontier, s: Settings, t: Table) -> None:
 
 
 def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
-    """How many times cheaper the cheap judge reaches each target than the dear one, without the
-    labels of a gate and with a pool's part of them."""
+    """Adds how many times cheaper the cheap judge reaches each target than the dear one, without a
+    gate's labels and with a pool's share of them."""
     n = cheap.recall.shape[-1]
     of_dear = twins.known()[s.dear].pools
     for target in s.target:
@@ -224,7 +224,7 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What the paper gives, and what the targets cost; not every budget."""
+    """Rows beside the paper's numbers and costs of the targets; not every budget."""
     whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
     times = (table.quantity == "times_cheaper") & table.estimate.notna()
     return table[whole | times | table.paper.notna()]

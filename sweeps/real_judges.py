@@ -1,9 +1,9 @@
 """Three LLM judges on 80 open questions that five models answer, with the majority of humans.
 
 Every ordered pair of a question's five answers was judged once by every judge. The same verdicts
-are analysed twice: item by item, every answer with a quality of its own, and tied, a model's
-quality shared by its answers to all questions. What is tied is told by the *other* questions: a
-question's answers are corrected, and its models ranked, by what the rest of the table says.
+are analysed twice: item by item, with a quality for every answer, and tied, with a quality for each
+model that its answers to all questions share. Tied fits are to the *other* questions: a question's
+answers are corrected, and its models ranked, by the rest of the table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
-"""bias_known: item by item, with the coefficient c that the other questions tell when tied."""
+"""bias_known: item by item, with c from the tied fit to the other questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +79,22 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment_of(found: Recorded, prior: Prior) -> Experiment:
-    """The experiment of one question and judge."""
+    """Experiment: one question and judge."""
     rows, question = merged(found)
 
-    def experiment(key: Any, condition: dict[str, Any], own: dict[str, Any]) -> dict[str, Array]:
+    def experiment(
+        key: Any, condition: dict[str, Any], question_data: dict[str, Any]
+    ) -> dict[str, Array]:
         judge = condition["judge"]
-        answers = Comparisons(own["shown"][judge], own["wins"][judge])
-        design = Design(jnp.log1p(own["covariates"]), None, own["mask"], len(own["mask"]))
-        elsewhere = jnp.asarray(question) != own["index"]
-        others = Rows(
+        answers = Comparisons(question_data["shown"][judge], question_data["wins"][judge])
+        design = Design(
+            jnp.log1p(question_data["covariates"]),
+            None,
+            question_data["mask"],
+            len(question_data["mask"]),
+        )
+        elsewhere = jnp.asarray(question) != question_data["index"]
+        elsewhere_rows = Rows(
             first=jnp.asarray(rows["first"]),
             second=jnp.asarray(rows["second"]),
             difference=jnp.asarray(rows["difference"]),
@@ -97,25 +104,25 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
         )
         models = Design.of_contents(len(found.contents), 1)
         alone, evidence = analysis(answers, design, prior)
-        tied, evidence_tied = analysis(others, models, prior)
+        tied, evidence_tied = analysis(elsewhere_rows, models, prior)
         known = estimators.with_bias(answers, design, prior, tied.c[1])
         theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
-            return agreement_with(own["better"], quality[:, None] - quality)
+            return agreement_with(question_data["better"], quality[:, None] - quality)
 
         won = answers.wins + (answers.shown - answers.wins).T
-        words = own["covariates"][:, 0]
+        words = question_data["covariates"][:, 0]
         longer = (1 + jnp.sign(words[:, None] - words)) / 2
-        labelled = own["better"] | own["better"].T
+        labelled = question_data["better"] | question_data["better"].T
         return {
             **evidence,
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
-            "agreement_verdicts": agreement_with(own["better"], won - won.T),
+            "agreement_verdicts": agreement_with(question_data["better"], won - won.T),
             "agreement": jax.vmap(agreement)(theta),
-            "agreement_tied": jax.vmap(agreement)(tied.theta[:, own["content"]]),
+            "agreement_tied": jax.vmap(agreement)(tied.theta[:, question_data["content"]]),
             "theta_tied": tied.theta,
-            "humans_prefer_longer": agreement_with(own["better"], words[:, None] - words),
+            "humans_prefer_longer": agreement_with(question_data["better"], words[:, None] - words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
         }
@@ -126,8 +133,7 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
 ) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
-    """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
-    about c."""
+    """Naive and bias-aware MAP, leaves with an axis of both, and the verdicts' evidence about c."""
     variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
     either = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
     fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(either)
@@ -143,15 +149,15 @@ def analysis(
 
 
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
-    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin
-    of 0, to within rounding, is half. NaN without labels."""
+    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin of
+    0, up to rounding, counts half. NaN without labels."""
     credit = jnp.where(margin > metrics.TIED, 1.0, jnp.where(margin >= -metrics.TIED, 0.5, 0.0))
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
 def merged(verdicts: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Every ordered pair of every question as rows between contents: first, second [R], difference
-    [R, 1], shown and wins [judges, R]; and the number of each row's question."""
+    """Ordered pairs of all questions as rows between contents: first, second [R], difference [R,
+    1], shown and wins [judges, R]; and the number of each row's question."""
     question, i, j = np.nonzero(verdicts.shown.any(1))
     x = np.log1p(verdicts.covariates)
     rows = {
@@ -242,7 +248,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
-    """A row a judge, beside each other; the legend from the first place."""
+    """Draw one row of each judge beside each other, with legend entries at the first place."""
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge

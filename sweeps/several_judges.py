@@ -1,13 +1,12 @@
-"""Trusted labels as one more judge: how many of them does it take to tell what LLM judges pay for
-length?
+"""Trusted labels as one more judge: how many are needed to identify the LLM judges' length biases?
 
 Two sets of recorded verdicts: three judges on 80 questions that five models answer, with the
-majority of humans where it decides, and six judges on the 419 pairs of LLMBar, with gold labels.
-Every answer owns its quality, so that the judges' verdicts alone leave c to the prior.
+majority of humans where there is one, and six judges on the 419 pairs of LLMBar, with gold labels.
+Every answer has its own quality, so that the judges' verdicts alone leave c to the prior.
 
-Some labels of the pools that are learned from are given as verdicts of a judge without bias
-(`own.panels`). A pool is then ranked by the judges' verdicts on it, corrected by the coefficients
-learned elsewhere: no label of a pool, nor of any other pool it is tested with, is ever given.
+Some labels of the training pools are given as verdicts of a judge without bias (`own.panels`). A
+pool is then ranked by the judges' verdicts on it, corrected by the coefficients learned elsewhere:
+no label of a pool, or of a pool tested together with it, is ever given.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
-    """One pool, ranked by the verdicts on it and the coefficients learned elsewhere. NaN without
+    """Rank one pool by the verdicts on it and the coefficients learned elsewhere. NaN without
     labels, or for judges of another set."""
     counted, here = pool["counted"][index], pool["here"][index]
     panel = Panel(
@@ -107,7 +106,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
     def once(
         c: Float[Array, " J"], kappa: Float[Array, " J"], slope: Float[Array, ""]
     ) -> tuple[Array, Array]:
-        # About its line in the covariate, quality is drawn from the prior.
+        # The prior of quality is about its line in the covariate.
         known = Parameters(jnp.zeros_like(x[:, 0]), (c + slope)[None], kappa)
         fit = fit_map(panel, design, prior, fixed, start=known)
         quality = fit.parameters.theta + slope * x[:, 0]
@@ -115,7 +114,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 
     learned = [pool[name][index] for name in ("c", "kappa", "slope")]
     agreement, status = jax.vmap(once)(*learned)
-    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN of nobody
+    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN without judges
 
     def defined(value: Array) -> Array:
         return jnp.where(here, value, jnp.nan)
@@ -146,16 +145,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             if setting.judge == NOBODY:
                 continue
             if setting.model != "naive":
-                naive = _of(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
+                naive = _condition(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
                 t.means("benefit", one["agreement"] - naive["agreement"].values, **where)
                 t.add("c_hat", float(one["c_hat"].mean()), **where, **setting._asdict())
             if setting.model == "joint":
-                alone = _of(part, setting._replace(judge=NOBODY))
+                alone = _condition(part, setting._replace(judge=NOBODY))
                 gain = one["agreement"] - alone["agreement"].values
                 t.means("gain_over_no_judge", gain, **where)
 
 
-def _of(part: xr.Dataset, condition: Condition) -> xr.Dataset:
+def _condition(part: xr.Dataset, condition: Condition) -> xr.Dataset:
     chosen = np.all([part[name] == v for name, v in condition._asdict().items()], axis=0)
     return part.isel(condition=int(np.flatnonzero(chosen)[0]))
 

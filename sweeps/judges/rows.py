@@ -1,4 +1,4 @@
-"""The table of `judges`: each judge, what holds over judges, and what small studies can show."""
+"""Table of `judges`: each judge, quantities over judges, and what small studies can show."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BIASED, COMPETENT = "biased", "competent"
-"""In the column `judge`: the mean over the paper's five, and the fourteen of its correlations."""
+"""Entries of the column `judge`: the mean over the paper's five biased judges, and the fourteen
+judges of its correlations."""
 SECOND = SECOND_DOMAIN.name
 N_BIASED, N_COMPETENT = 5, 14
-"""Means and correlations over fewer judges than the paper's are not comparable with its."""
+"""Judges of the paper's means and correlations; over fewer, ours would not be comparable."""
 INPUTS = ("naive", "order_swap")
-"""Models whose recall at k = 5 is what twins are made to show: ties of the order swap that count as
-halves leave the naive estimate."""
+"""Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
+the naive estimate."""
 CORRELATIONS = ("corr_naive_x", "corr_residualised")
 SHARES = ("flip_rate", "position_flips", "uncertain")
 PROBES = tuple(
@@ -43,7 +44,7 @@ FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
 ANY = (-np.inf, np.inf)
 
 Number = Callable[[xr.Dataset], xr.DataArray]
-"""Results -> [condition, ..., pool] the number of each pool that a row is a mean of."""
+"""Results -> [condition, ..., pool] numbers whose mean over pools is a row."""
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """[..., V, J] means of V quantities of J judges -> [...] one number."""
@@ -51,32 +52,32 @@ Reduce = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Twins:
-    """Results of some twins: of themselves, and displaced one way and the other."""
+    """Results of some twins, as calibrated and displaced one way and the other."""
 
     own: xr.Dataset
     displaced: Sequence[xr.Dataset]
     errors: Sequence[CalibrationError]
-    """Of each condition."""
+    """[condition] errors of calibration."""
 
     def carried(self, number: Number, within: tuple[float, float] = ANY) -> Carried:
-        """What studies of a number [condition, ..., pool] are drawn from."""
+        """Numbers [condition, ..., pool] that studies are drawn from."""
         ways = [number(ds) for ds in self.displaced]
         return calibration.carried(self.errors, number(self.own), ways, within)
 
     def of(self, judges: Sequence[int]) -> Twins:
-        """Some of them."""
-        some = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
-        return Twins(some[0], some[1:], [self.errors[i] for i in judges])
+        """The twins of these judges."""
+        parts = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
+        return Twins(parts[0], parts[1:], [self.errors[i] for i in judges])
 
 
 def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table) -> None:
-    """Every row of the table, from the results, the judges of the group of 30 items and the twins
-    in their place."""
+    """Add every row of the table, from the results, the judges of the group of 30 items and their
+    twins."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
-    # There may be more large pools than these.
-    own = calibration.at(small).isel(pool=slice(t.settings.pools))
+    # Results may hold more pools than asked for, those of other groups.
+    calibrated = calibration.at(small).isel(pool=slice(t.settings.pools))
     ways = [way.isel(pool=slice(t.settings.displaced_pools)) for way in calibration.ways(small)]
-    every = Twins(own, ways, calibration.errors(own, ways, judges))
+    every = Twins(calibrated, ways, calibration.errors(calibrated, ways, judges))
     of_each(every, t)
     probes(every, t.settings.n_probes, t)
     units(every, judges, t)
@@ -84,15 +85,15 @@ def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin],
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
     if len(biased) == N_BIASED:
         of_biased(every.of(biased), [judges[i].pools for i in biased], t)
-        some = every.of(biased)
-        values = gain()(some.own).transpose("condition", "pool").values.astype(float)
-        carried = some.carried(gain())
-        oracles = some.own["oracle"].values.tolist()
+        biased_twins = every.of(biased)
+        values = gain()(biased_twins.own).transpose("condition", "pool").values.astype(float)
+        carried = biased_twins.carried(gain())
+        oracles = biased_twins.own["oracle"].values.tolist()
         significance.fill(
             values, carried.pools.values, carried.blur, [judges[i] for i in biased], oracles, t
         )
     over_judges(every, judges, t)
-    honesty(own, judges, simulated, t)
+    honesty(calibrated, judges, simulated, t)
 
 
 def verbosity(ds: xr.Dataset) -> xr.DataArray:
@@ -112,13 +113,13 @@ def gain(model: str = "bias_aware", k: int = 5) -> Number:
 
 
 def of_each(every: Twins, t: Table) -> None:
-    """What the paper's table has of each judge, and what can be said beside."""
+    """Add the quantities of the paper's table and further ones, for each judge."""
 
-    def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
+    def means(quantity: str, number: Number, within: tuple[float, float], **columns: Any) -> None:
         of = every.carried(number, within)
-        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **told)
+        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **columns)
 
-    # A study's own targets are given, whatever is carried: how they scatter over studies.
+    # The targets are given: these rows show their scatter over studies, without calibration error.
     inputs: Any = {"model": list(INPUTS)}
     t.means("recall", every.own["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
     means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(inputs), SHARE)
@@ -127,46 +128,47 @@ def of_each(every: Twins, t: Table) -> None:
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
         means("benefit", gain(model), SIGNED, model=model)
     for name in (*CORRELATIONS, *SHARES):
-        told: dict[str, Any] = {"model": "naive"} if name == "corr_naive_x" else {}
+        columns: dict[str, Any] = {"model": "naive"} if name == "corr_naive_x" else {}
         within = SHARE if name in SHARES else SIGNED
-        means(name, lambda ds, name=name: ds[name], within, **told, k=5)
+        means(name, lambda ds, name=name: ds[name], within, **columns, k=5)
 
 
 def probes(every: Twins, n_probes: int, t: Table) -> None:
-    """What each judge says of pairs of equal quality, with Wilson's interval over all pairs: the
-    two orders of a pair are one observation. They are no pairs of the pools that gave the
+    """Add each judge's verdicts on pairs of equal quality, with Wilson's interval over all pairs:
+    the two orders of a pair are one observation. The pairs are not of the pools behind the
     targets."""
     n = every.own.sizes["pool"] * n_probes
     for name in PROBES:
-        of = every.carried(lambda ds, name=name: ds[name], SHARE)
+        carried = every.carried(lambda ds, name=name: ds[name], SHARE)
         for i, (row, shares) in enumerate(rows_of(every.own[name].astype(float), t.columns)):
             mean = float(shares.mean())
             ends = stats.count_interval(round(mean * n), n, method="wilson")[1:]
             row |= {"pool": "statement_bank", "k": 5}
-            t.add(name, mean, ends, len(shares), studies=of_row(of, i, t.seed), **row)
+            t.add(name, mean, ends, len(shares), studies=of_row(carried, i, t.seed), **row)
 
 
-def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
-    """What studies of the i-th judge find."""
+def of_row(carried: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
+    """Results of studies of the i-th judge."""
 
     def studies(size: int, seeds: int | None) -> np.ndarray:
-        pools, more = of.pools.values[i], {"resamples": stats.REPLICATES}
-        means = stats.bootstrap_means(pools, seed=seed, size=size, **more)
-        return of.drawn(means, of.blur[i], seed)
+        pools, size_of = carried.pools.values[i], {"resamples": stats.REPLICATES}
+        means = stats.bootstrap_means(pools, seed=seed, size=size, **size_of)
+        return carried.drawn(means, carried.blur[i], seed)
 
     return studies
 
 
 def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Of how many pairs the judge that was asked twice is uncertain in the unit of its logits in
-    which as many of its verdicts change as the paper found: frozen verdicts do not tell the unit.
+    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of its
+    logits in which as many verdicts change as in the paper: frozen verdicts do not identify the
+    unit.
     """
     for i, p in enumerate(judges):
         if p.name != FLIPPED or every.own["oracle"].values[i] != "argmax":
             continue
-        mine = every.own.isel(condition=i)
-        both = [mine[n].transpose("unit", "pool").values for n in UNIT_METRICS]
-        values = np.stack(both).astype(float)  # [2, unit, P]
+        of_judge = every.own.isel(condition=i)
+        metrics = [of_judge[n].transpose("unit", "pool").values for n in UNIT_METRICS]
+        values = np.stack(metrics).astype(float)  # [2, unit, P]
 
         def uncertain(v: np.ndarray) -> np.ndarray:
             flat = v.reshape(-1, 2, v.shape[-1])
@@ -181,22 +183,24 @@ UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
 
 
 def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Of larger pools, which are others than those that gave the targets."""
+    """Add rows of larger pools, which are not the pools behind the targets."""
     if not ds.sizes["condition"]:
         return
     names = [p.name for p in judges]
     ds = ds.isel(pool=slice(t.settings.large_pools))
-    own, ways = calibration.at(ds), calibration.ways(ds)
-    error = every.errors[names.index(str(own["judge"].values[0]))]
-    # The targets of other pools than these, of the same judge.
-    others = np.arange(own.sizes["pool"]) + 1
-    targets = error.targets[:, others % error.targets.shape[-1]]
+    calibrated, ways = calibration.at(ds), calibration.ways(ds)
+    error = every.errors[names.index(str(calibrated["judge"].values[0]))]
+    # Targets of the same judge in other pools than these.
+    next_pools = np.arange(calibrated.sizes["pool"]) + 1
+    targets = error.targets[:, next_pools % error.targets.shape[-1]]
     steps = ways[0]["steps"].isel(condition=0).transpose("parameter", "pool").values
-    mine = Twins(own, ways, [dataclasses.replace(error, targets=targets, steps=steps)])
+    large_twins = Twins(
+        calibrated, ways, [dataclasses.replace(error, targets=targets, steps=steps)]
+    )
 
     def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
-        of = mine.carried(number, within)
-        t.means(quantity, number(own), carried=of, pool="statement_bank", **told)
+        of = large_twins.carried(number, within)
+        t.means(quantity, number(calibrated), carried=of, pool="statement_bank", **told)
 
     models = ["naive", "bias_aware"]
     means("recall", lambda ds: ds["recall"].sel(k=10, model=models), SHARE)
@@ -210,15 +214,14 @@ def of_studies(
     blur: np.ndarray | None = None,
     within: tuple[float, float] = ANY,
 ) -> np.ndarray:
-    """Means [R, V, J] that studies like the paper's find: as many pools of each judge as it has,
-    the same pools for all judges as far as they go, as in the paper. Twins share their draws on a
-    pool too, which judges of the paper need not; the means of several hardly scatter the more for
-    it.
+    """Means [R, V, J] of studies like the paper's: as many pools of each judge as the paper has,
+    and the same pools for all judges as far as they go. Twins also share their draws on a pool,
+    which the paper's judges need not; this hardly adds to the scatter of means over judges.
 
     Args:
       values: [V, J, P].
       counts: [J] pools of each judge.
-      blur, within: of `Carried`, [V, J] where there is any.
+      blur, within: as in `Carried`, [V, J].
     """
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
@@ -237,11 +240,11 @@ def reduced(
     studies: np.ndarray | None = None,
     **setting: Any,
 ) -> None:
-    """A row of one number made of the means of several judges.
+    """Add a row of one number computed from the means of several judges.
 
     Args:
       values: [V, J, P].
-      studies: [R, V, J] means of studies of the paper's size, if it has the number.
+      studies: [R, V, J] means of studies of the paper's size, if the paper has the number.
     """
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
     n = values.shape[-1]
@@ -260,8 +263,8 @@ def reduced(
 
 
 def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
-    """Means over the biased judges: of recall over all of their pools, as .61 and .85 are in the
-    paper; of the gain over judges, each counted alike."""
+    """Add means over the biased judges: of recall over all their pools, as .61 and .85 are in the
+    paper; of the gain over judges with equal weights."""
 
     def row(
         quantity: str,
@@ -306,14 +309,15 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
 
 
 def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Spearman's correlation of the gain with competence and with c_hat, over competent judges."""
+    """Adds Spearman's correlation of the gain with competence and with c_hat, over competent
+    judges."""
     from scipy.stats import rankdata
 
-    some = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
-    if len(some) < N_COMPETENT:
+    chosen = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
+    if len(chosen) < N_COMPETENT:
         return
-    counts = [judges[i].pools for i in some]
-    competent = every.of(some)
+    counts = [judges[i].pools for i in chosen]
+    competent = every.of(chosen)
 
     def correlation(v: np.ndarray) -> np.ndarray:
         ranks = rankdata(np.round(v, 6), axis=-1)  # float32 recalls that are equal are tied
@@ -325,20 +329,20 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
     against: dict[str, Number] = {"naive_recall": recall("naive"), "c_hat": lambda ds: ds["c_hat"]}
     of_gain = competent.carried(gain())
     for name, number in against.items():
-        both = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
-        # In the paper they are the very targets.
+        values = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
+        # In the paper these are the targets themselves.
         given = np.stack([of_gain.pools.values, of_gain.pools.values])
         studies = of_studies(given, counts, t.seed, of_gain.blur)
         place = TARGETS.index(name)
-        studies[:, 0] = [twins.aim_of(judges[i])[place] for i in some]
-        told: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
-        reduced(t, "spearman", np.stack(both).astype(float), correlation, studies, **told)
+        studies[:, 0] = [twins.aim_of(judges[i])[place] for i in chosen]
+        columns: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
+        reduced(t, "spearman", np.stack(values).astype(float), correlation, studies, **columns)
 
 
 def honesty(
     ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table
 ) -> None:
-    """How many targets each twin misses on these pools, and how many `no`s to expect by chance."""
+    """Add how many targets each twin misses on these pools, and the `no`s expected by chance."""
     recall = ds["recall"].sel(model="naive", k=5)
     for i, (published, twin) in enumerate(zip(judges, simulated, strict=True)):
         found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
@@ -356,12 +360,12 @@ def honesty(
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
-    """Rows whose agreement says something of the model: not inputs, nor what is arithmetic."""
+    """Mark rows whose agreement is evidence about the model: neither inputs nor arithmetic."""
     return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 
 def headline(table: pd.DataFrame, s: Any) -> pd.DataFrame:
-    """What is printed: rows beside a number of the paper that is no input, and the counts."""
+    """Rows to print: those beside a number of the paper that is no input, and the counts."""
     tested = is_evidence(table)
     counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
     missed = table.quantity.isin(counts) & (table.estimate > 0)

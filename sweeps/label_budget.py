@@ -1,15 +1,15 @@
 """What to do with the next twenty labels: recall against the number of trusted labels, for gates
-and for uses of labels that switch nothing.
+and for uses of labels without a switch.
 
     gate_sign, gate_at_least   switch the correction on or not (`jbt.gate`)
     census            label every content that one top k alone has; switch on if recall rises
     fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
                       (`jbt.estimators.reference.joint`, `correlated`)
-    adjudicate        labels of contents mend the naive top k itself (`jbt.gate.adjudicate`)
-    naive, bias_aware, best   without labels; `best` is the better of the two in each pool, what a
-                      gate that never errs would reach
+    adjudicate        labels of contents correct the naive top k directly (`jbt.gate.adjudicate`)
+    naive, bias_aware, best   without labels; `best` is the better of the two in each pool, as of a
+                      gate that never errs
 
-Labels, of which all methods of a pool see the same:
+All methods of a pool see the same labels:
 
     pairs, disputed, boundary  which of two contents is better: any two; those that the two rankings
                       order differently; those near the boundary of the top k by either
@@ -75,13 +75,13 @@ class Settings(Correlated, declare.Settings):
     n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
     """Labels (count), increasing from 0."""
     noise: tuple[float, ...] = (0.0, 0.1)
-    """Chances that a label is wrong, for whoever uses it, increasing."""
+    """Chances that a label is wrong, for all methods alike, increasing."""
     alpha: float = 0.05
     """Level of the sign test."""
     label_discrimination: float = 4.0
     """Discrimination that the fit assumes of a label of a pair, as a factor on the judge's (pure
-    number). True labels have none, as they never err: the more is assumed, the more one label may
-    move the fit, and the more harm a wrong one does."""
+    number). True labels never err and so have none; the larger it is, the more a label moves the
+    fit, and the more a wrong one harms."""
     judge: str = "llama"
     """Judge, of `jbt.simulation.judges.GATED`."""
 
@@ -128,7 +128,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(s: Settings) -> Experiment:
-    """Every ordered pair judged once, two rankings, and labels put to every use."""
+    """Experiment: every ordered pair judged once, two rankings, and every use of labels."""
     numbers, judge = np.array(s.n_labels), judges.GATED[s.judge]
     critical = gate.critical_values(s.alpha, s.n_labels[-1])
 
@@ -174,7 +174,7 @@ def experiment(s: Settings) -> Experiment:
             if labels in USES["gate_sign"]:
                 gates(labels, *jax.vmap(lambda c: discordant(c, r))(of), of.shown.sum((1, 2)))
 
-        # One label a content, for all methods, right or wrong.
+        # One label a content for all methods, right or wrong.
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
         says = t.good ^ wrong
         alone = gate.members(r, dataclasses.replace(t, good=says))
@@ -199,7 +199,7 @@ def experiment(s: Settings) -> Experiment:
 def fused(
     method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, s: Settings
 ) -> tuple[Float[Array, " M"], Int[Array, ""]]:
-    """Quality, in logits, by the fit of the judge's verdicts and labels of pairs; its status."""
+    """Quality (logits) and status of the fit to the judge's verdicts and labels of pairs."""
     panel = reference.beside(cheap, labels, s.label_discrimination)
     if method == "fuse":
         fit = reference.joint(panel, r.pool.design, s.prior)
@@ -230,7 +230,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall with about twenty true labels, and without any."""
+    """Rows to print: recall with about twenty true labels, and without any."""
     near = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
     return table[near & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
 
@@ -249,11 +249,11 @@ LINES = {
     "adjudicate_members_ranked": ("orange", "-", "adjudicate, members"),
     "adjudicate_contents": ("vermilion", "-", "adjudicate, then all contents"),
 }
-"""Of what the figure shows: colour, line style, name."""
+"""Lines of the figure: name among the results -> colour, line style, label."""
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    """Columns: a low, a middle and a high correlation. Rows: noise."""
+    """Draws a column of panels for a low, a middle and a high correlation, a row for each noise."""
     correlations = s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]
     panels = list(itertools.product(s.noise, correlations))
     fig, axes = plots.facets(len(panels), 3, width=5.2, height=4.6)
@@ -266,7 +266,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
-    """Recall against labels bought, to which `n_labels` comes where there are so many."""
+    """Draws recall against labels bought: `n_labels`, or as many as there are."""
     at = table[table.rho == rho]
     for method, line in zip(ALONE, (":", "--", "-."), strict=True):
         rows = at[(at.method == method) & (at.quantity == "recall")]

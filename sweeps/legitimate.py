@@ -1,10 +1,10 @@
-"""Where length is legitimate: which correlations of quality and length the paper's two real tasks
+"""Where length is legitimate: correlations of quality and length that the paper's two real tasks
 may have.
 
-On SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
-goes with quality there. It does not print their correlation. Over a grid of correlation, bias and
-discrimination each judge's three numbers are simulated: the region is where some judge makes all
-three at once, as well as a study of the paper's size could tell. The judges draw their verdicts.
+For SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
+is correlated with quality, but not how strongly. The three numbers are simulated for judges on a
+grid of correlation, bias and discrimination. The region holds the correlations at which a study of
+the paper's size could not reject some judge of the grid. The judges draw their verdicts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
 @dataclass(frozen=True)
 class Reported:
-    """What the paper prints of a task (appendix, "Limitations"), and sizes that it leaves out."""
+    """The paper's numbers of a task (appendix, "Limitations"), and sizes that it leaves out."""
 
     n_items: int
     """Answers of a prompt (count); SummEval's is not in the paper."""
@@ -103,7 +103,7 @@ def experiment(task: Reported, k: int) -> Experiment:
 
 
 def reported(s: Settings) -> dict[str, Reported]:
-    """The tasks, with what is assumed of them."""
+    """Tasks with the assumed sizes of the settings."""
     return {
         "summeval": replace(TASKS["summeval"], k=s.summeval_k),
         "nectar": replace(TASKS["nectar"], pools=s.nectar_pools),
@@ -139,8 +139,9 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
-    """Squared distance of what is printed from what studies of n pools find on average, in units of
-    their scatter (Hotelling): chi-squared with three degrees if the condition were the truth.
+    """Squared distance of the printed numbers from the mean of studies of n pools, in units of
+    their scatter (Hotelling): chi-squared with three degrees of freedom if the condition is the
+    truth.
 
     Args:
       found: [C, 3, P] numbers of each pool.
@@ -152,7 +153,7 @@ def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
     mean = found.mean(-1)
     off = found - mean[..., None]
     scatter = off @ off.swapaxes(-1, -2) / (found.shape[-1] - 1)
-    scatter += 1e-9 * np.eye(len(printed))  # a condition under which all pools are alike
+    scatter += 1e-9 * np.eye(len(printed))  # for conditions under which all pools are alike
     apart = mean - printed
     return n * (apart * np.linalg.solve(scatter, apart[..., None])[..., 0]).sum(-1)
 
@@ -183,7 +184,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the distances and the region."""
+    """Rows to print: the distances and the region."""
     return table[~table.quantity.isin(SHOWN)]
 
 

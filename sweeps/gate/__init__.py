@@ -1,15 +1,15 @@
-"""The trusted-anchor gate: switch the correction on or not, from a few trusted labels. The paper's
-table for every rule and every kind of label, its guarantees, and the labels that power takes.
+"""The trusted-anchor gate: whether to switch the correction on, decided from a few trusted labels.
+The paper's table for every rule and kind of label, its guarantees, and the labels needed for power.
 
     pairs      any two contents, the paper's labels
     disputed   pairs that the naive and the bias-aware ranking order differently
-    swaps      of these, a content of the one top k alone and one of the other alone
+    swaps      disputed pairs of a content in one top k alone and one in the other alone
     members    the contents of swaps, each alone: is it one of the truly best k?
 
-Of its legitimate pools the paper does not say how they are made. Here pools are classed by what the
-correction does to them: `agreement_harmed` where bias-aware is right on at most half of the untied
-pairs that the two rankings order differently, `recall_harmed` where recall is not higher with it,
-`helped` where it is. Classes overlap: recall may be unchanged and pairs ordered better.
+The paper does not say how its legitimate pools are made. Here pools are classed by the effect of
+the correction: `agreement_harmed` if bias-aware is right on at most half of the untied pairs that
+the two rankings order differently, `recall_harmed` if recall is not higher with it, `helped` if it
+is. Classes overlap: recall may be unchanged and pairs ordered better.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def classes(of: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Which pools are of each class, 0 or 1."""
+    """Membership of the pools in each class, 0 or 1."""
     rises = of["bias_aware_recall"] > of["naive_recall"] + 1e-6
     found = {
         "agreement_harmed": of["right"] <= of["wrong"],
@@ -91,7 +91,7 @@ def classes(of: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def rows_of(s: Settings) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
-    """Places along (labels, decision, K), and the row's columns."""
+    """Indices along (labels, decision, K) of each row, and the row's columns."""
     for i, labels in enumerate(LABELS):
         for j, (rule, alpha) in enumerate(s.rules.names):
             for k, n in enumerate(s.n_anchors):
@@ -99,13 +99,13 @@ def rows_of(s: Settings) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]
 
 
 def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Recall of both models and of perfect choices between them, mean over judges."""
+    """Adds recall of both models and of perfect choices between them, mean over judges."""
     naive, aware = grid["naive_recall"], grid["bias_aware_recall"]
     raised = (aware - naive).mean(-1, keepdims=True) > 0
     recalls_of = {
         "naive_recall": naive,
         "bias_aware_recall": aware,
-        # The correction at every judge and correlation where it raises the mean, and at no other.
+        # The correction for every judge and correlation where it raises the mean, for no other.
         "oracle_recall": np.where(raised, aware, naive),
         "best_recall": np.maximum(naive, aware),
     }
@@ -116,7 +116,7 @@ def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """How often each rule enables, over all judges at each correlation, and what comes of it."""
+    """Adds each rule's enable rate over all judges at each correlation, and its consequences."""
     places, rows = zip(*rows_of(s), strict=True)
     index = tuple(np.array(places).T)
     gain = grid["bias_aware_recall"] - grid["naive_recall"]
@@ -143,7 +143,7 @@ def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """The tests in pools that the correction harms, at every judge and correlation."""
+    """Adds enable rates of the tests in harmed pools, for every judge and correlation."""
     places, rows = zip(*[pair for pair in rows_of(s) if pair[1]["rule"] in TESTS], strict=True)
     index = tuple(np.array(places).T)
     for g, judge in enumerate(s.judge):
@@ -156,7 +156,7 @@ def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """The case built at exactly one half, and the exact size of `sign` there."""
+    """Adds the case built at exactly one half, and the exact size of `sign` there."""
     rates_at_half = ds["half_enable_rate"].isel(condition=0)
     for labels in rates_at_half["half_labels"].values.tolist():
         for j, (rule, alpha) in enumerate(s.rules.names):
@@ -170,8 +170,8 @@ def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Labels bought until a test enables in so many of the helped pools, by kind of label, at every
-    correlation; and how many times fewer than of random pairs."""
+    """Adds the labels bought until a test enables in the wanted share of helped pools, by kind of
+    label and correlation; and how many times fewer they are than labels of random pairs."""
     names = decisions(s.rules)
     for r, rho in enumerate(s.rho):
         results = {name: values[:, r] for name, values in grid.items()}
@@ -206,8 +206,8 @@ def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 def power_curve(
     of: dict[str, np.ndarray], helped: np.ndarray, labels: int, decision: int, s: Settings, t: Table
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(labels bought, enable rate) over helped pools, [1 + resamples, K] each: of the sample, then
-    of resampled pools."""
+    """(labels bought, enable rate) over helped pools, [1 + resamples, K] each: first the sample,
+    then resampled pools."""
     found = []
     for name in ("labels_used", "enable_rate"):
         parts = [of[name], of[f"many_{name}"]] if s.many else [of[name]]
@@ -222,7 +222,7 @@ def power_curve(
 
 
 def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """The tests on labels some of which are wrong, of the first judge."""
+    """Adds the tests of the first judge on labels some of which are wrong."""
     rows = [(c, row) for c, row in rows_of(s) if row["rule"] in TESTS]
     index = tuple(np.array([place for place, _ in rows]).T)
     for i, scenario in enumerate(scenarios(s)):
@@ -241,8 +241,8 @@ def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """One decision for all pools of a family, on one label in each of some, and what it does to the
-    mean recall of its pools; of the first judge."""
+    """Adds decisions for whole families of pools, on one label in each of some pools, and their
+    effect on the family's mean recall, for the first judge."""
     rho = np.array(s.rho)
     kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
     gain = (grid["bias_aware_recall"] - grid["naive_recall"])[0]  # [rho, pool]
@@ -279,7 +279,7 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, Any]]) -> None:
-    """Means over pools, [row, pool]."""
+    """Adds means over pools, [row, pool]."""
     numbers = zip(*stats.mean_interval(values, seed=t.seed), strict=True)
     for row, pools, (mean, *interval) in zip(rows, values, numbers, strict=True):
         studies = functools.partial(study_means, pools[None], t.seed)
@@ -289,7 +289,7 @@ def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, 
 def add_rates(
     t: Table, quantity: str, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]]
 ) -> None:
-    """Rates over the pools of a class, with the pool as the unit, whatever the judge.
+    """Adds rates over the pools of a class, with the pool as the unit over all judges.
 
     Args:
       enable: [judge, pool, row].
@@ -314,12 +314,12 @@ def add_rates(
 def add_counts(
     t: Table, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]], sets: int
 ) -> None:
-    """False enables, decisions, the pools touched by one, and the upper end of the 95 % interval of
-    the share of these (Clopper and Pearson); a pool is touched if it is for any judge."""
+    """Adds false enables, decisions, pools with a false enable for any judge, and the upper end of
+    the 95 % interval of their share (Clopper and Pearson)."""
     n = int(inside.any(0).sum())
     touched = ((enable > 0) & (inside[..., None] > 0)).any(0).sum(0)
     counts = (enable * inside[..., None]).sum((0, 1)) * sets
-    # As zeros and ones, whose exact interval it is.
+    # As zeros and ones, for their exact interval.
     pools = np.arange(n) < touched[:, None] if n else np.full((len(rows), 1), np.nan)
     upper = stats.share_interval(pools.astype(float))[2]
     for row, count, n_touched, most in zip(rows, counts, touched, upper, strict=True):
@@ -330,20 +330,20 @@ def add_counts(
 
 
 def study_means(values: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
-    """What studies of so many pools find of a mean, [1, pool]."""
+    """Means of values [1, pool] in studies of so many pools."""
     return stats.bootstrap_means(values, seed=seed, size=size, resamples=stats.REPLICATES)
 
 
 def study_rates(both: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
-    """And of a ratio of two, [2, pool]."""
+    """Ratios of the means of two values [2, pool] in such studies."""
     means = study_means(both, seed, size, seeds)
     with np.errstate(invalid="ignore"):
         return means[:, 0] / means[:, 1]
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """The paper's table, with its labels and rule; labels needed; the exact size of `sign` beside
-    its rate at one half; the worst rates of the tests."""
+    """Rows to print: the paper's table with its labels and rule; labels needed; the exact size of
+    `sign` beside its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
     quantities = ["enable_rate", "gated_recall"]
     paper = over_all & (table.labels == "pairs") & table.rule.isin(["at_least", "strict", "sign"])
@@ -355,8 +355,8 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def worst(table: pd.DataFrame) -> pd.Series:
-    """Which rows are the largest rate of a test in pools for which it is bounded, over all judges,
-    correlations and K, labels being true."""
+    """Marks rows with a test's largest rate, over judges, correlations and K, in pools for which it
+    is bounded and with true labels."""
     bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
         (table.labels == "members") & (table.pool_class == HARMED[1])
     )

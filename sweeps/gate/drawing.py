@@ -28,7 +28,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def some(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Rows with these values, of true labels unless another noise is named."""
+    """Rows with these values, with true labels unless another noise is named."""
     rows = table[table.noise_kind.isna()] if "noise_kind" not in where else table
     for name, value in where.items():
         rows = rows[rows[name] == value]
@@ -55,7 +55,7 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Against labels bought, in helped pools at the least correlation."""
+    """Draws enable rates in helped pools against labels bought, at the least correlation."""
     curve = enumerate(scenarios(s))
     at = [i for i, c in curve if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
     part = ds.isel(condition=at)
@@ -83,7 +83,7 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 
 def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The largest rate over correlations in pools that the correction harms, against K."""
+    """Draws the largest rate over correlations in harmed pools, against K."""
     where = {"quantity": "enable_rate", "judge": ALL}
     series = [
         ("sign", "pairs", HARMED[0], "-"),
@@ -137,7 +137,7 @@ def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The largest rate of `sign` in harmed pools along the correlation, labels being wrong."""
+    """Draws the largest rate of `sign` over correlations in harmed pools, with wrong labels."""
     bounded = (("pairs", HARMED[0]), ("disputed", HARMED[0]), ("members", HARMED[1]))
     where = {"quantity": "enable_rate", "rule": "sign", "alpha": s.alpha[0]}
     for kind, line in zip(NOISES, ("-", "--", ":"), strict=True):

@@ -1,4 +1,4 @@
-"""What `gate` simulates: every rule on every kind of label, for pools and judges like the paper's;
+"""Experiment of `gate`: every rule on every kind of label, for pools and judges like the paper's;
 and families of pools that share one decision."""
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NOISES = ("fresh", "stored", "length")
 """Kinds of wrong labels, see `jbt.gate.Noise`."""
 
 ALL = "all"
-"""What all judges are called together."""
+"""Name of all judges together in the table."""
 
 HARMED = ("agreement_harmed", "recall_harmed")
-"""Classes of pools that the correction does not help: in the order of pairs, in recall."""
+"""Classes of pools that the correction does not help, in the order of pairs and in recall."""
 
 FAMILY = (5, 10, 20, 40, 60)
-"""Pools of a family that give a label each for one decision (count)."""
+"""Pools of a family that are labelled once each for one decision (count)."""
 
 HALF = 60.0
 """Disputed pairs of the case built at exactly one half."""
@@ -46,11 +46,11 @@ class Settings(Correlated, declare.Settings):
     judge: tuple[str, ...] = tuple(judges.GATED)
     """Judges, of `jbt.simulation.judges.GATED`."""
     n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
-    """K, numbers of trusted labels (count), increasing; of members, draws."""
+    """K, numbers of trusted labels (count), increasing; for members, draws."""
     sets: int = 100
     """Label sets a pool (count)."""
     many: tuple[int, ...] = (120, 180, 240, 320, 435)
-    """Larger K (count), increasing, for the labels that power takes."""
+    """Larger K (count), increasing, for the labels needed for power."""
     many_sets: int = 8
     """Label sets a pool for these (count)."""
     alpha: tuple[float, ...] = (0.05,)
@@ -62,16 +62,16 @@ class Settings(Correlated, declare.Settings):
     drift: tuple[float, ...] = (0.0, 0.2)
     """Standard deviations of the correlation between the pools of a family."""
     power: float = 0.8
-    """Share of the helped pools in which the correction is to be enabled."""
+    """Share of the helped pools in which the correction should be enabled."""
 
     @property
     def rules(self) -> Rules:
-        """Those tried at each of `n_anchors`."""
+        """Rules tried at each of `n_anchors`."""
         return Rules(self.n_anchors, self.alpha, self.margin, self.sets)
 
     @property
     def rules_of_many(self) -> Rules | None:
-        """Those tried at each of `many`."""
+        """Rules tried at each of `many`; None without any."""
         if not self.many:
             return None
         return Rules(self.many, self.alpha, self.margin, self.many_sets)
@@ -118,7 +118,7 @@ def check(s: Settings) -> None:
 
 
 def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
-    """Each condition: every judge with true labels, then the first with wrong ones."""
+    """Conditions: every judge with true labels, then the first judge with wrong ones."""
     for judge in s.judge:
         for rho in s.rho:
             yield {"judge": judge, "rho": rho, "noise_kind": "none", "noise": 0.0}
@@ -129,7 +129,7 @@ def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
 
 
 def decisions(rules: Rules) -> list[str]:
-    """What each rule is called, with its level."""
+    """Names of the rules with their levels."""
     return [name if alpha is None else f"{name}@{alpha:g}" for name, alpha in rules.names]
 
 
@@ -161,7 +161,8 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(s: Settings) -> Experiment:
-    """Every ordered pair judged once; two rankings; label sets of every kind, and every rule."""
+    """Experiment: every ordered pair judged once, two rankings, label sets of every kind, all
+    rules."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = s.draw(key, condition, s.covariate)
@@ -188,8 +189,8 @@ def experiment(s: Settings) -> Experiment:
 
 
 def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
-    """How often rules enable in the case built so that bias-aware is right on exactly half of the
-    disputed pairs, and that as many of its members are good as of naive's: [2, rules, K]."""
+    """Enable rates [2, rules, K] where bias-aware is right on exactly half of the disputed pairs,
+    and where as many of its members are good as of naive's."""
     half, none = jnp.asarray(HALF / 2), jnp.zeros(())
     pairs_key, members_key = jax.random.split(key)
     tests = {"sets": rules.sets, "alpha": rules.alpha}
@@ -210,7 +211,7 @@ def exact_size(labels: str, n: int, alpha: float) -> float:
     if labels == "disputed":
         drawn = min(n, int(HALF))
         return float(hypergeom(int(HALF), int(HALF) // 2, drawn).sf(critical[drawn] - 1))
-    # One of two is good on either side: a draw tells them apart half of the time.
+    # One of two is good on either side: a draw is discordant half of the time.
     discordant = np.arange(n + 1)
     size = binom.sf(critical - 1, discordant, 0.5)
     return float(binom.pmf(discordant, n, 0.5) @ size)
@@ -220,8 +221,8 @@ def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: floa
     """Chance that `sign` enables for a family of pools of one judge, on one label in each of some.
 
     Args:
-      right, wrong: chance that the label of a pool drawn at random says so, of any one shape.
-      n_labels: pools that give one (count).
+      right, wrong: chances that the label of a pool drawn at random is so, of one shape.
+      n_labels: labelled pools (count).
       alpha: level of the test.
     """
     from scipy.stats import binom
@@ -234,9 +235,9 @@ def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: floa
 
 
 def family_weights(rho: np.ndarray, mean: float, drift: float) -> np.ndarray:
-    """[rho] how many pools of a family are of each of the correlations simulated, increasing, if
-    theirs is normal about a mean: that of a pool is the nearest of them, so that it is cut off at
-    the first and the last."""
+    """Weights [rho] of the simulated correlations, increasing, in a family whose correlations are
+    normal about a mean. Each pool takes the nearest simulated correlation, so that the ends are cut
+    off."""
     from scipy.stats import norm
 
     if not drift:

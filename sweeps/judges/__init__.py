@@ -1,9 +1,9 @@
 """The paper's judges on the paper's pools: twins of all fifteen, beside the numbers of its tables.
 
-A twin (`jbt.twins`) has the published c_hat, kappa_hat and naive recall, which are inputs
-therefore. What the paper prints of the judge beside these is what is tested: the bias-aware recall
-and the gain, their significance, the correlations over judges, the baselines, recall at other k and
-of larger pools, how often verdicts flip, and what the judge prefers among answers of equal quality.
+A twin (`jbt.twins`) is calibrated to the published c_hat, kappa_hat and naive recall, so these are
+inputs. The paper's other numbers of the judge are tested: the bias-aware recall and the gain, their
+significance, the correlations over judges, the baselines, recall at other k and of larger pools,
+how often verdicts flip, and the judge's preference among answers of equal quality.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from jbt.experiments.table import Table
 
 MODELS = ("naive", "bias_aware", "order_swap", "order_swap_dropped", "residualised")
-"""The paper's two models and its two baselines, ties of the order swap counted as halves or not at
-all."""
+"""The paper's two models and two baselines; ties of the order swap count as halves or are
+dropped."""
 K = (1, 3, 5, 10)
-"""Sizes of top sets asked for in the same pools, as in the paper's table."""
+"""Sizes of the top sets of the same pools, as in the paper's table."""
 TOP, LARGE, LARGE_TOP = 5, 100, 10
 """Fully correct items of a pool; items and fully correct ones of a large pool."""
 LARGE_JUDGE = "llama"
 UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Factors on all logits, under which the likelier verdict stays what it is."""
+"""Factors on all logits, which leave the likelier verdict unchanged."""
 LEVELS = (-6, -4, -2, 0, 2, 4, 6)
-"""Qualities there are (true less false statements)."""
+"""Possible qualities (true less false statements)."""
 COLUMNS = ("judge", "model", "pool", "oracle", "n_items", "k")
 
 
@@ -59,13 +59,13 @@ class Settings(declare.Settings):
     judge: tuple[str, ...] = tuple(PUBLISHED)
     """Judges of the paper's table whose twins are simulated."""
     oracle: Literal["own", "argmax", "draws"] = "own"
-    """How verdicts are cached: each judge's own way, or one way for all."""
+    """How verdicts are cached: as each judge's were (own), or one way for all."""
     others: Literal["uniform", "drawn"] = "uniform"
-    """Qualities of the items that are not fully correct, which the paper leaves open: any number of
-    false statements alike, or as drawing statements gives."""
+    """Qualities of the items that are not fully correct, which the paper leaves open: all numbers
+    of false statements equally likely, or as drawn statements give them."""
     displaced_pools: int = 1024
-    """Pools in which every twin is displaced by a step either way, for the error of its
-    calibration (count)."""
+    """Pools in which every twin is displaced by a step either way, for its calibration's error
+    (count)."""
     n_probes: int = 40
     """Pairs of equal quality in a probe (count), each shown in both orders."""
 
@@ -78,7 +78,7 @@ PRESETS = {
 
 
 def experiment(s: Settings, n_items: int, k: int) -> Experiment:
-    """One twin on one pool: every ordered pair judged once, all estimators, and probes."""
+    """Experiment: one twin on one pool, every ordered pair judged once, all estimators, probes."""
     draw = twins.paper_pool(s.others, n_items=n_items, k=k)
     models = {
         "naive": estimators.naive,
@@ -145,10 +145,9 @@ def _in_doubt(p: Array) -> Array:
 
 
 def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Array]:
-    """What the judge says of n pairs of equal quality, elaborated against terse, in both orders:
-    shares of verdicts for the elaborated answer and for the first shown. The same statements are
-    shown twice, as in the paper, so that there is no preference of the pair; or others, of which
-    the judge has one."""
+    """Verdicts on n pairs of equal quality, elaborated against terse, in both orders: shares for
+    the elaborated answer and for the first shown. Both answers have the same statements, as in the
+    paper, and the judge no preference for the pair; or other statements, and it has one."""
     noise_key, verdict_key = jax.random.split(stream(key, "probes"))
     e = condition["pair_noise"] * jax.random.normal(noise_key, (n,), condition["bias"].dtype)
     u = jax.random.uniform(verdict_key, (2, n), e.dtype)
@@ -163,12 +162,12 @@ def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Arra
 
 
 def targets(s: Settings) -> list[Published]:
-    """The judges whose twins are simulated: those asked for, and the first in its second domain."""
+    """Judges whose twins are simulated: those asked for, and the first in its second domain."""
     return [*(PUBLISHED[name] for name in s.judge), SECOND_DOMAIN]
 
 
 def twins_of(s: Settings) -> list[Twin]:
-    """Theirs, in the same order."""
+    """Twins of the `targets`, in their order."""
     oracle = None if s.oracle == "own" else s.oracle
     return [twins.twin(p.name, oracle=oracle, others=s.others) for p in targets(s)]
 
@@ -216,7 +215,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def numbers() -> list[PaperNumber]:
-    """What the paper prints of each judge: the three that twins are made to show, and the rest."""
+    """The paper's numbers of each judge: those that twins are calibrated to, and the others."""
     out = []
     for p in twins.known().values():
         values = [

@@ -28,14 +28,14 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Any) -> Figure:
 
 
 def of_judges(table: pd.DataFrame, s: Any, quantity: str, model: str) -> pd.DataFrame:
-    """The rows of one quantity, a judge each, in the order of the paper's table."""
+    """Rows of one quantity, one a judge, in the order of the paper's table."""
     rows = table[(table.quantity == quantity) & (table.model == model)]
     rows = rows[(rows.n_items == 30) & (rows.k == 5) & rows.judge.isin(s.judge)]
     return rows.drop_duplicates("judge").set_index("judge").reindex(list(s.judge))
 
 
 def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
-    """Recall of both models: where studies of the paper's size fall, and the paper's own."""
+    """Draws recall of both models: range of studies of the paper's size, and the paper's number."""
     series = []
     for model, colour, label in (
         ("naive", "orange", "naive (calibrated)"),
@@ -57,12 +57,12 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 
 def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
-    """Gain against competence, ours and the paper's."""
+    """Draws gain against competence, ours and the paper's."""
     naive = of_judges(table, s, "recall", "naive")
     gain = of_judges(table, s, "benefit", "bias_aware")
     colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
     ax.axhline(0, color="black", linewidth=0.8)
-    # Where almost every pool gains nothing, the mean itself may lie outside of small studies.
+    # Where almost no pool gains, the mean itself may lie outside the range of small studies.
     ax.vlines(naive.estimate, gain.replicate_low, gain.replicate_high, color=colour, label=label)
     ax.plot(naive.estimate, gain.estimate, "o", ms=4, color=colour)
     ax.plot(naive.paper, gain.paper, "x", color="black", label="paper")
@@ -81,7 +81,7 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 
 def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
-    """Naive estimates of terse and elaborated items by their quality, for the first judge."""
+    """Draws naive estimates of terse and elaborated items by quality, for the first judge."""
     boundary = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
     quality = boundary["quality"].values
     for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
@@ -98,7 +98,7 @@ def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
 
 
 def draw_sizes(ax: Axes, table: pd.DataFrame) -> Axes:
-    """Recall at k, mean over the biased judges."""
+    """Draws recall at k, mean over the biased judges."""
     rows = table[(table.quantity == "recall") & (table.judge == BIASED)]
     for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
         recalls = rows[rows.model == model]

@@ -1,4 +1,4 @@
-"""The page that `judges` writes: which claims the model contradicts, and which it does not."""
+"""The page that `judges` writes: which of the paper's claims the twins contradict."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 FEW = 30
-"""Pools below which nothing is said: studies of ten are drawn from them."""
+"""Pools below which the page has no verdicts: studies of ten are drawn from them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and the rows that stand beside its numbers."""
+    """A claim of the paper, and the rows beside its numbers."""
 
     text: str
     quantity: str
     where: dict[str, Any] = dataclasses.field(default_factory=dict)
     numbers: int = 1
-    """How many there are of it in the paper; with fewer the claim is not tested."""
+    """Numbers that the paper gives for it (count); with fewer the claim is not tested."""
 
 
 def _of_group(group: str) -> list[str]:
@@ -117,7 +117,7 @@ DISAGREEMENTS = (
 
 
 def rows_of(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
-    """The rows that a claim stands on: those beside a number of the paper that is no input."""
+    """Evidence for a claim: rows beside a number of the paper that is no input."""
     rows = table[table.quantity.isin(claim.quantity.split())]
     for column, values in claim.where.items():
         rows = rows[rows[column].isin(values)]
@@ -125,7 +125,7 @@ def rows_of(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
 
 
 def verdict(rows: pd.DataFrame, numbers: int) -> str:
-    """In words: what the rows' verdicts amount to, if they are all there."""
+    """Sums up the rows' agreement in words, if no number is missing."""
     n, agree = len(rows), int((rows.consistent == "yes").sum())
     if n < numbers:
         return "not tested"
@@ -137,8 +137,8 @@ def verdict(rows: pd.DataFrame, numbers: int) -> str:
 
 
 def page(table: pd.DataFrame, s: Any) -> str:
-    """Markdown: a row a claim, the numbers that do not follow, and where the paper disagrees with
-    itself."""
+    """Markdown with a row a claim, the numbers that do not follow, and contradictions within the
+    paper."""
     tested = int(is_evidence(table).sum())
     lines = [
         "# The paper's judges as twins",

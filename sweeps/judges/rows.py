@@ -1,4 +1,4 @@
-"""The table of `judges`: each judge, what holds over judges, and what small studies can show."""
+"""Table of `judges`: each judge, quantities over judges, and what small studies can show."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BIASED, COMPETENT = "biased", "competent"
-"""In the column `judge`: the mean over the paper's five, and the fourteen of its correlations."""
+"""Entries of the column `judge`: the mean over the paper's five biased judges, and the fourteen
+judges of its correlations."""
 SECOND = SECOND_DOMAIN.name
 N_BIASED, N_COMPETENT = 5, 14
-"""Means and correlations over fewer judges than the paper's are not comparable with its."""
+"""Judges of the paper's means and correlations; over fewer, ours would not be comparable."""
 INPUTS = ("naive", "order_swap")
-"""Models whose recall at k = 5 is what twins are made to show: ties of the order swap that count as
-halves leave the naive estimate."""
+"""Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
+the naive estimate."""
 CORRELATIONS = ("corr_naive_x", "corr_residualised")
 SHARES = ("flip_rate", "position_flips", "uncertain")
 PROBES = tuple(
@@ -43,7 +44,7 @@ FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
 ANY = (-np.inf, np.inf)
 
 Number = Callable[[xr.Dataset], xr.DataArray]
-"""Results -> [condition, ..., pool] the number of each pool that a row is a mean of."""
+"""Results -> [condition, ..., pool] numbers whose mean over pools is a row."""
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """[..., V, J] means of V quantities of J judges -> [...] one number."""
@@ -51,29 +52,29 @@ Reduce = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Twins:
-    """Results of some twins: of themselves, and displaced one way and the other."""
+    """Results of some twins, as calibrated and displaced one way and the other."""
 
     own: xr.Dataset
     displaced: Sequence[xr.Dataset]
     errors: Sequence[CalibrationError]
-    """Of each condition."""
+    """[condition] errors of calibration."""
 
     def carried(self, number: Number, within: tuple[float, float] = ANY) -> Carried:
-        """What studies of a number [condition, ..., pool] are drawn from."""
+        """Numbers [condition, ..., pool] that studies are drawn from."""
         ways = [number(ds) for ds in self.displaced]
         return calibration.carried(self.errors, number(self.own), ways, within)
 
     def of(self, judges: Sequence[int]) -> Twins:
-        """Some of them."""
+        """The twins of these judges."""
         some = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
         return Twins(some[0], some[1:], [self.errors[i] for i in judges])
 
 
 def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table) -> None:
-    """Every row of the table, from the results, the judges of the group of 30 items and the twins
-    in their place."""
+    """Adds every row of the table, from the results, the judges of the group of 30 items and their
+    twins."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
-    # There may be more large pools than these.
+    # Results may hold more pools than asked for, those of other groups.
     own = calibration.at(small).isel(pool=slice(t.settings.pools))
     ways = [way.isel(pool=slice(t.settings.displaced_pools)) for way in calibration.ways(small)]
     every = Twins(own, ways, calibration.errors(own, ways, judges))
@@ -112,13 +113,13 @@ def gain(model: str = "bias_aware", k: int = 5) -> Number:
 
 
 def of_each(every: Twins, t: Table) -> None:
-    """What the paper's table has of each judge, and what can be said beside."""
+    """Adds the quantities of the paper's table and further ones, for each judge."""
 
     def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
         of = every.carried(number, within)
         t.means(quantity, number(every.own), carried=of, pool="statement_bank", **told)
 
-    # A study's own targets are given, whatever is carried: how they scatter over studies.
+    # The targets are given: these rows show their scatter over studies, without calibration error.
     inputs: Any = {"model": list(INPUTS)}
     t.means("recall", every.own["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
     means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(inputs), SHARE)
@@ -133,8 +134,8 @@ def of_each(every: Twins, t: Table) -> None:
 
 
 def probes(every: Twins, n_probes: int, t: Table) -> None:
-    """What each judge says of pairs of equal quality, with Wilson's interval over all pairs: the
-    two orders of a pair are one observation. They are no pairs of the pools that gave the
+    """Adds each judge's verdicts on pairs of equal quality, with Wilson's interval over all pairs:
+    the two orders of a pair are one observation. The pairs are not of the pools behind the
     targets."""
     n = every.own.sizes["pool"] * n_probes
     for name in PROBES:
@@ -147,7 +148,7 @@ def probes(every: Twins, n_probes: int, t: Table) -> None:
 
 
 def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
-    """What studies of the i-th judge find."""
+    """Results of studies of the i-th judge."""
 
     def studies(size: int, seeds: int | None) -> np.ndarray:
         pools, more = of.pools.values[i], {"resamples": stats.REPLICATES}
@@ -158,8 +159,9 @@ def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.nda
 
 
 def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Of how many pairs the judge that was asked twice is uncertain in the unit of its logits in
-    which as many of its verdicts change as the paper found: frozen verdicts do not tell the unit.
+    """Adds the share of uncertain pairs of the judge that was asked twice, in the unit of its
+    logits in which as many verdicts change as in the paper: frozen verdicts do not identify the
+    unit.
     """
     for i, p in enumerate(judges):
         if p.name != FLIPPED or every.own["oracle"].values[i] != "argmax":
@@ -181,14 +183,14 @@ UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
 
 
 def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Of larger pools, which are others than those that gave the targets."""
+    """Adds rows of larger pools, which are not the pools behind the targets."""
     if not ds.sizes["condition"]:
         return
     names = [p.name for p in judges]
     ds = ds.isel(pool=slice(t.settings.large_pools))
     own, ways = calibration.at(ds), calibration.ways(ds)
     error = every.errors[names.index(str(own["judge"].values[0]))]
-    # The targets of other pools than these, of the same judge.
+    # Targets of the same judge in other pools than these.
     others = np.arange(own.sizes["pool"]) + 1
     targets = error.targets[:, others % error.targets.shape[-1]]
     steps = ways[0]["steps"].isel(condition=0).transpose("parameter", "pool").values
@@ -210,15 +212,14 @@ def of_studies(
     blur: np.ndarray | None = None,
     within: tuple[float, float] = ANY,
 ) -> np.ndarray:
-    """Means [R, V, J] that studies like the paper's find: as many pools of each judge as it has,
-    the same pools for all judges as far as they go, as in the paper. Twins share their draws on a
-    pool too, which judges of the paper need not; the means of several hardly scatter the more for
-    it.
+    """Means [R, V, J] of studies like the paper's: as many pools of each judge as the paper has,
+    and the same pools for all judges as far as they go. Twins also share their draws on a pool,
+    which the paper's judges need not; this hardly adds to the scatter of means over judges.
 
     Args:
       values: [V, J, P].
       counts: [J] pools of each judge.
-      blur, within: of `Carried`, [V, J] where there is any.
+      blur, within: as in `Carried`, [V, J].
     """
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
@@ -237,11 +238,11 @@ def reduced(
     studies: np.ndarray | None = None,
     **setting: Any,
 ) -> None:
-    """A row of one number made of the means of several judges.
+    """Adds a row of one number computed from the means of several judges.
 
     Args:
       values: [V, J, P].
-      studies: [R, V, J] means of studies of the paper's size, if it has the number.
+      studies: [R, V, J] means of studies of the paper's size, if the paper has the number.
     """
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
     n = values.shape[-1]
@@ -260,8 +261,8 @@ def reduced(
 
 
 def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
-    """Means over the biased judges: of recall over all of their pools, as .61 and .85 are in the
-    paper; of the gain over judges, each counted alike."""
+    """Adds means over the biased judges: of recall over all their pools, as .61 and .85 are in the
+    paper; of the gain over judges with equal weights."""
 
     def row(
         quantity: str,
@@ -306,7 +307,8 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
 
 
 def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Spearman's correlation of the gain with competence and with c_hat, over competent judges."""
+    """Adds Spearman's correlation of the gain with competence and with c_hat, over competent
+    judges."""
     from scipy.stats import rankdata
 
     some = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
@@ -326,7 +328,7 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
     of_gain = competent.carried(gain())
     for name, number in against.items():
         both = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
-        # In the paper they are the very targets.
+        # In the paper these are the targets themselves.
         given = np.stack([of_gain.pools.values, of_gain.pools.values])
         studies = of_studies(given, counts, t.seed, of_gain.blur)
         place = TARGETS.index(name)
@@ -338,7 +340,7 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
 def honesty(
     ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table
 ) -> None:
-    """How many targets each twin misses on these pools, and how many `no`s to expect by chance."""
+    """Adds how many targets each twin misses on these pools, and the `no`s expected by chance."""
     recall = ds["recall"].sel(model="naive", k=5)
     for i, (published, twin) in enumerate(zip(judges, simulated, strict=True)):
         found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
@@ -356,12 +358,12 @@ def honesty(
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
-    """Rows whose agreement says something of the model: not inputs, nor what is arithmetic."""
+    """Marks rows whose agreement is evidence about the model: neither inputs nor arithmetic."""
     return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 
 def headline(table: pd.DataFrame, s: Any) -> pd.DataFrame:
-    """What is printed: rows beside a number of the paper that is no input, and the counts."""
+    """Rows to print: those beside a number of the paper that is no input, and the counts."""
     tested = is_evidence(table)
     counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
     missed = table.quantity.isin(counts) & (table.estimate > 0)

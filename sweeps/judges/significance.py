@@ -1,4 +1,4 @@
-"""The tests of the gains in the table of `judges`, and what small studies can show by them."""
+"""Tests of the gains in the table of `judges`, and what small studies can show with them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jbt.experiments.table import Studies, Table
 from jbt.simulation.judges import Published
 
 LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
-"""Of tests; of studies that find a gain; pools up to which such studies are looked for."""
+"""Level of the tests; wanted share of studies that find a gain; largest study tried (pools)."""
 WIDTHS, WIDTH_RESAMPLES = 400, 1000
-"""Studies whose bootstrap intervals are made, and resamples of each."""
+"""Studies with a bootstrap interval, and resamples of each (counts)."""
 
 
 def fill(
@@ -25,11 +25,11 @@ def fill(
     oracles: Sequence[str],
     t: Table,
 ) -> None:
-    """Exact paired permutation tests of each biased judge, corrected over them, and what they could
-    show at most.
+    """Adds exact paired permutation tests of each biased judge, corrected over judges, and the most
+    that they can show.
 
     Args:
-      gains: [J, P] of each judge.
+      gains: [J, P] gain of each judge in each pool.
       carried, blur: [J, P], [J] with the error of its calibration, see `Carried`.
     """
     counts = [p.pools for p in judges]
@@ -46,7 +46,7 @@ def fill(
         told: dict[str, Any] = {"judge": p.name, "model": "bias_aware", "pool": "statement_bank"}
         told |= {"oracle": oracles[i], "n_items": 30, "k": 5}
         n = gains.shape[-1]
-        # Of all our pools it is 0 but for the number of permutations: what studies find is meant.
+        # Over all our pools it would be near 0: the estimate is the median of the paper's studies.
         median = float(np.median(corrected[:, i]))
         t.add("p_holm", median, n_pools=n, studies=constant(found[:, i]), **told)
         widths = interval_widths(plain[i][:WIDTHS], t.seed)
@@ -60,12 +60,12 @@ def fill(
 
 
 def constant(values: np.ndarray) -> Studies:
-    """What studies find, [R], whatever their size."""
+    """Studies that find these values [R], whatever their size."""
     return lambda size, seeds: values
 
 
 def _corrected(studies: Sequence[np.ndarray], seed: int) -> np.ndarray:
-    """Holm's p-values [R, F] of studies [R, n] of each judge."""
+    """Holm's p-values [R, F] from studies [R, n] of each judge."""
     p_values = [stats.paired_permutation(gains, seed=seed) for gains in studies]
     return stats.holm(np.stack(p_values, axis=-1))
 
@@ -78,13 +78,14 @@ def studies_of_gains(
     n_studies: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Gains [R, size] of the pools of studies, with the calibration's error in their means: each
-    study has a mean gain of its own, by which its pools are drawn with more or less weight on high
-    gains (exponential tilting), so that they stay the multiples of 1/k that tests know.
+    """Gains [R, size] of the pools of studies, with the calibration's error in their means. Each
+    study has a mean gain of its own, and draws its pools with more or less weight on high gains to
+    match (exponential tilting), so that gains remain multiples of 1/k.
 
     Args:
       gains: [P].
-      carried, blur: [P] with the calibration's error, and what a study's mean has beside.
+      carried, blur: [P] gains with the calibration's error, and the further standard deviation of a
+        study's mean.
     """
     levels, place = np.unique(np.round(gains, 6), return_inverse=True)
     share = np.bincount(place) / len(gains)
@@ -110,8 +111,8 @@ def interval_widths(studies: np.ndarray, seed: int) -> np.ndarray:
 
 
 def pools_needed(gain: np.ndarray, seed: int) -> np.ndarray:
-    """Pools a study of all these judges needs so that its corrected test of each is significant in
-    `POWER` of studies; NaN beyond `MOST_POOLS`, or where there are too few pools to tell.
+    """Pools a judge with which the corrected test of each judge is significant in `POWER` of
+    studies; NaN beyond `MOST_POOLS`, or where there are too few pools to know.
 
     Args:
       gain: [F, P].

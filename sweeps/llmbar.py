@@ -1,15 +1,15 @@
-"""LLMBar: judges that prefer the longer answer, human gold labels that often do not.
+"""LLMBar: judges that prefer the longer answer, and human gold labels that often do not.
 
 The paper's external check, on the same 419 pairs with six other judges. Every pair was shown in
 both orders; a judge's score is its preference for one answer, averaged over the orders.
 
-The correction learns from gold labels, so it says how much of a judge's disagreement with them
-length and format explain, not what verdicts alone could have told:
+The correction learns from gold labels, so it measures how much of a judge's disagreement with them
+length and format explain, not what verdicts alone identify:
 
     logit P(gold prefers 1) = a (score - 1/2) + b (words_1 - words_2) + d (markers_1 - markers_2)
 
-without an intercept, as which answer is called the first means nothing. Pairs it is judged on are
-never those it has learned from.
+without an intercept, because the order of the answers has no meaning. It is never tested on pairs
+that it has learned from.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ FEATURES = {
     "score+length+format": ["score", "length", "format"],
     "length+format": ["length", "format"],
 }
-"""What the correction is given; the last does not listen to the judge at all."""
+"""Features of the correction; the last set is without the judge."""
 SHOWN, WITHOUT_JUDGE = "score+length+format", "length+format"
 PAPER_JUDGE = "GPT-4o-mini"
-"""Whose verdicts are not published: its numbers stand beside ours, and are not judged by them."""
+"""The paper's judge. Its verdicts are not published, so its numbers are shown but not tested."""
 STEPS = 30
-"""Of Newton's method, at most."""
+"""Most steps of Newton's method (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,12 @@ class Settings(declare.RecordedSettings):
     name: ClassVar[str] = "llmbar"
 
     folds: int = 5
-    """Parts of the pairs, each corrected by what was learned from the others (count)."""
+    """Parts of the pairs, each corrected by weights learned from the others (count)."""
     n_seeds: int = 10
     """Divisions into folds, over which agreement is averaged within each pair (count)."""
     lam: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """Precisions of the normal prior on the weights (pure numbers; features in units of their root
-    mean square), 1 among them, which the figure shows."""
+    mean square); 1, which the figure shows, among them."""
 
 
 PRESETS = {
@@ -97,7 +97,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(key: Any, condition: dict[str, Any], pair: dict[str, Any]) -> dict[str, Any]:
-    """One pair of answers, one judge. Without a single valid verdict, NaN."""
+    """Scores one judge on one pair of answers; NaN without a valid verdict."""
     shown, wins = (pair[name][condition["judge"]] for name in ("shown", "wins"))
     share = wins / jnp.where(shown > 0, shown, 1)
     of_order = jnp.array([share[0, 1], 1 - share[1, 0]])
@@ -121,7 +121,7 @@ def experiment(key: Any, condition: dict[str, Any], pair: dict[str, Any]) -> dic
 def cross_validated(
     features: np.ndarray, gold: np.ndarray, lam: np.ndarray, folds: int, seeds: list[list[int]]
 ) -> np.ndarray:
-    """Agreement with gold of the correction, for pairs it has not learned from.
+    """Agreement of the correction with gold, for pairs it has not learned from.
 
     Args:
       features: [n, d] differences between the first answer and the second.
@@ -129,7 +129,7 @@ def cross_validated(
       lam: [L] precisions of the prior on the weights, features in units of their root mean square
         over the pairs learned from.
       folds: parts of the pairs.
-      seeds: of each division into folds.
+      seeds: of the divisions into folds.
 
     Returns:
       [L, n] 1, 0, or 1/2 where the correction does not decide, averaged over divisions.
@@ -204,8 +204,8 @@ def _present(raw: xr.Dataset) -> list[str]:
 
 
 def _corrected(raw: xr.Dataset, s: Settings, training: str, features: str) -> xr.DataArray:
-    """Agreement with gold after the correction, [judge, lam, pool]; NaN for pairs without a valid
-    verdict of the judge, which are not learned from either."""
+    """Agreement with gold after the correction, [judge, lam, pool]. Pairs without a valid verdict
+    of the judge are NaN, and not learned from."""
     import xarray as xr
 
     lam, subset = np.array(s.lam), raw["subset"].values
@@ -247,7 +247,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
         after = after[after.training == training]
         alone = after[after.features == WITHOUT_JUDGE]
         after = after[after.features == SHOWN]
-        if training == "subset":  # the paper does not say what it learned from
+        if training == "subset":  # the paper does not say which pairs it learned from
             paper = (table.quantity == "agreement_corrected") & table.paper.notna()
             after = pd.concat([after, table[paper]])
         _lines(ax, alone, subsets, ":", "length and format alone, no judge")
@@ -269,8 +269,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_judges(
     ax: Axes, rows: pd.DataFrame, subsets: list[str], places: list[str], *, hollow: bool = False
 ) -> Axes:
-    """Rows of one quantity by subset, judges beside each other; crosses where the paper has a
-    number and we have none."""
+    """Draws rows of one quantity by subset, judges beside each other; crosses for numbers that only
+    the paper has."""
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
         judge_rows = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")
@@ -295,7 +295,7 @@ def draw_judges(
 
 
 def _lines(ax: Axes, rows: pd.DataFrame, subsets: list[str], style: str, label: str) -> None:
-    """The mean over judges of a subset, across all of its places."""
+    """Draws the mean over judges across the width of each subset."""
     mean = rows.groupby("subset").estimate.mean()
     for i, name in enumerate(subsets):
         at = (i - 0.45, i + 0.4)

@@ -1,11 +1,11 @@
 """Is the top-k membership true, and how many draws does it take?
 
 The paper finds p_i = P(item i is in the top k) by sampling a Laplace posterior, says that S = 1500
-draws were ample, and that the approximation is well suited here. Two errors of different kinds: of
-the draws, against very many of them, with what it costs the pair that is asked next; and of the
-posterior itself, against the truth: of the items whose membership is 0.3, are three tenths in the
-top k? An exact posterior is calibrated where truth is drawn from its prior; so there what is
-missing is the Laplace approximation's, and elsewhere the prior's as well.
+draws were ample, and that the approximation is well suited here. Two errors are measured. The error
+of the draws is against very many draws, with its cost for the pair that is asked next. The error of
+the posterior is against the truth: of the items with membership 0.3, are three tenths in the top k?
+An exact posterior is calibrated where the truth is drawn from its prior, so any deviation there is
+the Laplace approximation's; elsewhere the prior adds to it.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ TRUTHS = {
     "biased": "c* = {bias:g}, independent quality",
     "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
 }
-"""What quality and biases of the pools are, as figures name it."""
+"""Origin of quality and biases in the pools, as figures name it."""
 REFERENCE = 2**13
-"""Draws that the errors are measured against, of another table (count)."""
+"""Draws that errors are measured against, from another table of normals (count)."""
 EDGES = np.linspace(0, 1, 11)
-"""Of the bins of membership."""
+"""Edges of the bins of membership."""
 FEWEST = 10
-"""Pools with items in a bin, for a row of it (count)."""
+"""Fewest pools with items in a bin for a row of the bin (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Scenario, declare.Settings):
     truth: tuple[str, ...] = tuple(TRUTHS)
-    """prior: quality, c* and kappa* drawn from the prior that is fitted with. biased: the default
-    scenario. correlated: the same with a covariate that goes with quality."""
+    """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
+    correlated: the same with a covariate correlated with quality."""
     budget: tuple[int, ...] = (60, 120, 320, 870)
     """Verdicts on ordered pairs drawn without replacement, increasing (count)."""
     conditional: tuple[int, ...] = (16, 64, 256)
-    """Numbers of draws S whose errors are measured, by conditional Monte Carlo, increasing; 64 is
-    the loop's default (count)."""
+    """Numbers of draws S for conditional Monte Carlo, increasing; 64 is the loop's default
+    (count)."""
     counted: tuple[int, ...] = (150, 500, 1500, 5000)
-    """The same by counting, as the paper does with 1500 (count)."""
+    """Numbers of draws S for counting, increasing; the paper counts 1500 (count)."""
     bias: float = 1.0
-    """True bias c* of a judge that is not drawn from the prior (logits per unit)."""
+    """True bias c* where the judge is not drawn from the prior (logits per unit)."""
     sd: float = 1.2
-    """Standard deviation of quality, likewise (logits)."""
+    """Standard deviation of quality where it is not drawn from the prior (logits)."""
     rho: float = 0.6
-    """Population correlation of quality and covariate where they are correlated."""
+    """Population correlation of quality and covariate for the truth `correlated`."""
 
 
 PRESETS = {
@@ -117,7 +117,7 @@ def experiment(s: Settings) -> Experiment:
         variant = model.variant("bias_aware", design)
         posterior = laplace(fit.parameters, comparisons, design, prior, variant)
 
-        # As in a run of the loop: all share the tables of normals, each in its own arrangement.
+        # As in a run of the loop: a shared table of normals, rearranged for every pool.
         n_parameters = len(posterior.root)
         one, two = jax.random.split(stream(key, "arrangement"))
         shuffle = jax.random.permutation(one, n_parameters)
@@ -161,8 +161,8 @@ def experiment(s: Settings) -> Experiment:
 
 
 def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
-    """Items, their memberships and how many are in the top k, by bin [E, bins]; and how much surer
-    the memberships are than right, of the guess that an item is in where p > 1/2 [E]."""
+    """Items, sums of their memberships and items in the top k, by bin [E, bins]; and mean
+    confidence minus share right [E] of the guess that an item is in the top k where p > 1/2."""
     chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))[:, :, None] == jnp.arange(10)
     guess = p > 0.5
     sure, right = jnp.where(guess, p, 1 - p), guess == inside
@@ -175,9 +175,9 @@ def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
 
 
 def score_kept(view: View, p: Float[Array, " M"]) -> Array:
-    """Eq. acq of the pair asked where memberships are p, as a share of the largest there is, both
-    with the view's own memberships. NaN where no pair is left."""
-    key = jax.random.key(0)  # of no effect: the rule draws nothing
+    """Score of Eq. acq, with the view's memberships, of the pair that memberships p would ask, as a
+    share of the largest score. NaN where no pair is left."""
+    key = jax.random.key(0)  # unused: the rule draws nothing
 
     def scores(view: View) -> Array:
         return jnp.where(view.available, rules.top_k_aware(view, key), -jnp.inf).ravel()
@@ -238,7 +238,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Root mean squares over items and pools, and of as many independent draws counted."""
+    """Adds root mean squares over items and pools, and those of as many independent draws
+    counted."""
     independent = part["variance"].values / where["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
     for quantity, square in errors.items():
@@ -250,8 +251,8 @@ def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
 
 
 def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Bin by bin: the mean membership, the share that is in the top k, and their difference, each
-    a ratio of means over the same pools."""
+    """Adds each bin's mean membership, share in the top k, and their difference, as ratios of means
+    over the same pools."""
     counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
     n_pools = counts.shape[-1]
     told = (counts[0] > 0).sum(-1) >= FEWEST
@@ -270,7 +271,7 @@ def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the usual numbers of draws, without the bins."""
+    """Rows to print: the default numbers of draws, without the bins."""
     return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
 
 

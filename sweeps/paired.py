@@ -1,11 +1,11 @@
-"""What two renderings of one content tell about the bias: the paper's paired rendering design.
+"""What two renderings of one content identify of the bias: the paper's paired rendering design.
 
-The paper's Table "The paired design adds information; more data does not": all contents rendered
-twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for each
-content (paired). In `sweeps.partial_pairing` only some contents are rendered twice. And the paper's
-two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
+The paper's table "The paired design adds information; more data does not": all contents are
+rendered twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for
+each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also the
+paper's two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
 
-Of the paper's pools of one size all judges see the same ones, as here; replicates share them.
+All judges see the same pools of one size, as in the paper; replicates share them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 DESIGNS = ("unpaired", "paired")
 BASE_SIZE = 15
-"""Contents of the paper's main paired study, which has more pools than its other sizes."""
+"""Contents of the paper's main paired study, which has more pools than other sizes."""
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 SHIFT = 2
-"""Points of the grid over c_map +- 1 that are 0.5, by which the paper moves c."""
+"""Points of the grid over c_map +- 1 that make up 0.5, by which the paper moves c."""
 FACTOR = 5.0
-"""By up to which, says the paper, Eq. 3 without centring misstates c_hat."""
+"""Factor up to which, the paper says, Eq. 3 without centring misstates c_hat."""
 TINY = 1e-6
-"""Smallest precision to be tried (1/logit^2)."""
+"""Smallest precision allowed (1/logit^2)."""
 COLUMNS = (
     "judge",
     "design",
@@ -64,7 +64,8 @@ COLUMNS = (
 class Settings(declare.Settings):
     pools: int = 200
     pools_other_sizes: int | None = None
-    """Pools at sizes other than 15 contents (count); default as many. The paper has 6 and 3."""
+    """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
+    15."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     judge: tuple[str, ...] = tuple(judges.OPEN)
@@ -72,10 +73,10 @@ class Settings(declare.Settings):
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
     oracle: Literal["draw", "argmax"] = "draw"
-    """draw: each verdict of these judges drawn once. argmax: the likelier one, as open-weight
-    judges answer at temperature 0, of logits with a preference for the pair added."""
+    """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
+    temperature 0, by logits with a preference for the pair added."""
     pair_noise: float = 0.5
-    """Standard deviation of that preference (logits); of no effect on drawn verdicts."""
+    """Standard deviation of that preference (logits); without effect on drawn verdicts."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
     lam_b: tuple[float, ...] = (0.1, 1.0, 2.0)
@@ -138,7 +139,7 @@ def full_matrix(s: Settings, n_contents: int) -> Experiment:
 
 
 def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str, Array]:
-    """What one analysis says about c, and what the prior makes of it."""
+    """Evidence about c in one analysis, and estimates of c under each prior."""
 
     def of_prior(prior: Array) -> tuple[Parameters, Array]:
         fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
@@ -150,7 +151,7 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
     estimate = identifiability.estimate_bias(comparisons, design)
     exists = estimate.status == Status.CONVERGED
     around_map = identifiability.grid_around(c[0])
-    # The profile is concave: around its top three of the nine points have the range of all.
+    # The profile is concave: around its maximum, three of the nine points have the range of all.
     top = jnp.where(exists, estimate.c, c[0])
     around_mle = identifiability.grid_around(top, points=3)
     grid = jnp.concatenate([around_map, around_mle])
@@ -180,7 +181,7 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
 
 
 def drop(log_likelihood: Array) -> Array:
-    """Lost on average when c moves from the middle of the grid by 0.5 up or down."""
+    """Mean loss when c moves from the middle of the grid by 0.5 up or down."""
     middle = len(log_likelihood) // 2
     low, high = log_likelihood[middle - SHIFT], log_likelihood[middle + SHIFT]
     return log_likelihood[middle] - (low + high) / 2
@@ -201,7 +202,7 @@ MEANS = (
     "rank",
     "n_columns",
 )
-"""Metrics of each design that the table has as they are."""
+"""Metrics of each design whose means the table has."""
 WHAT_C_COSTS = (
     *MEANS,
     "profile_range",
@@ -211,7 +212,7 @@ WHAT_C_COSTS = (
     "status_map",
     "status_profile",
 )
-"""Metrics of each design."""
+"""All metrics of each design but `c_map`."""
 
 
 def groups(s: Settings) -> list[declare.Group]:
@@ -247,8 +248,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
-    """Rows of one size: each judge, and the mean over judges with the pool as the unit (the judges
-    see the same pools)."""
+    """Adds rows of one size: each judge, and the mean over judges with the pool as the unit (the
+    judges see the same pools)."""
     size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
     size |= {"protocol": "frozen", "rho": 0.0}
 
@@ -293,14 +294,14 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
     add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
     for name, sensitivity in moved.items():
-        # How many times less the paired estimate moves with the prior.
+        # How many times less the paired estimate depends on the prior.
         unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
         t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
     t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the paper's numbers and ours, and what is about all judges."""
+    """Rows to print: those beside the paper's numbers, and those over all judges."""
     everyone = table.quantity.str.match(
         "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
     ) & (table.judge == "all")
@@ -315,7 +316,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Evidence about c against the size of the pool."""
+    """Draws evidence about c against the size of the pool."""
     paired = table[table.design == "paired"]
     rows = paired[paired.quantity == "profile_range"]
     around_mle = paired[paired.quantity == "profile_range_mle_centred"]
@@ -342,7 +343,7 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Distance of the MAP from the MLE against the prior on quality, at the largest size."""
+    """Draws MAP minus MLE of c against the prior on quality, at the largest size."""
     rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
     ax.axhline(0, color="black", linewidth=0.8)
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):

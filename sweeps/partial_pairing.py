@@ -1,9 +1,9 @@
-"""Some contents rendered twice, a budget of verdicts, a choice of comparisons: how well the bias is
-then known, and what knowing it is worth. Beyond the paper.
+"""Some contents rendered twice, a budget of verdicts, a choice of comparisons: how precisely the
+bias is then estimated, and the recall gained by it. Beyond the paper.
 
-The judge draws a fresh verdict at every query, so that a pair asked again tells something new and
-any budget can be spent on any choice. `jbt plan pairing` asks each ordered pair at most once unless
-told otherwise.
+The judge draws a fresh verdict at every query, so that a repeated pair adds information and any
+budget can be spent on any choice. `jbt plan pairing` asks each ordered pair at most once by
+default.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 LAM, LAM_B = 1.0, 0.1
 RECALL_COMPARISONS = ("all", "mixed")
-"""Of the designs that rank, whose recall is reported."""
+"""Choices of comparisons whose recall is reported."""
 MODELS = ("naive", "bias_aware", "measured")
-"""measured: c by maximum likelihood, then quality given that c; the MAP's c where none exists."""
+"""measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
 SURE = 0.95
-"""Share of pools whose MLE of c must exist for a design to count as telling c."""
+"""Share of pools in which the MLE of c must exist for a design to count as identifying c."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +54,13 @@ class Settings(declare.Settings):
     n_contents: int = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
-    """How many of them, for the interval of c (count); nothing leaves the part out."""
+    """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
     comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
     budget: tuple[int, ...] = (870, 3480)
-    """Verdicts spent on such a pool (count), each a fresh draw: pairs may be asked again."""
+    """Verdicts spent on a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
-    """How many of them, for recall (count), beside none; nothing leaves the part out."""
+    """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
     rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Correlations of quality and covariate, for recall; increasing."""
     bias: float = 1.0
@@ -72,7 +72,7 @@ class Settings(declare.Settings):
     k: int = 5
     """Size of the top set (count)."""
     half_width: float = 0.2
-    """Half-width of the interval of c that is wanted (logits per unit)."""
+    """Wanted half-width of the interval of c (logits per unit)."""
 
 
 PRESETS = {
@@ -85,7 +85,7 @@ PRESETS = {
         recall_n_twice=(8,),
         rho=(0.0, 0.8),
     ),
-    "paper": Settings(pools=6),  # of the size of its paired study; it has no such part
+    "paper": Settings(pools=6),  # as its paired study; it has no such part
     "full": Settings(),
 }
 
@@ -173,7 +173,7 @@ def recall_cells(s: Settings) -> list[Cell]:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """Every design, in the order of the conditions."""
+    """Designs in the order of the conditions."""
     return [*dict.fromkeys(interval_cells(s) + recall_cells(s))]
 
 
@@ -210,20 +210,20 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def part_of(ds: xr.Dataset, s: Settings, wanted: Sequence[Cell]) -> xr.Dataset:
-    """The conditions of some designs, in their order."""
+    """Conditions of these designs, in their order."""
     every = cells(s)
     return ds.isel(condition=[every.index(cell) for cell in wanted])
 
 
 def common(s: Settings, design: str) -> dict[str, Any]:
-    """Columns that are the same in many rows."""
+    """Columns shared by many rows."""
     of_all = {"judge": "default", "n_contents": s.n_contents, "protocol": "stochastic"}
     return {**of_all, "design": design}
 
 
 def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Width of the interval of c in each design, and how many renderings a width takes. Widths and
-    coverage are means over the pools in which an estimate exists."""
+    """Adds widths of the interval of c in each design, and the contents rendered twice that a width
+    takes. Widths and coverage are means over the pools in which an estimate exists."""
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         part = part_of(ds, s, [(m, comparisons, budget, s.rho[0]) for m in s.n_twice])
         exists = part["mle"] == Status.CONVERGED
@@ -243,7 +243,7 @@ def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:
     """The n_twice, interpolated, at which the mean width [n_twice, pools] falls to `wanted`, with
-    its interval; NaN beyond the largest n_twice, the smallest where it is enough already."""
+    its interval; NaN beyond the largest n_twice, the smallest if that suffices."""
 
     def solve(mean: np.ndarray) -> np.ndarray:
         excess = np.nan_to_num(mean, nan=np.inf) - wanted
@@ -265,8 +265,8 @@ def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> 
 
 
 def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Recall by model, what it gains over counting wins with no content rendered twice and the same
-    budget, and the correlation at which it stops gaining."""
+    """Adds recall by model, its gain over counting wins with no content rendered twice and the same
+    budget, and the correlation at which the gain ends."""
     designs = [(0, "all"), *itertools.product(s.recall_n_twice, RECALL_COMPARISONS)]
     for budget in s.budget:
         counting = None
@@ -277,7 +277,7 @@ def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
             where = common(s, "paired" if m else "unpaired") | {"lam": LAM, "lam_b": LAM_B}
             for model in MODELS:
                 if model == "measured" and m == 0:
-                    continue  # nothing measures c
+                    continue  # c is not identified
                 recalls = recall.sel(model=model)
                 t.means("recall", recalls, **where)
                 if (m, model) != (0, "naive"):
@@ -288,7 +288,7 @@ def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the answers."""
+    """Rows to print: the contents needed and the crossings."""
     return table[table.quantity.isin(["n_twice_needed", "crossing"])]
 
 
@@ -305,7 +305,7 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Half-width of the interval of c against the number of contents rendered twice."""
+    """Draws half-widths of the interval of c against the number of contents rendered twice."""
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
@@ -325,7 +325,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Recall gained over counting wins against the correlation."""
+    """Draws recall gained over counting wins against the correlation."""
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)

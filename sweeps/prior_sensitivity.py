@@ -1,9 +1,9 @@
 """What the prior decides: c_hat, recall and benefit over fixed, learned and heavy-tailed priors.
 
-The paper's appendix "Shrinkage strength" and its unbiased control, for two designs on the same
+The paper's appendix "Shrinkage strength" and its unbiased control, for two designs with the same
 qualities and as many verdicts: each content shown once, half of them with x = 1 (unpaired), or each
-content shown with x = 0 and with x = 1 (paired). No prior finds a direction that the likelihood is
-flat along: the spread of c_hat over the priors is set beside the range of the profile.
+content shown with x = 0 and with x = 1 (paired). No prior can resolve a direction along which the
+likelihood is flat: the spread of c_hat over priors is shown beside the range of the profile.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ LEARNED: tuple[str, ...] = ("fixed_point", "fixed_point_c", "evidence", "horsesh
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 TINY = 1e-6
-"""Smallest precision to be tried (1/logit^2)."""
+"""Smallest precision allowed (1/logit^2)."""
 STUDY = 10
-"""Pools of the paper's studies of one judge at most (count)."""
+"""Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
 """Precision of the horseshoe's global scale (1/logit^2)."""
 
@@ -108,14 +108,14 @@ def check(s: Settings) -> None:
 
 
 def pool_of(s: Settings, key: Key[Array, ""], design: str) -> Pool:
-    """The same qualities in either design."""
+    """Draws a pool, of the same qualities in either design."""
     if design == "paired":
         return pools.paired(key, s.n_contents, sd=s.sd)
     return pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
 
 
 def experiment(s: Settings, design: str) -> Experiment:
-    """Experiment: one judge's verdicts on one design under every prior."""
+    """Experiment: one judge's verdicts in one design, fitted under every prior."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pool_of(s, stream(key, "pool"), design)
@@ -152,7 +152,8 @@ def experiment(s: Settings, design: str) -> Experiment:
 def every_prior(
     s: Settings, comparisons: Comparisons, design: Design
 ) -> tuple[Array, Array, dict[str, Array]]:
-    """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and how learning ended."""
+    """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and the statuses of
+    learning."""
     normal = [(a, b) for name, a, b in priors(s) if name == "normal"]
     lam = [jnp.asarray([a for a, _ in normal])]
     lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
@@ -162,10 +163,10 @@ def every_prior(
         def hierarchical(position: Array) -> LearnedPrior:
             return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
 
-        # Vectorised over, as every loop of its own takes seconds to compile.
+        # Vectorised, as a loop for each would take seconds to compile.
         fits = jax.vmap(hierarchical)(jnp.array([True, False]))
         shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
-        # From the fixed point, the optimum of the evidence is near.
+        # Started at the fixed point, near the optimum of the evidence.
         near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
         return {
             "fixed_point": shared,
@@ -237,7 +238,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the paper's numbers and ours, ranges, spreads, learned priors at lam = 1."""
+    """Rows to print: those beside the paper's numbers, ranges, spreads, learned priors at lam =
+    1."""
     everywhere = table.quantity.isin(["profile_range", "c_spread"])
     learned = table.prior.isin(["naive", *LEARNED]) & (table.lam == LAM)
     return table[table.paper.notna() | everywhere | learned]
@@ -253,7 +255,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
-    """A quantity against lam_b at lam = 1; learned priors at the right."""
+    """Draws a quantity against lam_b at lam = 1, with learned priors at the right."""
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
@@ -283,7 +285,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Evidence of the comparisons against what the priors make of it, a point a pool."""
+    """Draws the spread of c_hat over priors against the comparisons' evidence, a point a pool."""
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(

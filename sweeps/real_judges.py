@@ -1,9 +1,9 @@
 """Three LLM judges on 80 open questions that five models answer, with the majority of humans.
 
 Every ordered pair of a question's five answers was judged once by every judge. The same verdicts
-are analysed twice: item by item, every answer with a quality of its own, and tied, a model's
-quality shared by its answers to all questions. What is tied is told by the *other* questions: a
-question's answers are corrected, and its models ranked, by what the rest of the table says.
+are analysed twice: item by item, with a quality for every answer, and tied, with a quality for each
+model that its answers to all questions share. Tied fits are to the *other* questions: a question's
+answers are corrected, and its models ranked, by the rest of the table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
-"""bias_known: item by item, with the coefficient c that the other questions tell when tied."""
+"""bias_known: item by item, with c from the tied fit to the other questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment_of(found: Recorded, prior: Prior) -> Experiment:
-    """The experiment of one question and judge."""
+    """Experiment: one question and judge."""
     rows, question = merged(found)
 
     def experiment(key: Any, condition: dict[str, Any], own: dict[str, Any]) -> dict[str, Array]:
@@ -126,8 +126,7 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
 ) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
-    """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
-    about c."""
+    """Naive and bias-aware MAP, leaves with an axis of both, and the verdicts' evidence about c."""
     variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
     either = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
     fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(either)
@@ -143,15 +142,15 @@ def analysis(
 
 
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
-    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin
-    of 0, to within rounding, is half. NaN without labels."""
+    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin of
+    0, up to rounding, counts half. NaN without labels."""
     credit = jnp.where(margin > metrics.TIED, 1.0, jnp.where(margin >= -metrics.TIED, 0.5, 0.0))
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
 def merged(verdicts: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Every ordered pair of every question as rows between contents: first, second [R], difference
-    [R, 1], shown and wins [judges, R]; and the number of each row's question."""
+    """Ordered pairs of all questions as rows between contents: first, second [R], difference [R,
+    1], shown and wins [judges, R]; and the number of each row's question."""
     question, i, j = np.nonzero(verdicts.shown.any(1))
     x = np.log1p(verdicts.covariates)
     rows = {
@@ -242,7 +241,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
-    """A row a judge, beside each other; the legend from the first place."""
+    """Draws one row of each judge beside each other, with legend entries at the first place."""
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge

@@ -1,10 +1,10 @@
-"""What the paper leaves open in its acquisition rules, each with the answers it may have.
+"""What the paper leaves open in its acquisition rules, each choice with its possible answers.
 
-It says what Thompson and LUCB want to ask, not in which order a pair is shown nor what is asked
-instead of a pair whose cached verdict is known, and it gives no width of LUCB's bounds. Eq. acq it
-scores in the order shown, and names the alternative. Does what the rules are worth against one
-another depend on that? For the judge of `sweeps.acquisition`, and for one with the strongest
-position bias the paper reports, which a score of ordered pairs can make use of.
+The paper says which pair Thompson and LUCB ask, but not in which order it is shown, nor what is
+asked instead of a pair whose cached verdict is known; it gives no width of LUCB's bounds. It scores
+Eq. acq in the order shown, and names the alternative. Does the ranking of the rules depend on these
+choices? Tested with the judge of `sweeps.acquisition`, and with one that has the strongest position
+bias the paper reports, which a score of ordered pairs can exploit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Settings(active.Settings):
     rule: tuple[str, ...] = (REFERENCE, *BASELINES, *CHOICES)
     n_seeds: int = 2
     strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
-    """Position bias of the second judge, alike but for it (logits in favour of the first shown);
+    """Position bias of the second judge, otherwise the same (logits in favour of the first shown);
     default the paper's estimate for DeepSeek-chat, the strongest it reports."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
@@ -62,7 +62,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def cases(s: Settings) -> list[Case]:
-    """The judge of the settings, and the same one with the strong position bias."""
+    """The settings' judge, and the same with the strong position bias."""
     one = named_case(s, number(s, "discrimination"))
     stronger = replace(one.judge, position=s.strong_position)
     return [one, replace(one, name=STRONG, judge=stronger)]
@@ -78,8 +78,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def compare(recall: xr.DataArray, t: Table) -> None:
-    """Each rule against the reference, for one judge. A choice is tested as the paper tests its
-    baselines, in the place of the one that it is a reading of."""
+    """Compares each rule with the reference, for one judge. A choice is tested among the paper's
+    baselines, in place of the one it is a reading of."""
     base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
     rules = [rule for rule in recall["rule"].values if rule != REFERENCE]
     delta = active.select(recall, rule=rules) - base
@@ -93,8 +93,8 @@ def compare(recall: xr.DataArray, t: Table) -> None:
 
 
 def family_with(rule: str) -> tuple[str, ...]:
-    """The rules that one is tested with (Holm): the paper's baselines, a choice standing in for the
-    one that it is a reading of; a reading of the reference, alone."""
+    """Rules that a rule is tested with (Holm): the paper's baselines, with a choice in place of the
+    one it is a reading of; a reading of the reference is tested alone."""
     if rule in BASELINES:
         return BASELINES
     readings_of = [base for base in BASELINES if rule.startswith(f"{base}_")]
@@ -114,7 +114,7 @@ CURVES = {
     "top_k_aware_either_order": ("blue", "--"),
     "random": ("black", "-"),
 }
-"""Rule -> colour and line, here of the rule that it is a reading of."""
+"""Rule -> colour and line; readings have the colour of their rule."""
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
@@ -125,7 +125,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Each rule's difference from the reference at the budget of the tests, for both judges."""
+    """Draws each rule's difference from the reference at the budget of the tests, for both
+    judges."""
     budget = active.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
@@ -149,7 +150,7 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Differences from the reference against the budget, for the first judge."""
+    """Draws differences from the reference against the budget, for the first judge."""
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():

@@ -1,13 +1,12 @@
-"""Trusted labels as one more judge: how many of them does it take to tell what LLM judges pay for
-length?
+"""Trusted labels as one more judge: how many are needed to identify the LLM judges' length biases?
 
 Two sets of recorded verdicts: three judges on 80 questions that five models answer, with the
-majority of humans where it decides, and six judges on the 419 pairs of LLMBar, with gold labels.
-Every answer owns its quality, so that the judges' verdicts alone leave c to the prior.
+majority of humans where there is one, and six judges on the 419 pairs of LLMBar, with gold labels.
+Every answer has its own quality, so that the judges' verdicts alone leave c to the prior.
 
-Some labels of the pools that are learned from are given as verdicts of a judge without bias
-(`own.panels`). A pool is then ranked by the judges' verdicts on it, corrected by the coefficients
-learned elsewhere: no label of a pool, nor of any other pool it is tested with, is ever given.
+Some labels of the training pools are given as verdicts of a judge without bias (`own.panels`). A
+pool is then ranked by the judges' verdicts on it, corrected by the coefficients learned elsewhere:
+no label of a pool, or of a pool tested together with it, is ever given.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
-    """One pool, ranked by the verdicts on it and the coefficients learned elsewhere. NaN without
+    """Ranks one pool by the verdicts on it and the coefficients learned elsewhere. NaN without
     labels, or for judges of another set."""
     counted, here = pool["counted"][index], pool["here"][index]
     panel = Panel(
@@ -107,7 +106,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
     def once(
         c: Float[Array, " J"], kappa: Float[Array, " J"], slope: Float[Array, ""]
     ) -> tuple[Array, Array]:
-        # About its line in the covariate, quality is drawn from the prior.
+        # The prior of quality is about its line in the covariate.
         known = Parameters(jnp.zeros_like(x[:, 0]), (c + slope)[None], kappa)
         fit = fit_map(panel, design, prior, fixed, start=known)
         quality = fit.parameters.theta + slope * x[:, 0]
@@ -115,7 +114,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 
     learned = [pool[name][index] for name in ("c", "kappa", "slope")]
     agreement, status = jax.vmap(once)(*learned)
-    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN of nobody
+    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN without judges
 
     def defined(value: Array) -> Array:
         return jnp.where(here, value, jnp.nan)

@@ -1,8 +1,8 @@
 """Spending a budget on a judge that draws a fresh verdict at every query and may be asked again.
 
-The paper's robustness check: with a posterior that is refitted now and then, the greedy rule asks
-the same pair again and again until the next refit. Every rule, refitted after every 2 verdicts as
-in the paper and after every 8, and rules that do not go stale in between.
+The paper's robustness check: the greedy rule asks the same pair again and again until the posterior
+is refitted. Every rule is run with a refit after every 2 verdicts, as in the paper, and after every
+8, beside rules that update between refits.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     uncertain: float | None = None
-    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination follows
-    where no judge is named; default the paper's 0.43. The unit of the twins that answer with the
-    likelier verdict was set by it too."""
+    """Expected share of ordered pairs with 0.2 < p < 0.8, which determines the discrimination where
+    no judge is named; default the paper's 0.43. It also set the unit of the twins that answer with
+    the likelier verdict."""
     discrimination: float | None = None
-    """Factor on quality in the judge's logits (pure number); default by `uncertain`, which is not
-    looked at if this is given, or the twin's."""
+    """Factor on quality in the judge's logits (pure number), which overrides `uncertain`; default
+    from `uncertain`, or the twin's."""
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
 
@@ -65,7 +65,7 @@ PRESETS = {
 
 
 def uncertain_share(s: Settings, discrimination: float) -> float:
-    """Expected share of ordered pairs of a pool with 0.2 < p < 0.8: the logit of a pair is Gaussian
+    """Expected share of ordered pairs of a pool with 0.2 < p < 0.8: a pair's logit is Gaussian
     about kappa* + c* (x_i - x_j)."""
     n, ones = s.n_items, s.n_items // 2
     mixed = ones * (n - ones) / (n * (n - 1))
@@ -82,10 +82,10 @@ def uncertain_share(s: Settings, discrimination: float) -> float:
 
 @cache
 def discrimination_of(s: Settings) -> float:
-    """As given, or the one that makes the expected share of uncertain pairs `s.uncertain`.
+    """Discrimination of the settings, or the one that gives the expected share `s.uncertain`.
 
     Raises:
-      ValueError: a share that no discrimination gives.
+      ValueError: no discrimination gives this share.
     """
     if s.discrimination is not None:
         return s.discrimination

@@ -1,16 +1,16 @@
-"""A cheap judge on every pair, and a few verdicts of a reference that hears quality better and has
-little bias: what is left of the crossing when both are fitted with one quality. Beyond the paper,
+"""A cheap judge on every pair, and a few verdicts of a reference with better discrimination and
+little bias: what remains of the crossing when both are fitted with one quality. Beyond the paper,
 which names this as its next step.
 
     joint       both judges, one quality, the cheap one's biases free, the reference's zero
-    correlated  the same, and quality may go with the covariate: the prior does not hold that it
-                does not (`jbt.estimators.reference.correlated`)
-    mixed       all verdicts as of one judge with one bias
+    correlated  the same, with a prior that lets quality correlate with the covariate
+                (`jbt.estimators.reference.correlated`)
+    mixed       all verdicts taken for one judge's, with one bias
     naive, bias_aware   the cheap judge alone
     perfect_gate   the better of these two in each pool, as an oracle would choose
 
-The reference answers each ordered pair at most once. Where it has biases of its own, `joint` does
-not know of them.
+The reference answers each ordered pair at most once. Where it is biased itself, `joint` still
+assumes that it is not.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             t.means("benefit_over_bias_aware", recall - aware, model=model)
             t.means("c_hat", part[f"{model}_c"], model=model)
             if model in JOINT:
-                # Of the Laplace posterior, in which the prior takes part.
+                # From the Laplace posterior, so the prior contributes.
                 t.means("c_interval_width", part[f"{model}_c_width"], model=model)
                 t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
             for n in s.n_reference:
@@ -119,7 +119,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
-    """Rows of the cheap judge's verdicts alone, of which the reference knows nothing."""
+    """Adds rows of the cheap judge alone, which do not depend on the reference."""
     models = {"naive": naive, "bias_aware": aware}
     gate = np.maximum(naive, aware)
     for model, recall in {**models, "perfect_gate": gate}.items():
@@ -135,15 +135,15 @@ def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> N
 
 
 def setting(part: xr.Dataset) -> dict[str, Any]:
-    """Of one scenario: the columns that say what the reference is like."""
+    """Columns of one scenario that describe the reference."""
     return {name: part[name].values[0] for name in (*FACTORS, "placement")}
 
 
 def margin(
     recall: xr.DataArray, naive: xr.DataArray, aware: xr.DataArray, t: Table, **where: Any
 ) -> None:
-    """`worst_margin`: the mean advantage over the better of naive and bias-aware, where along rho
-    that is least; above 0 where both are beaten at every correlation."""
+    """Adds `worst_margin`, the least mean advantage along rho over the better of naive and
+    bias-aware; above 0 if both are beaten at every correlation."""
     ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
     worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
     interval = stats.percentiles(worst, n_units=ahead.shape[-1])
@@ -153,7 +153,7 @@ def margin(
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall and benefit of the default reference, crossings and worst margins of all."""
+    """Rows to print: recall of the default reference, its crossings, and all worst margins."""
     default = np.ones(len(table), bool)
     for name in FACTORS:
         default &= table[name].isna() | (table[name] == DEFAULT[name])
@@ -180,7 +180,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Rows of the default reference, and of these values."""
+    """Rows of the default reference with these values."""
     rows = table
     for name, value in {**DEFAULT, **where}.items():
         if name not in where:
@@ -240,7 +240,7 @@ LABELS = {
 
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
+    """Draws recall with each reference at the middle of the grid, for two numbers of verdicts."""
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = (
@@ -273,7 +273,7 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The cheap judge's estimated bias, which without a reference follows the correlation."""
+    """Draws the cheap judge's estimated bias, which without a reference follows the correlation."""
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")

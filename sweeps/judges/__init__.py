@@ -146,8 +146,8 @@ def _in_doubt(p: Array) -> Array:
 
 def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Array]:
     """Verdicts on n pairs of equal quality, elaborated against terse, in both orders: shares for
-    the elaborated answer and for the first shown. Both answers have the same statements, as in the
-    paper, and the judge no preference for the pair; or other statements, and it has one."""
+    the elaborated answer and for the first shown. The answers have the same statements, as in the
+    paper, and the judge has no preference for the pair; or they have others, and it has one."""
     noise_key, verdict_key = jax.random.split(stream(key, "probes"))
     e = condition["pair_noise"] * jax.random.normal(noise_key, (n,), condition["bias"].dtype)
     u = jax.random.uniform(verdict_key, (2, n), e.dtype)

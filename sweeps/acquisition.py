@@ -84,12 +84,12 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """Adds the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
+    """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
     the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
     """
     judge = active.own_judge(recall)
 
-    def of(values: calibration.V) -> calibration.V | None:
+    def gain_difference(values: calibration.V) -> calibration.V | None:
         runs = {
             (model, rule): active.select(values, judge=judge, model=model, rule=rule)
             for model in ("bias_aware", "naive")
@@ -101,19 +101,19 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
         aware, naive = (one[m, ABLATED[0]] - one[m, ABLATED[1]] for m in ("bias_aware", "naive"))
         return aware - naive
 
-    found = of(recall)
-    if found is None:
+    difference = gain_difference(recall)
+    if difference is None:
         return
     row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    carried = calibration.drawn_from(None if open_ is None else of(open_))
-    t.means("synergy", found, carried=carried, **where)
+    carried = calibration.drawn_from(None if open_ is None else gain_difference(open_))
+    t.means("synergy", difference, carried=carried, **where)
 
 
 def above_full_data(
     by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
 ) -> None:
-    """Adds how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+    """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
     recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
     half, because the largest of a hundred means is too large; the interval is for those two
     budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget on
@@ -181,7 +181,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws differences from the reference at B = 120 beside the paper's."""
+    """Draw differences from the reference at B = 120 beside the paper's."""
     budget = active.budget_of_tests(s)
     deltas = table[(table.quantity == "delta") & (table.budget == budget)]
     deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
@@ -204,7 +204,7 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Draws showings of an item by its distance from the boundary, 1 if spent evenly."""
+    """Draw showings of an item by its distance from the boundary, 1 if spent evenly."""
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one

@@ -174,7 +174,7 @@ def experiment_of(board: Board, prior: Prior) -> Experiment:
 
 
 def flat(rows: Rows) -> Rows:
-    """Flattens rows [G, K] to [G K]."""
+    """Flatten rows [G, K] to [G K]."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
 
 
@@ -210,28 +210,28 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         for quantity, rate in zip(("win_rate", "length_controlled"), published[:, v], strict=True):
             t.add(quantity, rate, content=content[v])
     for source in raw["c_from"].values:
-        own = raw.sel(c_from=source)
-        influences = own["theta_influence"].transpose("content", "prompt").values
+        at_source = raw.sel(c_from=source)
+        influences = at_source["theta_influence"].transpose("content", "prompt").values
         draws = n * stats.bootstrap_means(influences, seed=s.seed)
-        theta = own["theta"].values
+        theta = at_source["theta"].values
 
         def add(
             quantity: str,
-            of: Any,
+            correlation: Any,
             source: str = source,
             theta: Any = theta,
             draws: Any = draws,
             **where: Any,
         ) -> None:
-            """Adds a function of qualities [..., V] with its interval over prompts."""
-            interval = stats.percentiles(of(theta + draws))
-            t.add(quantity, float(of(theta)), interval, n, c_from=source, **where)
+            """Add a function of qualities [..., V] with its interval over prompts."""
+            interval = stats.percentiles(correlation(theta + draws))
+            t.add(quantity, float(correlation(theta)), interval, n, c_from=source, **where)
 
         if source != NOTHING:
-            c = float(own["c"])
-            c_draws = n * stats.bootstrap_means(own["c_influence"].values, seed=s.seed)
+            c = float(at_source["c"])
+            c_draws = n * stats.bootstrap_means(at_source["c_influence"].values, seed=s.seed)
             t.add("c", c, stats.percentiles(c + c_draws), n, c_from=source)
-            t.add("profile_range", float(own["profile_range"]), n_pools=n, c_from=source)
+            t.add("profile_range", float(at_source["profile_range"]), n_pools=n, c_from=source)
         for base in np.unique(number):
             if len(versions := np.flatnonzero(number == base)) > 1:
                 add(
@@ -248,8 +248,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             add("theta", lambda q, v=v: q[..., v] - q[..., baseline], content=content[v])
         # No interval: both come from the same verdicts, and only one could be resampled.
         for name, rate in zip(("win_rate", "length_controlled"), published[:, models], strict=True):
-            for quantity, of in (("spearman", spearman), ("kendall", kendall)):
-                value = float(of(theta[models], rate))
+            for quantity, correlation in (("spearman", spearman), ("kendall", kendall)):
+                value = float(correlation(theta[models], rate))
                 t.add(f"{quantity}_{name}", value, n_pools=n, c_from=source)
         expected = expit(theta[models] - theta[baseline])
         away = float(np.abs(expected - published[1, models]).mean())

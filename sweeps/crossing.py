@@ -61,7 +61,7 @@ PRESETS = {
 
 
 def check_scenario(s: Settings) -> None:
-    """Raises `ValueError` for a scenario that makes no sense."""
+    """Raise `ValueError` for a scenario that makes no sense."""
     s.check_pools(least=2)
     check_positive("discrimination", s.discrimination)
     judges.check_link(s.link)

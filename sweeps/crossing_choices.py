@@ -175,7 +175,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
-    """Adds the largest minus the smallest crossing of three studies of one scenario, each with its
+    """Add the largest minus the smallest crossing of three studies of one scenario, each with its
     own pools: the effect of noise alone on the three values of a factor. Median, and range of 95
     %."""
     rho = benefit["rho"].values
@@ -192,7 +192,7 @@ def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
 def difference_rows(
     benefit: xr.DataArray, base: xr.DataArray, where: dict[str, Any], t: Table
 ) -> None:
-    """Adds how far a choice moves the crossing, on the same pools, and how often a study of the
+    """Add how far a choice moves the crossing, on the same pools, and how often a study of the
     choice and one of the baseline, of the paper's size and with pools of their own, differ by at
     least 0.05."""
 

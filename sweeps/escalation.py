@@ -149,7 +149,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
         spent = jnp.cumsum(jnp.where(judge < 0, 0.0, prices[judge.clip(0)]))
 
         def at(purse: Array) -> dict[str, Array]:
-            """Fits all verdicts that the purse pays, also between two refits of the run."""
+            """Fit all verdicts that the purse pays, also between two refits of the run."""
             paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
             start = Parameters.zeros(pool.design, 2)
             parameters, status = refit(bought(queries, paid, task), start, task)
@@ -257,7 +257,7 @@ def style(name: str) -> dict[str, Any]:
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
-    """Draws recall against spending, a line a strategy."""
+    """Draw recall against spending, a line a strategy."""
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
     for name, line_rows in rows.groupby("strategy", sort=False):

@@ -160,8 +160,8 @@ def experiment(s: Settings) -> Experiment:
             pairs_key = stream(key, "pairs")
             return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(n)
 
-        told = [asked(placement) for placement in PLACED.values()]
-        counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *told), design.content_mask()
+        asked_pairs = [asked(placement) for placement in PLACED.values()]
+        counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *asked_pairs), design.content_mask()
         for method in FUSED:
             by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, s))
             theta, status = jax.vmap(by_number)(counts)
@@ -169,10 +169,14 @@ def experiment(s: Settings) -> Experiment:
             for i, labels in enumerate(PLACED):
                 out[f"{method}_{labels}_recall"] = jax.vmap(recall)(top[i])
                 out[f"status_{method}_{labels}"] = status[i]
-                out[f"{method}_{labels}_used"] = told[i].shown.sum((1, 2))
-        for labels, of in zip(PLACED, told, strict=True):
+                out[f"{method}_{labels}_used"] = asked_pairs[i].shown.sum((1, 2))
+        for labels, labelled_pairs in zip(PLACED, asked_pairs, strict=True):
             if labels in USES["gate_sign"]:
-                gates(labels, *jax.vmap(lambda c: discordant(c, r))(of), of.shown.sum((1, 2)))
+                gates(
+                    labels,
+                    *jax.vmap(lambda c: discordant(c, r))(labelled_pairs),
+                    labelled_pairs.shown.sum((1, 2)),
+                )
 
         # One label a content for all methods, right or wrong.
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
@@ -253,7 +257,7 @@ LINES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    """Draws a column of panels for a low, a middle and a high correlation, a row for each noise."""
+    """Draw a column of panels for a low, a middle and a high correlation, a row for each noise."""
     correlations = s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]
     panels = list(itertools.product(s.noise, correlations))
     fig, axes = plots.facets(len(panels), 3, width=5.2, height=4.6)
@@ -266,7 +270,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
-    """Draws recall against labels bought: `n_labels`, or as many as there are."""
+    """Draw recall against labels bought: `n_labels`, or as many as there are."""
     at = table[table.rho == rho]
     for method, line in zip(ALONE, (":", "--", "-."), strict=True):
         rows = at[(at.method == method) & (at.quantity == "recall")]

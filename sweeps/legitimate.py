@@ -138,7 +138,7 @@ def groups(s: Settings) -> list[declare.Group]:
     ]
 
 
-def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
+def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
     """Squared distance of the printed numbers from the mean of studies of n pools, in units of
     their scatter (Hotelling): chi-squared with three degrees of freedom if the condition is the
     truth.
@@ -150,9 +150,9 @@ def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
     Returns:
       [C].
     """
-    mean = found.mean(-1)
-    off = found - mean[..., None]
-    scatter = off @ off.swapaxes(-1, -2) / (found.shape[-1] - 1)
+    mean = simulated.mean(-1)
+    off = simulated - mean[..., None]
+    scatter = off @ off.swapaxes(-1, -2) / (simulated.shape[-1] - 1)
     scatter += 1e-9 * np.eye(len(printed))  # for conditions under which all pools are alike
     apart = mean - printed
     return n * (apart * np.linalg.solve(scatter, apart[..., None])[..., 0]).sum(-1)
@@ -162,21 +162,23 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     limit = float(chi2.ppf(0.95, len(SHOWN)))
     t.add("limit", limit)
     for name, task in reported(s).items():
-        of = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
-        found = np.stack([of[m].transpose("condition", "pool").values for m in SHOWN], axis=1)
-        found = found.astype(float)
-        apart = distances(found, np.array([getattr(task, m) for m in SHOWN]), task.pools)
+        of_task = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
+        simulated = np.stack(
+            [of_task[m].transpose("condition", "pool").values for m in SHOWN], axis=1
+        )
+        simulated = simulated.astype(float)
+        apart = distances(simulated, np.array([getattr(task, m) for m in SHOWN]), task.pools)
         possible = []
         for rho in s.rho:
-            inside = np.flatnonzero(np.isclose(of["rho"].values, rho))
+            inside = np.flatnonzero(np.isclose(of_task["rho"].values, rho))
             best = inside[apart[inside].argmin()]
-            at: dict[str, Any] = {n: of[n].values[best] for n in ("bias", "discrimination")}
+            at: dict[str, Any] = {n: of_task[n].values[best] for n in ("bias", "discrimination")}
             at |= {"task": name, "rho": rho}
             if apart[best] <= limit:
                 possible.append(rho)
-            t.add("least_distance", apart[best], n_pools=found.shape[-1], **at)
+            t.add("least_distance", apart[best], n_pools=simulated.shape[-1], **at)
             for m in SHOWN:
-                t.means(m, of[m].isel(condition=int(best)).reset_coords(drop=True), **at)
+                t.means(m, of_task[m].isel(condition=int(best)).reset_coords(drop=True), **at)
         t.add("judges_possible", float((apart <= limit).sum()), task=name)
         ends = (min(possible), max(possible)) if possible else (np.nan, np.nan)
         t.add("rho_least", ends[0], task=name)

@@ -97,7 +97,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(key: Any, condition: dict[str, Any], pair: dict[str, Any]) -> dict[str, Any]:
-    """Scores one judge on one pair of answers; NaN without a valid verdict."""
+    """Score one judge on one pair of answers; NaN without a valid verdict."""
     shown, wins = (pair[name][condition["judge"]] for name in ("shown", "wins"))
     share = wins / jnp.where(shown > 0, shown, 1)
     of_order = jnp.array([share[0, 1], 1 - share[1, 0]])
@@ -269,7 +269,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_judges(
     ax: Axes, rows: pd.DataFrame, subsets: list[str], places: list[str], *, hollow: bool = False
 ) -> Axes:
-    """Draws rows of one quantity by subset, judges beside each other; crosses for numbers that only
+    """Draw rows of one quantity by subset, judges beside each other; crosses for numbers that only
     the paper has."""
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
@@ -295,7 +295,7 @@ def draw_judges(
 
 
 def _lines(ax: Axes, rows: pd.DataFrame, subsets: list[str], style: str, label: str) -> None:
-    """Draws the mean over judges across the width of each subset."""
+    """Draw the mean over judges across the width of each subset."""
     mean = rows.groupby("subset").estimate.mean()
     for i, name in enumerate(subsets):
         at = (i - 0.45, i + 0.4)

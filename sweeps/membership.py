@@ -193,8 +193,8 @@ def groups(s: Settings) -> list[declare.Group]:
     rows = [(truth, budget) for truth in s.truth for budget in s.budget]
 
     def column(prior: float, biased: float, correlated: float) -> np.ndarray:
-        of = {"prior": prior, "biased": biased, "correlated": correlated}
-        return np.array([of[truth] for truth, _ in rows])
+        by_truth = {"prior": prior, "biased": biased, "correlated": correlated}
+        return np.array([by_truth[truth] for truth, _ in rows])
 
     names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
     bins = names | {"bin": EDGES[:-1].round(2).tolist()}
@@ -238,7 +238,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Adds root mean squares over items and pools, and those of as many independent draws
+    """Add root mean squares over items and pools, and those of as many independent draws
     counted."""
     independent = part["variance"].values / where["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
@@ -251,20 +251,20 @@ def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
 
 
 def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Adds each bin's mean membership, share in the top k, and their difference, as ratios of means
+    """Add each bin's mean membership, share in the top k, and their difference, as ratios of means
     over the same pools."""
     counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
     n_pools = counts.shape[-1]
-    told = (counts[0] > 0).sum(-1) >= FEWEST
+    filled = (counts[0] > 0).sum(-1) >= FEWEST
 
     def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
-        items, estimated, inside = np.moveaxis(means[..., told], -2, 0)
+        items, estimated, inside = np.moveaxis(means[..., filled], -2, 0)
         found = {"estimated": estimated / items, "inside": inside / items}
         return found | {"estimated_minus_inside": found["estimated"] - found["inside"]}
 
     mean = ratios(counts.mean(-1))
     resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
-    for i, low in enumerate(part["bin"].values[told]):
+    for i, low in enumerate(part["bin"].values[filled]):
         for quantity, found in mean.items():
             interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
             t.add(quantity, found[i], interval, n_pools, **where, bin=low)

@@ -248,7 +248,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
-    """Adds rows of one size: each judge, and the mean over judges with the pool as the unit (the
+    """Add rows of one size: each judge, and the mean over judges with the pool as the unit (the
     judges see the same pools)."""
     size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
     size |= {"protocol": "frozen", "rho": 0.0}
@@ -316,7 +316,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws evidence about c against the size of the pool."""
+    """Draw evidence about c against the size of the pool."""
     paired = table[table.design == "paired"]
     rows = paired[paired.quantity == "profile_range"]
     around_mle = paired[paired.quantity == "profile_range_mle_centred"]

@@ -222,7 +222,7 @@ def common(s: Settings, design: str) -> dict[str, Any]:
 
 
 def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Adds widths of the interval of c in each design, and the contents rendered twice that a width
+    """Add widths of the interval of c in each design, and the contents rendered twice that a width
     takes. Widths and coverage are means over the pools in which an estimate exists."""
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         part = part_of(ds, s, [(m, comparisons, budget, s.rho[0]) for m in s.n_twice])
@@ -265,7 +265,7 @@ def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> 
 
 
 def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Adds recall by model, its gain over counting wins with no content rendered twice and the same
+    """Add recall by model, its gain over counting wins with no content rendered twice and the same
     budget, and the correlation at which the gain ends."""
     designs = [(0, "all"), *itertools.product(s.recall_n_twice, RECALL_COMPARISONS)]
     for budget in s.budget:
@@ -305,7 +305,7 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws half-widths of the interval of c against the number of contents rendered twice."""
+    """Draw half-widths of the interval of c against the number of contents rendered twice."""
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
@@ -325,7 +325,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws recall gained over counting wins against the correlation."""
+    """Draw recall gained over counting wins against the correlation."""
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)

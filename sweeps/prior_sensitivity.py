@@ -108,7 +108,7 @@ def check(s: Settings) -> None:
 
 
 def pool_of(s: Settings, key: Key[Array, ""], design: str) -> Pool:
-    """Draws a pool, of the same qualities in either design."""
+    """Draw a pool, of the same qualities in either design."""
     if design == "paired":
         return pools.paired(key, s.n_contents, sd=s.sd)
     return pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
@@ -255,7 +255,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
-    """Draws a quantity against lam_b at lam = 1, with learned priors at the right."""
+    """Draw a quantity against lam_b at lam = 1, with learned priors at the right."""
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
@@ -285,7 +285,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Draws the spread of c_hat over priors against the comparisons' evidence, a point a pool."""
+    """Draw the spread of c_hat over priors against the comparisons' evidence, a point a pool."""
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(

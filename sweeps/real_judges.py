@@ -82,12 +82,19 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
     """Experiment: one question and judge."""
     rows, question = merged(found)
 
-    def experiment(key: Any, condition: dict[str, Any], own: dict[str, Any]) -> dict[str, Array]:
+    def experiment(
+        key: Any, condition: dict[str, Any], question_data: dict[str, Any]
+    ) -> dict[str, Array]:
         judge = condition["judge"]
-        answers = Comparisons(own["shown"][judge], own["wins"][judge])
-        design = Design(jnp.log1p(own["covariates"]), None, own["mask"], len(own["mask"]))
-        elsewhere = jnp.asarray(question) != own["index"]
-        others = Rows(
+        answers = Comparisons(question_data["shown"][judge], question_data["wins"][judge])
+        design = Design(
+            jnp.log1p(question_data["covariates"]),
+            None,
+            question_data["mask"],
+            len(question_data["mask"]),
+        )
+        elsewhere = jnp.asarray(question) != question_data["index"]
+        elsewhere_rows = Rows(
             first=jnp.asarray(rows["first"]),
             second=jnp.asarray(rows["second"]),
             difference=jnp.asarray(rows["difference"]),
@@ -97,25 +104,25 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
         )
         models = Design.of_contents(len(found.contents), 1)
         alone, evidence = analysis(answers, design, prior)
-        tied, evidence_tied = analysis(others, models, prior)
+        tied, evidence_tied = analysis(elsewhere_rows, models, prior)
         known = estimators.with_bias(answers, design, prior, tied.c[1])
         theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
-            return agreement_with(own["better"], quality[:, None] - quality)
+            return agreement_with(question_data["better"], quality[:, None] - quality)
 
         won = answers.wins + (answers.shown - answers.wins).T
-        words = own["covariates"][:, 0]
+        words = question_data["covariates"][:, 0]
         longer = (1 + jnp.sign(words[:, None] - words)) / 2
-        labelled = own["better"] | own["better"].T
+        labelled = question_data["better"] | question_data["better"].T
         return {
             **evidence,
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
-            "agreement_verdicts": agreement_with(own["better"], won - won.T),
+            "agreement_verdicts": agreement_with(question_data["better"], won - won.T),
             "agreement": jax.vmap(agreement)(theta),
-            "agreement_tied": jax.vmap(agreement)(tied.theta[:, own["content"]]),
+            "agreement_tied": jax.vmap(agreement)(tied.theta[:, question_data["content"]]),
             "theta_tied": tied.theta,
-            "humans_prefer_longer": agreement_with(own["better"], words[:, None] - words),
+            "humans_prefer_longer": agreement_with(question_data["better"], words[:, None] - words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
         }
@@ -241,7 +248,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
-    """Draws one row of each judge beside each other, with legend entries at the first place."""
+    """Draw one row of each judge beside each other, with legend entries at the first place."""
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge

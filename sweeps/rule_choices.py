@@ -78,7 +78,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def compare(recall: xr.DataArray, t: Table) -> None:
-    """Compares each rule with the reference, for one judge. A choice is tested among the paper's
+    """Compare each rule with the reference, for one judge. A choice is tested among the paper's
     baselines, in place of the one it is a reading of."""
     base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
     rules = [rule for rule in recall["rule"].values if rule != REFERENCE]
@@ -125,7 +125,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws each rule's difference from the reference at the budget of the tests, for both
+    """Draw each rule's difference from the reference at the budget of the tests, for both
     judges."""
     budget = active.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
@@ -150,7 +150,7 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws differences from the reference against the budget, for the first judge."""
+    """Draw differences from the reference against the budget, for the first judge."""
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():

@@ -91,7 +91,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
-    """Ranks one pool by the verdicts on it and the coefficients learned elsewhere. NaN without
+    """Rank one pool by the verdicts on it and the coefficients learned elsewhere. NaN without
     labels, or for judges of another set."""
     counted, here = pool["counted"][index], pool["here"][index]
     panel = Panel(
@@ -145,16 +145,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             if setting.judge == NOBODY:
                 continue
             if setting.model != "naive":
-                naive = _of(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
+                naive = _condition(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
                 t.means("benefit", one["agreement"] - naive["agreement"].values, **where)
                 t.add("c_hat", float(one["c_hat"].mean()), **where, **setting._asdict())
             if setting.model == "joint":
-                alone = _of(part, setting._replace(judge=NOBODY))
+                alone = _condition(part, setting._replace(judge=NOBODY))
                 gain = one["agreement"] - alone["agreement"].values
                 t.means("gain_over_no_judge", gain, **where)
 
 
-def _of(part: xr.Dataset, condition: Condition) -> xr.Dataset:
+def _condition(part: xr.Dataset, condition: Condition) -> xr.Dataset:
     chosen = np.all([part[name] == v for name, v in condition._asdict().items()], axis=0)
     return part.isel(condition=int(np.flatnonzero(chosen)[0]))
 

@@ -119,7 +119,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
-    """Adds rows of the cheap judge alone, which do not depend on the reference."""
+    """Add rows of the cheap judge alone, which do not depend on the reference."""
     models = {"naive": naive, "bias_aware": aware}
     gate = np.maximum(naive, aware)
     for model, recall in {**models, "perfect_gate": gate}.items():
@@ -142,7 +142,7 @@ def setting(part: xr.Dataset) -> dict[str, Any]:
 def margin(
     recall: xr.DataArray, naive: xr.DataArray, aware: xr.DataArray, t: Table, **where: Any
 ) -> None:
-    """Adds `worst_margin`, the least mean advantage along rho over the better of naive and
+    """Add `worst_margin`, the least mean advantage along rho over the better of naive and
     bias-aware; above 0 if both are beaten at every correlation."""
     ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
     worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
@@ -240,7 +240,7 @@ LABELS = {
 
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    """Draws recall with each reference at the middle of the grid, for two numbers of verdicts."""
+    """Draw recall with each reference at the middle of the grid, for two numbers of verdicts."""
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = (
@@ -273,7 +273,7 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws the cheap judge's estimated bias, which without a reference follows the correlation."""
+    """Draw the cheap judge's estimated bias, which without a reference follows the correlation."""
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")

@@ -83,7 +83,7 @@ class Settings(MapPrior, RunSettings, JudgeSettings):
 
 
 def experiment(s: Settings, settings: Loop) -> Experiment:
-    """Runs one rule on one pool; the condition holds the case and the acquisition seed."""
+    """Run one rule on one pool; the condition holds the case and the acquisition seed."""
     draw = pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -265,7 +265,7 @@ def select(values: V, **where: Any) -> V:
 
 
 def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Adds recall, its difference from the reference with tests, and the allocation, for every
+    """Add recall, its difference from the reference with tests, and the allocation, for every
     setting and budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
     open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
@@ -279,7 +279,7 @@ def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """Compares each rule with the reference, for the same judge, model and refits. Tests are
+    """Compare each rule with the reference, for the same judge, model and refits. Tests are
     corrected at each budget within each family, as far as it was run. A small study has as many
     acquisition seeds a pool as this one, a replicate of the paper's study as many as that."""
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):

@@ -41,11 +41,11 @@ def ways(ds: xr.Dataset) -> list[xr.Dataset]:
 
 
 def errors(
-    own: xr.Dataset, displaced: Sequence[xr.Dataset], published: Sequence[Published]
+    calibrated: xr.Dataset, displaced: Sequence[xr.Dataset], published: Sequence[Published]
 ) -> list[CalibrationError]:
     """Calibration error of each judge, from results of the twins and of the displaced twins; their
     conditions are the published judges in this order."""
-    targets, up, down = (_numpy(ds["targets"]) for ds in (own, *displaced))
+    targets, up, down = (_numpy(ds["targets"]) for ds in (calibrated, *displaced))
     steps = _numpy(displaced[0]["steps"])
     numbers = zip(published, targets, up, down, steps, strict=True)
     return [CalibrationError.of(*judge) for judge in numbers]
@@ -53,7 +53,7 @@ def errors(
 
 def carried(
     errors: Sequence[CalibrationError],
-    own: xr.DataArray,
+    calibrated: xr.DataArray,
     displaced: Sequence[xr.DataArray],
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> Carried:
@@ -65,12 +65,14 @@ def carried(
       displaced: the same of twins displaced one way and the other.
       within: the least and the largest possible number.
     """
-    own = own.transpose("condition", ..., "pool")
-    up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
+    calibrated = calibrated.transpose("condition", ..., "pool")
+    up, down = (_numpy(way.transpose(*calibrated.dims)) for way in displaced)
     weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
-    pools = [e.carried(*numbers) for e, *numbers in zip(errors, _numpy(own), weights, strict=True)]
+    pools = [
+        e.carried(*numbers) for e, *numbers in zip(errors, _numpy(calibrated), weights, strict=True)
+    ]
     blur = CalibrationError.blur(np.stack(weights))
-    return Carried(own.copy(data=np.stack(pools)), blur, within)
+    return Carried(calibrated.copy(data=np.stack(pools)), blur, within)
 
 
 def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
@@ -87,7 +89,7 @@ def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
 def drawn_from(
     opened: xr.Dataset | None, within: tuple[float, float] = (-np.inf, np.inf)
 ) -> Carried | None:
-    """Turns numbers of `opened` into what studies are drawn from; None into None."""
+    """Turn numbers of `opened` into what studies are drawn from; None into None."""
     if opened is None:
         return None
     blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)

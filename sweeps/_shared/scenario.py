@@ -39,7 +39,7 @@ class MapPrior:
         return Prior(self.lam, self.lam_b)
 
     def check_prior(self) -> None:
-        """Raises `ValueError` for a precision that is not positive."""
+        """Raise `ValueError` for a precision that is not positive."""
         for name in ("lam", "lam_b"):
             check_positive(name, getattr(self, name))
 
@@ -56,7 +56,7 @@ class Scenario(PoolKind, MapPrior):
     """Size of the top set (count)."""
 
     def check_pools(self, least: int = 4) -> None:
-        """Raises `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
+        """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
         pools.check_kind(self.pool)
         check_positive("sd", self.sd)
         self.check_prior()
@@ -65,7 +65,7 @@ class Scenario(PoolKind, MapPrior):
         declare.check_top(self.k, self.n_items)
 
     def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:
-        """Raises `ValueError` if `max_correlation` cannot be met at these correlations."""
+        """Raise `ValueError` if `max_correlation` cannot be met at these correlations."""
         where = {"k": self.k, "rho": rho, "covariate": covariate}
         pools.check_balance(self.pool, self.n_items, self.max_correlation, **where)
 
@@ -95,7 +95,7 @@ class Correlated(Scenario):
     """Population correlations of quality and covariate, increasing."""
 
     def check_grid(self) -> None:
-        """Raises `ValueError` for pools or correlations that cannot be drawn."""
+        """Raise `ValueError` for pools or correlations that cannot be drawn."""
         pools.check_rho(self.rho, self.covariate)
         declare.check_increasing("rho", self.rho)
         self.check_pools()

@@ -141,7 +141,7 @@ def frontiers(
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    of_prices(s, t)
+    price_rows(s, t)
     recall = active.by_seed(ds["recall"], s.n_seeds)
     open_ = active.opened(ds["recall"], ds, s.n_seeds)
     assert open_ is not None  # every judge here is a twin
@@ -155,8 +155,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         compare(cheap, dear, s, t)
 
 
-def of_prices(s: Settings, t: Table) -> None:
-    """Adds what follows from prices alone: cost of a budget, without and with a gate's labels."""
+def price_rows(s: Settings, t: Table) -> None:
+    """Add what follows from prices alone: cost of a budget, without and with a gate's labels."""
 
     def add(quantity: str, value: float, **where: Any) -> None:
         t.add(quantity, value, studies=lambda *_: np.full(1, value), **where)
@@ -175,7 +175,7 @@ def of_prices(s: Settings, t: Table) -> None:
 
 
 def reached(frontier: Frontier, s: Settings, t: Table) -> None:
-    """Adds recall at the best budget, which a study of the paper's size chooses on the pools whose
+    """Add recall at the best budget, which a study of the paper's size chooses on the pools whose
     recall it reports; and each target's cost and the share of such studies that reach it."""
     row, n = frontier.row, frontier.recall.shape[-1]
     mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=t.seed)
@@ -198,7 +198,7 @@ def reached(frontier: Frontier, s: Settings, t: Table) -> None:
 
 
 def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
-    """Adds how many times cheaper the cheap judge reaches each target than the dear one, without a
+    """Add how many times cheaper the cheap judge reaches each target than the dear one, without a
     gate's labels and with a pool's share of them."""
     n = cheap.recall.shape[-1]
     of_dear = twins.known()[s.dear].pools

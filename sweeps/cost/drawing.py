@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPERS_BUDGETS = (200, 528, 800)
-"""Of its points, of the dear judge by its prices."""
+"""Budgets of the paper's points, those of the dear judge by its prices."""
 STYLES = {
     ("cheap", "bias_aware"): ("blue", "corrected"),
     ("cheap", "naive"): ("sky", "not corrected"),
@@ -34,7 +34,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Axes:
-    """Recall against dollars, the paper's points, and where studies of its size fall here."""
+    """Draw recall against dollars, the paper's points, and the range of studies of its size."""
     t = Table(COLUMNS, s)
     t.means("recall", active.by_seed(ds["recall"], s.n_seeds))
     rows = t.frame()
@@ -67,7 +67,7 @@ def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) ->
 
 
 def draw_times(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """How many times cheaper the cheap judge is, where both reach a target."""
+    """Draw how many times cheaper the cheap judge is, where both reach a target."""
     rows = table[(table.quantity == "times_cheaper") & (table.rule == s.rule[0])]
     sharing = [None, *s.n_pools_sharing]
     for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):

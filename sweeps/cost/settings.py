@@ -1,9 +1,9 @@
-"""What the experiment `cost` varies."""
+"""Settings of `cost`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,12 +16,8 @@ from jbt.types import check_count
 from .._shared import prices
 from .._shared.active import RunSettings
 
-if TYPE_CHECKING:
-    pass
-
-
 N_ITEMS, K = 30, 5
-"""Of the pools that the twins are calibrated on."""
+"""Size and top set of the pools that twins are calibrated on."""
 
 COLUMNS = ("judge", "budget", "n_pools_sharing", "model", "rule", "target")
 
@@ -39,8 +35,8 @@ class Settings(RunSettings, declare.Settings):
     dear: str = "gpt_5_1"
     """The judge that is not, another of them."""
     oracle: Literal["argmax", "draws"] | None = None
-    """How the verdicts of both were cached: the likelier one, or one draw; default each judge's
-    own."""
+    """How both judges' verdicts were cached: the likelier one, or one draw; default as each
+    judge's were."""
     others: str = "uniform"
     """Qualities of the items that are not fully correct, one of `jbt.simulation.pools.OTHERS`."""
     rule: tuple[str, ...] = ("top_k_aware", "random")
@@ -49,7 +45,7 @@ class Settings(RunSettings, declare.Settings):
     """Budgets of the table (verdicts), increasing; curves go on to the largest, at most 870. At the
     paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
     target: tuple[float, ...] = (0.6, 0.65, 0.7, 0.75, 0.89, 0.93, 1.0)
-    """Recalls to be reached, increasing, in (0, 1]; of 1, 0.995, what is printed so at least."""
+    """Recalls to be reached, increasing, in (0, 1]; 1 means at least 0.995, which prints as 1."""
     n_pools_sharing: tuple[int, ...] = prices.SHARING
     """Pools that reuse one decision of the gate (count), increasing."""
     cheap_input: float = 0.15
@@ -65,9 +61,9 @@ class Settings(RunSettings, declare.Settings):
     output_tokens: float = 16.0
     """Output tokens of a comparison (mean count)."""
     cheap_reasoning: float = 0.0
-    """Hidden tokens of a comparison that the cheap judge is paid as output (mean count)."""
+    """Hidden tokens of a comparison that the cheap judge bills as output (mean count)."""
     dear_reasoning: float = 0.0
-    """The same of the dear judge."""
+    """Hidden tokens of a comparison that the dear judge bills as output (mean count)."""
     n_anchors: int = 40
     """Trusted labels of one decision of the gate (count)."""
     label_price: float = prices.LABEL
@@ -121,5 +117,5 @@ def check(s: Settings) -> None:
 
 
 def cases(s: Settings) -> list[tuple[str, str]]:
-    """Judges and the models inside the loop."""
+    """Judges, each with the model inside the loop."""
     return [(s.cheap, "bias_aware"), (s.cheap, "naive"), (s.dear, "naive")]

@@ -78,16 +78,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     of_families(grid, s, t)
 
 
-def classes(of: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def classes(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Membership of the pools in each class, 0 or 1."""
-    rises = of["bias_aware_recall"] > of["naive_recall"] + 1e-6
-    found = {
-        "agreement_harmed": of["right"] <= of["wrong"],
+    rises = results["bias_aware_recall"] > results["naive_recall"] + 1e-6
+    members = {
+        "agreement_harmed": results["right"] <= results["wrong"],
         "recall_harmed": ~rises,
         "helped": rises,
         "all": np.ones_like(rises),
     }
-    return {name: found[name].astype(float) for name in CLASSES}
+    return {name: members[name].astype(float) for name in CLASSES}
 
 
 def rows_of(s: Settings) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
@@ -99,7 +99,7 @@ def rows_of(s: Settings) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]
 
 
 def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Adds recall of both models and of perfect choices between them, mean over judges."""
+    """Add recall of both models and of perfect choices between them, mean over judges."""
     naive, aware = grid["naive_recall"], grid["bias_aware_recall"]
     raised = (aware - naive).mean(-1, keepdims=True) > 0
     recalls_of = {
@@ -116,7 +116,7 @@ def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Adds each rule's enable rate over all judges at each correlation, and its consequences."""
+    """Add each rule's enable rate over all judges at each correlation, and its consequences."""
     places, rows = zip(*rows_of(s), strict=True)
     index = tuple(np.array(places).T)
     gain = grid["bias_aware_recall"] - grid["naive_recall"]
@@ -143,7 +143,7 @@ def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Adds enable rates of the tests in harmed pools, for every judge and correlation."""
+    """Add enable rates of the tests in harmed pools, for every judge and correlation."""
     places, rows = zip(*[pair for pair in rows_of(s) if pair[1]["rule"] in TESTS], strict=True)
     index = tuple(np.array(places).T)
     for g, judge in enumerate(s.judge):
@@ -156,7 +156,7 @@ def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Adds the case built at exactly one half, and the exact size of `sign` there."""
+    """Add the case built at exactly one half, and the exact size of `sign` there."""
     rates_at_half = ds["half_enable_rate"].isel(condition=0)
     for labels in rates_at_half["half_labels"].values.tolist():
         for j, (rule, alpha) in enumerate(s.rules.names):
@@ -170,7 +170,7 @@ def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Adds the labels bought until a test enables in the wanted share of helped pools, by kind of
+    """Add the labels bought until a test enables in the wanted share of helped pools, by kind of
     label and correlation; and how many times fewer they are than labels of random pairs."""
     names = decisions(s.rules)
     for r, rho in enumerate(s.rho):
@@ -204,25 +204,30 @@ def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def power_curve(
-    of: dict[str, np.ndarray], helped: np.ndarray, labels: int, decision: int, s: Settings, t: Table
+    results: dict[str, np.ndarray],
+    helped: np.ndarray,
+    labels: int,
+    decision: int,
+    s: Settings,
+    t: Table,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(labels bought, enable rate) over helped pools, [1 + resamples, K] each: first the sample,
     then resampled pools."""
-    found = []
+    weighted = []
     for name in ("labels_used", "enable_rate"):
-        parts = [of[name], of[f"many_{name}"]] if s.many else [of[name]]
-        each = np.concatenate([part[:, :, labels, decision] for part in parts], -1)
-        found.append((each * helped[..., None]).mean(0).T)  # [K, pool]
-    rows = np.concatenate([*found, helped.mean(0)[None]])
+        parts = [results[name], results[f"many_{name}"]] if s.many else [results[name]]
+        by_pool = np.concatenate([part[:, :, labels, decision] for part in parts], -1)
+        weighted.append((by_pool * helped[..., None]).mean(0).T)  # [K, pool]
+    rows = np.concatenate([*weighted, helped.mean(0)[None]])
     means = stats.bootstrap_means(rows, seed=t.seed)
     means = np.concatenate([rows.mean(-1)[None], means])
-    n = len(found[0])
+    n = len(weighted[0])
     with np.errstate(invalid="ignore"):
         return means[:, :n] / means[:, -1:], means[:, n:-1] / means[:, -1:]
 
 
 def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Adds the tests of the first judge on labels some of which are wrong."""
+    """Add the tests of the first judge on labels some of which are wrong."""
     rows = [(c, row) for c, row in rows_of(s) if row["rule"] in TESTS]
     index = tuple(np.array([place for place, _ in rows]).T)
     for i, scenario in enumerate(scenarios(s)):
@@ -241,7 +246,7 @@ def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
-    """Adds decisions for whole families of pools, on one label in each of some pools, and their
+    """Add decisions for whole families of pools, on one label in each of some pools, and their
     effect on the family's mean recall, for the first judge."""
     rho = np.array(s.rho)
     kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
@@ -262,14 +267,14 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
                         rate = family_rate(means[:, 0], means[:, 1], n, alpha)
                         row = {"rule": "sign", "labels": labels, "alpha": alpha, "n_anchors": n}
                         row |= {"judge": s.judge[0], "rho": mean, "drift": drift}
-                        for quantity, of in (
+                        for quantity, values in (
                             ("family_enable_rate", rate),
                             ("family_benefit", rate * means[:, 2]),
                         ):
                             t.add(
                                 quantity,
-                                of[0],
-                                stats.percentiles(of[1:], n_units=s.pools),
+                                values[0],
+                                stats.percentiles(values[1:], n_units=s.pools),
                                 s.pools,
                                 **row,
                             )
@@ -279,7 +284,7 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, Any]]) -> None:
-    """Adds means over pools, [row, pool]."""
+    """Add means over pools, [row, pool]."""
     numbers = zip(*stats.mean_interval(values, seed=t.seed), strict=True)
     for row, pools, (mean, *interval) in zip(rows, values, numbers, strict=True):
         studies = functools.partial(study_means, pools[None], t.seed)
@@ -289,7 +294,7 @@ def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, 
 def add_rates(
     t: Table, quantity: str, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]]
 ) -> None:
-    """Adds rates over the pools of a class, with the pool as the unit over all judges.
+    """Add rates over the pools of a class, with the pool as the unit over all judges.
 
     Args:
       enable: [judge, pool, row].
@@ -304,17 +309,17 @@ def add_rates(
         resampled = means[:, :-1] / means[:, -1:]
     ends = np.nanquantile(resampled, [0.025, 0.975], axis=0).T
     n = int(inside.any(0).sum())
-    for row, of, interval in zip(rows, above, ends, strict=True):
-        two = np.stack([of, both[-1]])
-        studies = functools.partial(study_rates, two, t.seed)
+    for row, inside_rate, interval in zip(rows, above, ends, strict=True):
+        pair = np.stack([inside_rate, both[-1]])
+        studies = functools.partial(study_rates, pair, t.seed)
         interval = tuple(interval) if n >= stats.FEWEST else (np.nan, np.nan)
-        t.add(quantity, of.mean() / both[-1].mean(), interval, n, studies=studies, **row)
+        t.add(quantity, inside_rate.mean() / both[-1].mean(), interval, n, studies=studies, **row)
 
 
 def add_counts(
     t: Table, enable: np.ndarray, inside: np.ndarray, rows: list[dict[str, Any]], sets: int
 ) -> None:
-    """Adds false enables, decisions, pools with a false enable for any judge, and the upper end of
+    """Add false enables, decisions, pools with a false enable for any judge, and the upper end of
     the 95 % interval of their share (Clopper and Pearson)."""
     n = int(inside.any(0).sum())
     touched = ((enable > 0) & (inside[..., None] > 0)).any(0).sum(0)
@@ -355,7 +360,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def worst(table: pd.DataFrame) -> pd.Series:
-    """Marks rows with a test's largest rate, over judges, correlations and K, in pools for which it
+    """Mark rows with a test's largest rate, over judges, correlations and K, in pools for which it
     is bounded and with true labels."""
     bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
         (table.labels == "members") & (table.pool_class == HARMED[1])

@@ -55,7 +55,7 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Draws enable rates in helped pools against labels bought, at the least correlation."""
+    """Draw enable rates in helped pools against labels bought, at the least correlation."""
     curve = enumerate(scenarios(s))
     at = [i for i, c in curve if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
     part = ds.isel(condition=at)
@@ -83,7 +83,7 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 
 def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws the largest rate over correlations in harmed pools, against K."""
+    """Draw the largest rate over correlations in harmed pools, against K."""
     where = {"quantity": "enable_rate", "judge": ALL}
     series = [
         ("sign", "pairs", HARMED[0], "-"),
@@ -137,7 +137,7 @@ def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws the largest rate of `sign` over correlations in harmed pools, with wrong labels."""
+    """Draw the largest rate of `sign` over correlations in harmed pools, with wrong labels."""
     bounded = (("pairs", HARMED[0]), ("disputed", HARMED[0]), ("members", HARMED[1]))
     where = {"quantity": "enable_rate", "rule": "sign", "alpha": s.alpha[0]}
     for kind, line in zip(NOISES, ("-", "--", ":"), strict=True):

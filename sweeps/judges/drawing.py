@@ -35,7 +35,7 @@ def of_judges(table: pd.DataFrame, s: Any, quantity: str, model: str) -> pd.Data
 
 
 def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
-    """Draws recall of both models: range of studies of the paper's size, and the paper's number."""
+    """Draw recall of both models: range of studies of the paper's size, and the paper's number."""
     series = []
     for model, colour, label in (
         ("naive", "orange", "naive (calibrated)"),
@@ -57,7 +57,7 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 
 def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
-    """Draws gain against competence, ours and the paper's."""
+    """Draw gain against competence, ours and the paper's."""
     naive = of_judges(table, s, "recall", "naive")
     gain = of_judges(table, s, "benefit", "bias_aware")
     colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
@@ -81,7 +81,7 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 
 def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
-    """Draws naive estimates of terse and elaborated items by quality, for the first judge."""
+    """Draw naive estimates of terse and elaborated items by quality, for the first judge."""
     boundary = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
     quality = boundary["quality"].values
     for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
@@ -98,7 +98,7 @@ def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
 
 
 def draw_sizes(ax: Axes, table: pd.DataFrame) -> Axes:
-    """Draws recall at k, mean over the biased judges."""
+    """Draw recall at k, mean over the biased judges."""
     rows = table[(table.quantity == "recall") & (table.judge == BIASED)]
     for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
         recalls = rows[rows.model == model]

@@ -125,7 +125,7 @@ def rows_of(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
 
 
 def verdict(rows: pd.DataFrame, numbers: int) -> str:
-    """Sums up the rows' agreement in words, if no number is missing."""
+    """Sum up the rows' agreement in words, if no number is missing."""
     n, agree = len(rows), int((rows.consistent == "yes").sum())
     if n < numbers:
         return "not tested"

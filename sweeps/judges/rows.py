@@ -66,18 +66,18 @@ class Twins:
 
     def of(self, judges: Sequence[int]) -> Twins:
         """The twins of these judges."""
-        some = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
-        return Twins(some[0], some[1:], [self.errors[i] for i in judges])
+        parts = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
+        return Twins(parts[0], parts[1:], [self.errors[i] for i in judges])
 
 
 def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table) -> None:
-    """Adds every row of the table, from the results, the judges of the group of 30 items and their
+    """Add every row of the table, from the results, the judges of the group of 30 items and their
     twins."""
     small = ds.isel(condition=np.flatnonzero(ds["n_items"].values == 30))
     # Results may hold more pools than asked for, those of other groups.
-    own = calibration.at(small).isel(pool=slice(t.settings.pools))
+    calibrated = calibration.at(small).isel(pool=slice(t.settings.pools))
     ways = [way.isel(pool=slice(t.settings.displaced_pools)) for way in calibration.ways(small)]
-    every = Twins(own, ways, calibration.errors(own, ways, judges))
+    every = Twins(calibrated, ways, calibration.errors(calibrated, ways, judges))
     of_each(every, t)
     probes(every, t.settings.n_probes, t)
     units(every, judges, t)
@@ -85,15 +85,15 @@ def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin],
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
     if len(biased) == N_BIASED:
         of_biased(every.of(biased), [judges[i].pools for i in biased], t)
-        some = every.of(biased)
-        values = gain()(some.own).transpose("condition", "pool").values.astype(float)
-        carried = some.carried(gain())
-        oracles = some.own["oracle"].values.tolist()
+        biased_twins = every.of(biased)
+        values = gain()(biased_twins.own).transpose("condition", "pool").values.astype(float)
+        carried = biased_twins.carried(gain())
+        oracles = biased_twins.own["oracle"].values.tolist()
         significance.fill(
             values, carried.pools.values, carried.blur, [judges[i] for i in biased], oracles, t
         )
     over_judges(every, judges, t)
-    honesty(own, judges, simulated, t)
+    honesty(calibrated, judges, simulated, t)
 
 
 def verbosity(ds: xr.Dataset) -> xr.DataArray:
@@ -113,11 +113,11 @@ def gain(model: str = "bias_aware", k: int = 5) -> Number:
 
 
 def of_each(every: Twins, t: Table) -> None:
-    """Adds the quantities of the paper's table and further ones, for each judge."""
+    """Add the quantities of the paper's table and further ones, for each judge."""
 
-    def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
+    def means(quantity: str, number: Number, within: tuple[float, float], **columns: Any) -> None:
         of = every.carried(number, within)
-        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **told)
+        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **columns)
 
     # The targets are given: these rows show their scatter over studies, without calibration error.
     inputs: Any = {"model": list(INPUTS)}
@@ -128,47 +128,47 @@ def of_each(every: Twins, t: Table) -> None:
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
         means("benefit", gain(model), SIGNED, model=model)
     for name in (*CORRELATIONS, *SHARES):
-        told: dict[str, Any] = {"model": "naive"} if name == "corr_naive_x" else {}
+        columns: dict[str, Any] = {"model": "naive"} if name == "corr_naive_x" else {}
         within = SHARE if name in SHARES else SIGNED
-        means(name, lambda ds, name=name: ds[name], within, **told, k=5)
+        means(name, lambda ds, name=name: ds[name], within, **columns, k=5)
 
 
 def probes(every: Twins, n_probes: int, t: Table) -> None:
-    """Adds each judge's verdicts on pairs of equal quality, with Wilson's interval over all pairs:
+    """Add each judge's verdicts on pairs of equal quality, with Wilson's interval over all pairs:
     the two orders of a pair are one observation. The pairs are not of the pools behind the
     targets."""
     n = every.own.sizes["pool"] * n_probes
     for name in PROBES:
-        of = every.carried(lambda ds, name=name: ds[name], SHARE)
+        carried = every.carried(lambda ds, name=name: ds[name], SHARE)
         for i, (row, shares) in enumerate(rows_of(every.own[name].astype(float), t.columns)):
             mean = float(shares.mean())
             ends = stats.count_interval(round(mean * n), n, method="wilson")[1:]
             row |= {"pool": "statement_bank", "k": 5}
-            t.add(name, mean, ends, len(shares), studies=of_row(of, i, t.seed), **row)
+            t.add(name, mean, ends, len(shares), studies=of_row(carried, i, t.seed), **row)
 
 
-def of_row(of: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
+def of_row(carried: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
     """Results of studies of the i-th judge."""
 
     def studies(size: int, seeds: int | None) -> np.ndarray:
-        pools, more = of.pools.values[i], {"resamples": stats.REPLICATES}
-        means = stats.bootstrap_means(pools, seed=seed, size=size, **more)
-        return of.drawn(means, of.blur[i], seed)
+        pools, size_of = carried.pools.values[i], {"resamples": stats.REPLICATES}
+        means = stats.bootstrap_means(pools, seed=seed, size=size, **size_of)
+        return carried.drawn(means, carried.blur[i], seed)
 
     return studies
 
 
 def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Adds the share of uncertain pairs of the judge that was asked twice, in the unit of its
+    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of its
     logits in which as many verdicts change as in the paper: frozen verdicts do not identify the
     unit.
     """
     for i, p in enumerate(judges):
         if p.name != FLIPPED or every.own["oracle"].values[i] != "argmax":
             continue
-        mine = every.own.isel(condition=i)
-        both = [mine[n].transpose("unit", "pool").values for n in UNIT_METRICS]
-        values = np.stack(both).astype(float)  # [2, unit, P]
+        of_judge = every.own.isel(condition=i)
+        metrics = [of_judge[n].transpose("unit", "pool").values for n in UNIT_METRICS]
+        values = np.stack(metrics).astype(float)  # [2, unit, P]
 
         def uncertain(v: np.ndarray) -> np.ndarray:
             flat = v.reshape(-1, 2, v.shape[-1])
@@ -183,22 +183,24 @@ UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
 
 
 def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Adds rows of larger pools, which are not the pools behind the targets."""
+    """Add rows of larger pools, which are not the pools behind the targets."""
     if not ds.sizes["condition"]:
         return
     names = [p.name for p in judges]
     ds = ds.isel(pool=slice(t.settings.large_pools))
-    own, ways = calibration.at(ds), calibration.ways(ds)
-    error = every.errors[names.index(str(own["judge"].values[0]))]
+    calibrated, ways = calibration.at(ds), calibration.ways(ds)
+    error = every.errors[names.index(str(calibrated["judge"].values[0]))]
     # Targets of the same judge in other pools than these.
-    others = np.arange(own.sizes["pool"]) + 1
-    targets = error.targets[:, others % error.targets.shape[-1]]
+    next_pools = np.arange(calibrated.sizes["pool"]) + 1
+    targets = error.targets[:, next_pools % error.targets.shape[-1]]
     steps = ways[0]["steps"].isel(condition=0).transpose("parameter", "pool").values
-    mine = Twins(own, ways, [dataclasses.replace(error, targets=targets, steps=steps)])
+    large_twins = Twins(
+        calibrated, ways, [dataclasses.replace(error, targets=targets, steps=steps)]
+    )
 
     def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
-        of = mine.carried(number, within)
-        t.means(quantity, number(own), carried=of, pool="statement_bank", **told)
+        of = large_twins.carried(number, within)
+        t.means(quantity, number(calibrated), carried=of, pool="statement_bank", **told)
 
     models = ["naive", "bias_aware"]
     means("recall", lambda ds: ds["recall"].sel(k=10, model=models), SHARE)
@@ -238,7 +240,7 @@ def reduced(
     studies: np.ndarray | None = None,
     **setting: Any,
 ) -> None:
-    """Adds a row of one number computed from the means of several judges.
+    """Add a row of one number computed from the means of several judges.
 
     Args:
       values: [V, J, P].
@@ -261,7 +263,7 @@ def reduced(
 
 
 def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
-    """Adds means over the biased judges: of recall over all their pools, as .61 and .85 are in the
+    """Add means over the biased judges: of recall over all their pools, as .61 and .85 are in the
     paper; of the gain over judges with equal weights."""
 
     def row(
@@ -311,11 +313,11 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
     judges."""
     from scipy.stats import rankdata
 
-    some = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
-    if len(some) < N_COMPETENT:
+    chosen = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
+    if len(chosen) < N_COMPETENT:
         return
-    counts = [judges[i].pools for i in some]
-    competent = every.of(some)
+    counts = [judges[i].pools for i in chosen]
+    competent = every.of(chosen)
 
     def correlation(v: np.ndarray) -> np.ndarray:
         ranks = rankdata(np.round(v, 6), axis=-1)  # float32 recalls that are equal are tied
@@ -327,20 +329,20 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
     against: dict[str, Number] = {"naive_recall": recall("naive"), "c_hat": lambda ds: ds["c_hat"]}
     of_gain = competent.carried(gain())
     for name, number in against.items():
-        both = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
+        values = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
         # In the paper these are the targets themselves.
         given = np.stack([of_gain.pools.values, of_gain.pools.values])
         studies = of_studies(given, counts, t.seed, of_gain.blur)
         place = TARGETS.index(name)
-        studies[:, 0] = [twins.aim_of(judges[i])[place] for i in some]
-        told: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
-        reduced(t, "spearman", np.stack(both).astype(float), correlation, studies, **told)
+        studies[:, 0] = [twins.aim_of(judges[i])[place] for i in chosen]
+        columns: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
+        reduced(t, "spearman", np.stack(values).astype(float), correlation, studies, **columns)
 
 
 def honesty(
     ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin], t: Table
 ) -> None:
-    """Adds how many targets each twin misses on these pools, and the `no`s expected by chance."""
+    """Add how many targets each twin misses on these pools, and the `no`s expected by chance."""
     recall = ds["recall"].sel(model="naive", k=5)
     for i, (published, twin) in enumerate(zip(judges, simulated, strict=True)):
         found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
@@ -358,7 +360,7 @@ def honesty(
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
-    """Marks rows whose agreement is evidence about the model: neither inputs nor arithmetic."""
+    """Mark rows whose agreement is evidence about the model: neither inputs nor arithmetic."""
     return table.consistent.isin(["yes", "no"]) & (table.quantity != "p_min")
 
 

@@ -25,7 +25,7 @@ def fill(
     oracles: Sequence[str],
     t: Table,
 ) -> None:
-    """Adds exact paired permutation tests of each biased judge, corrected over judges, and the most
+    """Add exact paired permutation tests of each biased judge, corrected over judges, and the most
     that they can show.
 
     Args:
@@ -40,23 +40,23 @@ def fill(
         studies_of_gains(gains[i], carried[i], blur[i], n, stats.REPLICATES, rng)
         for i, n in enumerate(counts)
     ]
-    corrected, found = (_corrected(studies, t.seed) for studies in (plain, open_))
+    corrected, p_open = (_corrected(studies, t.seed) for studies in (plain, open_))
     needed = pools_needed(gains, t.seed)
     for i, p in enumerate(judges):
-        told: dict[str, Any] = {"judge": p.name, "model": "bias_aware", "pool": "statement_bank"}
-        told |= {"oracle": oracles[i], "n_items": 30, "k": 5}
+        columns: dict[str, Any] = {"judge": p.name, "model": "bias_aware", "pool": "statement_bank"}
+        columns |= {"oracle": oracles[i], "n_items": 30, "k": 5}
         n = gains.shape[-1]
         # Over all our pools it would be near 0: the estimate is the median of the paper's studies.
         median = float(np.median(corrected[:, i]))
-        t.add("p_holm", median, n_pools=n, studies=constant(found[:, i]), **told)
+        t.add("p_holm", median, n_pools=n, studies=constant(p_open[:, i]), **columns)
         widths = interval_widths(plain[i][:WIDTHS], t.seed)
         studies = constant(interval_widths(open_[i][:WIDTHS], t.seed))
-        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=studies, **told)
+        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=studies, **columns)
         share = float((corrected[:, i] < LEVEL).mean())
-        t.add("power_at_paper_size", share, n_pools=n, **told)
+        t.add("power_at_paper_size", share, n_pools=n, **columns)
         least = stats.smallest_p(counts[i])
-        t.add("p_min", least, studies=constant(np.full(1, least)), **told)
-        t.add("pools_for_80_power", needed[i], n_pools=n, **told)
+        t.add("p_min", least, studies=constant(np.full(1, least)), **columns)
+        t.add("pools_for_80_power", needed[i], n_pools=n, **columns)
 
 
 def constant(values: np.ndarray) -> Studies:

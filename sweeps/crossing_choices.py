@@ -149,12 +149,8 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def benefit_of(ds: xr.Dataset, cell: Cell) -> xr.DataArray:
     """Benefit in each pool [rho, pool] of a cell."""
-    chosen = np.ones(ds.sizes["condition"], bool)
-    for name in ("covariate", *CHOICES):
-        chosen &= ds[name].values == cell.where()[name]
-    part = ds.isel(condition=np.flatnonzero(chosen)).drop_vars(["covariate", *CHOICES])
-    part = part.swap_dims(condition="rho").isel(rho=slice(None, None, cell.every))
-    return part["bias_aware_recall"] - part["naive_recall"]
+    labels = {name: value for name, value in cell.where().items() if name != "every"}
+    return crossing.benefit_where(ds, labels).isel(rho=slice(None, None, cell.every))
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:

@@ -34,16 +34,7 @@ from jbt.types import (
     check_positive,
 )
 
-from ._shared.labels import (
-    ALL,
-    DATASETS,
-    MODELS,
-    NOBODY,
-    Condition,
-    Recorded,
-    Settings,
-    stacked,
-)
+from ._shared.labels import ALL, DATASETS, MODELS, NOBODY, Condition, Recorded, Settings, stacked
 from .real_judges import agreement_with
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[flo
 
 
 def grid(s: Settings) -> tuple[float, ...]:
-    """The correlations asked for, checked.
+    """Correlations of the settings, checked.
 
     Raises:
       ValueError: out of reach, not increasing, or fewer than two.

@@ -194,7 +194,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 SWEEP = declare.Sweep(
     "several_judges",
-    "How many trusted labels tell what several LLM judges pay for length, on two recorded sets.",
+    "How many trusted labels identify several LLM judges' length biases, on two recorded sets.",
     PRESETS,
     groups,
     ("dataset", "judge", "model", "n_anchors", "discrimination"),

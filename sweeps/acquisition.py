@@ -40,7 +40,7 @@ WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
-    """Budgets of the table (verdicts); curves run to the largest, at most N (N - 1)."""
+    """Budgets of the table (verdicts); curves end at the largest, at most N (N - 1)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 

@@ -7,8 +7,9 @@ The paper's figure "The prior assumption governs the outcome" (30 runs a point, 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Array, Key
@@ -61,7 +62,7 @@ PRESETS = {
 
 
 def check_scenario(s: Settings) -> None:
-    """Raises `ValueError` for a scenario that makes no sense."""
+    """Raise `ValueError` for a scenario that makes no sense."""
     s.check_pools(least=2)
     check_positive("discrimination", s.discrimination)
     judges.check_link(s.link)
@@ -82,7 +83,7 @@ def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[flo
 
 
 def grid(s: Settings) -> tuple[float, ...]:
-    """The correlations asked for, checked.
+    """Correlations of the settings, checked.
 
     Raises:
       ValueError: out of reach, not increasing, or fewer than two.
@@ -139,12 +140,7 @@ def groups(s: Settings) -> list[declare.Group]:
     s.check_balance(rho, s.covariate)
     return [
         declare.Group(
-            "crossing",
-            full_matrix(s),
-            conditions(s, rho),
-            {"rho": rho},
-            s.n_items,
-            s.pools,
+            "crossing", full_matrix(s), conditions(s, rho), {"rho": rho}, s.n_items, s.pools
         )
     ]
 
@@ -167,6 +163,14 @@ def crossing_limit(s: Settings) -> float:
     if not has_limit(s):
         return float("nan")
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
+
+
+def benefit_where(ds: xr.Dataset, labels: Mapping[str, Any]) -> xr.DataArray:
+    """Benefit in each pool [rho, pool], in the conditions with these labels."""
+    chosen = np.all([ds[name].values == value for name, value in labels.items()], axis=0)
+    part = ds.isel(condition=np.flatnonzero(chosen)).drop_vars(list(labels))
+    part = part.swap_dims(condition="rho")
+    return part["bias_aware_recall"] - part["naive_recall"]
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:

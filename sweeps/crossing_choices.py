@@ -42,7 +42,7 @@ RUNS = 30
 class Settings(PoolKind, declare.Settings):
     covariate: tuple[Literal["continuous", "binary", "binary_latent"], ...] = COVARIATES
     """continuous: rho is its correlation with quality. binary: a median split whose own correlation
-    is rho. binary_latent: the same where rho is the correlation of what is split, so that its own
+    is rho. binary_latent: the same where rho is the correlation of its latent, so that its own
     is 0.798 rho."""
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
@@ -56,7 +56,7 @@ class Settings(PoolKind, declare.Settings):
     completeness: tuple[float, ...] = (1.0, 0.8)
     """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
     every: tuple[int, ...] = (1, 2, 4)
-    """The crossing is read from every n-th correlation, for each of these n (count)."""
+    """n of the thinned grids: the crossing is also read from every n-th correlation (count)."""
 
 
 PRESETS = {
@@ -149,12 +149,8 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def benefit_of(ds: xr.Dataset, cell: Cell) -> xr.DataArray:
     """Benefit in each pool [rho, pool] of a cell."""
-    chosen = np.ones(ds.sizes["condition"], bool)
-    for name in ("covariate", *CHOICES):
-        chosen &= ds[name].values == cell.where()[name]
-    part = ds.isel(condition=np.flatnonzero(chosen)).drop_vars(["covariate", *CHOICES])
-    part = part.swap_dims(condition="rho").isel(rho=slice(None, None, cell.every))
-    return part["bias_aware_recall"] - part["naive_recall"]
+    labels = {name: value for name, value in cell.where().items() if name != "every"}
+    return crossing.benefit_where(ds, labels).isel(rho=slice(None, None, cell.every))
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:

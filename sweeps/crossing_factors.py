@@ -155,12 +155,8 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
     """Benefit in each of a scenario's pools [rho, pool]."""
-    chosen = np.ones(ds.sizes["condition"], bool)
-    for name in SCENARIO_LABELS:
-        chosen &= ds[name].values == getattr(scenario, name)
-    part = ds.isel(condition=np.flatnonzero(chosen), pool=slice(scenario.pools))
-    part = part.drop_vars(SCENARIO_LABELS).swap_dims(condition="rho")
-    return part["bias_aware_recall"] - part["naive_recall"]
+    labels = {name: getattr(scenario, name) for name in SCENARIO_LABELS}
+    return crossing.benefit_where(ds.isel(pool=slice(scenario.pools)), labels)
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:

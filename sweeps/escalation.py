@@ -92,7 +92,7 @@ PRESETS = {
         purse=(40.0, 80.0),
         strategy=("escalation",),
     ),
-    "paper": Settings(pools=10),  # of the size of its runs of the active loop
+    "paper": Settings(pools=10),  # as its runs of the active loop
     "full": Settings(),
 }
 
@@ -117,8 +117,7 @@ def most_verdicts(s: Settings) -> int:
 
 
 def experiment(s: Settings, rule: str) -> Experiment:
-    """Experiment: spends the largest purse by one rule, and reports on what each purse had
-    bought."""
+    """Experiment: spend the largest purse by one rule, and report what each purse had bought."""
     loop = Loop(rule, s.k, s.refit_every, s.protocol)
     most = most_verdicts(s)
 
@@ -228,7 +227,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall at the middle price and the largest purse."""
+    """Rows to print: recall at the middle price and the largest purse."""
     price = s.price[len(s.price) // 2]
     at_price = table.price.isna() | (table.price == price)
     return table[at_price & (table.quantity == "recall") & (table.purse == s.purse[-1])]

@@ -90,7 +90,7 @@ PRESETS = {
     "smoke": Settings(
         pools=16, n_items=10, k=2, rho=(0.0, 0.6), n_labels=(0, 4, 20), noise=(0.0, 0.1)
     ),
-    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "paper": Settings(pools=30),  # as its crossings; it has no such experiment
     "full": Settings(),
 }
 

@@ -218,7 +218,7 @@ WHAT_C_COSTS = (
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
     design = {"design": list(DESIGNS)}
-    # Numbered, as the paper's prior is there three times.
+    # Numbered, because the paper's prior occurs three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
     n_others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
     return [
@@ -275,13 +275,13 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     c = part["c_map"]
     c_hat = c.isel(prior=0, drop=True)
     ratio, first = (
-        (part[name] / c_hat).sel(design=["unpaired"])  # Eq. 3 is of this design
+        (part[name] / c_hat).sel(design=["unpaired"])  # the design of Eq. 3
         for name in ("c_uncentred", "c_uncentred_first")
     )
     t.means("c_uncentred_ratio", ratio, lam=LAM, lam_b=LAM_B, **size)
     beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
     t.shares("c_uncentred_beyond_5", beyond, lam=LAM, lam_b=LAM_B, **size)
-    only = {"design": ["paired"]}  # a prior-free estimate exists there alone
+    only = {"design": ["paired"]}  # only there a prior-free estimate exists
     for i, lam in enumerate(s.lam, start=1):
         prior = {"lam": lam, "lam_b": LAM_B}
         at = c.isel(prior=i, drop=True)
@@ -360,7 +360,7 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 SWEEP = declare.Sweep(
     "paired",
-    "What two renderings of every content tell about the bias, and what the prior still does.",
+    "What two renderings of every content identify of the bias, and what the prior still does.",
     PRESETS,
     groups,
     COLUMNS,

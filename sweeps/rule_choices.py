@@ -47,11 +47,7 @@ class Settings(active.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(
-        pools=16,
-        rule=(REFERENCE, "lucb_random_fallback"),
-        budget=(16, 40),
-    ),
+    "smoke": Settings(pools=16, rule=(REFERENCE, "lucb_random_fallback"), budget=(16, 40)),
     "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
 }

@@ -34,16 +34,7 @@ from jbt.types import (
     check_positive,
 )
 
-from ._shared.labels import (
-    ALL,
-    DATASETS,
-    MODELS,
-    NOBODY,
-    Condition,
-    Recorded,
-    Settings,
-    stacked,
-)
+from ._shared.labels import ALL, DATASETS, MODELS, NOBODY, Condition, Recorded, Settings, stacked
 from .real_judges import agreement_with
 
 if TYPE_CHECKING:
@@ -203,7 +194,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 SWEEP = declare.Sweep(
     "several_judges",
-    "How many trusted labels tell what several LLM judges pay for length, on two recorded sets.",
+    "How many trusted labels identify several LLM judges' length biases, on two recorded sets.",
     PRESETS,
     groups,
     ("dataset", "judge", "model", "n_anchors", "discrimination"),

@@ -173,7 +173,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     draw_references(axes[1][0], table, s, "joint")
     draw_references(axes[1][1], table, s, "correlated")
     ends = [ax.get_xlim() for ax in axes[1][:2]]
-    for ax in axes[1][:2]:  # to be compared
+    for ax in axes[1][:2]:  # one scale, for comparison
         ax.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
     draw_c(axes[1][2], table, s)
     return fig

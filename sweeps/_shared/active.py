@@ -76,7 +76,7 @@ class Settings(MapPrior, RunSettings, JudgeSettings):
     rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
-    """Budgets of the table (verdicts); runs go on to the largest."""
+    """Budgets of the table (verdicts); runs end at the largest."""
 
     def defaults(self) -> dict[str, Any]:
         return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
@@ -356,7 +356,7 @@ TEST_BUDGET = 120
 
 
 def budget_of_tests(s: Settings) -> int:
-    """The paper's budget of tests, or the table's largest where it has not that one."""
+    """The paper's budget of tests, or the table's largest where that is missing."""
     return TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
 
 

@@ -46,7 +46,7 @@ class Board:
 
 
 def read(s: RecordedSettings) -> Board:
-    """The board of at most `s.pools` prompts, evenly spaced.
+    """Read the board of at most `s.pools` prompts, evenly spaced.
 
     Raises:
       ValueError: no data, tables that cannot be read, or not every model against one baseline.

@@ -14,10 +14,7 @@ from jbt.experiments.table import Carried
 from jbt.simulation.judges import Published
 from jbt.twins import CalibrationError
 
-AXES = {
-    "targets": {"target": list(twins.TARGETS)},
-    "steps": {"parameter": list(twins.PARAMETERS)},
-}
+AXES = {"targets": {"target": list(twins.TARGETS)}, "steps": {"parameter": list(twins.PARAMETERS)}}
 """Axes of the metrics `targets` and `steps`, which every experiment on twins returns."""
 UNITS = {
     "targets": "logits; of the naive recall, share of the top k",

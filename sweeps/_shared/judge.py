@@ -122,7 +122,7 @@ def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
 
 
 def check_judge(s: JudgeSettings, protocol: str) -> None:
-    """Raises `ValueError` for a judge that does not go with its pools."""
+    """Raise `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
     if s.oracle not in twins.ORACLES:
         raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")

@@ -91,7 +91,7 @@ class Settings(MapPrior, declare.RecordedSettings):
     n_seeds: int = 4
     """Divisions into folds and draws of labels, over which a pool is averaged (count)."""
     lam_b: float = 0.1
-    """Prior precision of c, kappa and of how quality goes with length (1/logit^2)."""
+    """Prior precision of c, kappa and of quality's slope in length (1/logit^2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +101,17 @@ class Recorded:
     name: str
     pools: list[str]
     judges: list[str]
-    """Without the labels."""
+    """Judges without the labels."""
     tables: tables.Tables
     batch: Batch
     items: Design
-    """Of all pools; the covariate is log(1 + words), standardised over the set."""
+    """Items of all pools; the covariate is log(1 + words), standardised over the set."""
     made: Comparisons
-    """[P, N, N, J + 1]"""
+    """[P, N, N, J + 1] comparisons made."""
 
     @classmethod
     def read(cls, s: Settings, name: str) -> Recorded:
-        """At most `s.pools` of the pools, evenly spaced.
+        """Read at most `s.pools` of the pools, evenly spaced.
 
         Raises:
           ValueError: no data, or tables that cannot be read; a pool unlike the others.
@@ -133,7 +133,7 @@ class Recorded:
         return cls(name, part.pools, names, part, batch, group.items, made)
 
     def conditions(self, s: Settings) -> Iterator[Condition]:
-        """All judges together, each alone, and none."""
+        """Conditions with all judges together, each alone, and none."""
         first, *rest = s.discrimination
         for n, graded in product(s.n_anchors[1:], s.discrimination):
             yield Condition(NOBODY, "joint", n, graded)
@@ -178,8 +178,7 @@ class Recorded:
         }
 
     def _divisions(self, s: Settings) -> tuple[np.ndarray, np.ndarray]:
-        """Which fold each pool is in [seeds, P], and the order in which labels are given
-        [seeds, labels]."""
+        """Fold of each pool [seeds, P], and the order in which labels are given [seeds, labels]."""
         folds, order = [], []
         for seed in range(s.n_seeds):
             rng = np.random.default_rng([s.seed, seed])

@@ -38,7 +38,7 @@ class Recorded:
 
 
 def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
-    """At most `s.pools` of the pools, evenly spaced over the table.
+    """Read at most `s.pools` of the pools, evenly spaced over the table.
 
     Raises:
       ValueError: no data, or tables that cannot be read (`tables.TableError`).

@@ -2,8 +2,8 @@
 dollars a pool, and what the labels of a gate add when pools share them.
 
 The paper's cost figure and its table of the anchors' cost, with the twins of its judges on pools
-like its own. The cheap judge is also run without the correction: what is bought where a gate does
-not switch it on.
+like its own. The cheap judge is also run without the correction, as where a gate does not switch it
+on.
 """
 
 from __future__ import annotations

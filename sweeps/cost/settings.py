@@ -33,7 +33,7 @@ class Settings(RunSettings, declare.Settings):
     cheap: str = "gpt_4o_mini"
     """The judge that is corrected, one of `jbt.twins.known()`."""
     dear: str = "gpt_5_1"
-    """The judge that is not, another of them."""
+    """The judge that is not corrected, another of them."""
     oracle: Literal["argmax", "draws"] | None = None
     """How both judges' verdicts were cached: the likelier one, or one draw; default as each
     judge's were."""
@@ -42,7 +42,7 @@ class Settings(RunSettings, declare.Settings):
     rule: tuple[str, ...] = ("top_k_aware", "random")
     """Acquisition rules, of `jbt.acquisition.RULES`."""
     budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
-    """Budgets of the table (verdicts), increasing; curves go on to the largest, at most 870. At the
+    """Budgets of the table (verdicts), increasing; curves end at the largest, at most 870. At the
     paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
     target: tuple[float, ...] = (0.6, 0.65, 0.7, 0.75, 0.89, 0.93, 1.0)
     """Recalls to be reached, increasing, in (0, 1]; 1 means at least 0.995, which prints as 1."""

@@ -104,8 +104,8 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
         ]
         other = ~jnp.eye(n_items, dtype=bool)
         differs = {
-            "argmax": jnp.minimum(p, 1 - p),  # a fresh draw from the likelier verdict
-            "draws": 2 * p * (1 - p),  # two draws from each other
+            "argmax": jnp.minimum(p, 1 - p),  # between a fresh draw and the likelier verdict
+            "draws": 2 * p * (1 - p),  # between two draws
         }
         flips = jnp.where(condition["argmax"] > 0, differs["argmax"], differs["draws"])
         louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))

@@ -116,8 +116,8 @@ def of_each(every: Twins, t: Table) -> None:
     """Add the quantities of the paper's table and further ones, for each judge."""
 
     def means(quantity: str, number: Number, within: tuple[float, float], **columns: Any) -> None:
-        of = every.carried(number, within)
-        t.means(quantity, number(every.own), carried=of, pool="statement_bank", **columns)
+        carried = every.carried(number, within)
+        t.means(quantity, number(every.own), carried=carried, pool="statement_bank", **columns)
 
     # The targets are given: these rows show their scatter over studies, without calibration error.
     inputs: Any = {"model": list(INPUTS)}
@@ -198,9 +198,9 @@ def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -
         calibrated, ways, [dataclasses.replace(error, targets=targets, steps=steps)]
     )
 
-    def means(quantity: str, number: Number, within: tuple[float, float], **told: Any) -> None:
-        of = large_twins.carried(number, within)
-        t.means(quantity, number(calibrated), carried=of, pool="statement_bank", **told)
+    def means(quantity: str, number: Number, within: tuple[float, float], **columns: Any) -> None:
+        carried = large_twins.carried(number, within)
+        t.means(quantity, number(calibrated), carried=carried, pool="statement_bank", **columns)
 
     models = ["naive", "bias_aware"]
     means("recall", lambda ds: ds["recall"].sel(k=10, model=models), SHARE)
@@ -272,32 +272,33 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
         reduce: Reduce,
         within: tuple[float, float],
         given: bool = False,
-        **told: Any,
+        **columns: Any,
     ) -> None:
         values = number(every.own).transpose("condition", "pool").values.astype(float)[None]
         if given:
             studies = of_studies(values, counts, t.seed)
         else:
-            of = every.carried(number, within)
-            studies = of_studies(of.pools.values[None], counts, t.seed, of.blur[None], within)
-        reduced(t, quantity, values, reduce, studies, judge=BIASED, **told)
+            carried = every.carried(number, within)
+            pools, blur = carried.pools.values[None], carried.blur[None]
+            studies = of_studies(pools, counts, t.seed, blur, within)
+        reduced(t, quantity, values, reduce, studies, judge=BIASED, **columns)
 
     share = np.array(counts) / sum(counts)
     for model in every.own["model"].values:
         for k in every.own["k"].values:
-            told: dict[str, Any] = {"model": str(model), "k": int(k)}
+            columns: dict[str, Any] = {"model": str(model), "k": int(k)}
             given = str(model) in INPUTS and k == 5
-            of = recall(str(model), int(k))
-            row("recall", of, lambda v: v[..., 0, :] @ share, SHARE, given, **told)
-    told = {"model": "bias_aware", "k": 5}
-    row("benefit", gain(), lambda v: v[..., 0, :].mean(-1), SIGNED, **told)
+            number_of = recall(str(model), int(k))
+            row("recall", number_of, lambda v: v[..., 0, :] @ share, SHARE, given, **columns)
+    columns = {"model": "bias_aware", "k": 5}
+    row("benefit", gain(), lambda v: v[..., 0, :].mean(-1), SIGNED, **columns)
     for name, extreme in (("least", np.min), ("largest", np.max)):
 
         def of_each_study(v: np.ndarray, extreme: Callable[..., Any] = extreme) -> np.ndarray:
             return extreme(v[..., 0, :], -1)
 
-        told = {"model": "naive", "k": 5}
-        row(f"corr_naive_x_{name}", verbosity, of_each_study, SIGNED, **told)
+        columns = {"model": "naive", "k": 5}
+        row(f"corr_naive_x_{name}", verbosity, of_each_study, SIGNED, **columns)
 
     def p_value(v: np.ndarray) -> np.ndarray:
         from scipy.stats import ttest_1samp

@@ -246,7 +246,7 @@ def test_the_number_of_draws_used_is_stored():
         (["--judge", "llama", "--pool", "gaussian"], "sd must be given with --judge llama"),
         (["--judge", "llama", "--oracle", "one"], "oracle is one of argmax, draws"),
         (["--oracle", "one"], "oracle must be argmax or draws, got 'one'"),
-        (["--others", "drawn"], "others is of --pool statement_bank alone"),
+        (["--others", "drawn"], "others needs --pool statement_bank"),
         (["--pair-noise", "-1"], "pair_noise must be at least 0, got -1"),
         (["--pair-noise", "1"], "pair_noise needs --oracle argmax"),
     ],

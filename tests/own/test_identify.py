@@ -235,7 +235,7 @@ def test_a_record_has_null_for_what_is_undefined():
     [
         (
             Status.CONVERGED,
-            "+0.43 with the prior; the verdicts carry 2.0 nats about c[log(words)] between -0.57 and",
+            "+0.43 with the prior; the verdicts carry 2.0 nats about c[log(words)] between -0.57",
         ),
         (
             Status.FLAT,

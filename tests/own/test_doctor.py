@@ -331,7 +331,7 @@ def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
     (folder / "items.csv").unlink()
     kept = (folder / "verdicts.csv").read_bytes()
     assert cli.main(["example", str(folder)]) == 2
-    assert "verdicts.csv is there already" in capsys.readouterr().err
+    assert "verdicts.csv already exists" in capsys.readouterr().err
     assert not (folder / "items.csv").exists()
     assert (folder / "verdicts.csv").read_bytes() == kept
     assert example()["verdicts"].equals(example()["verdicts"])

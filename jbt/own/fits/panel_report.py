@@ -32,9 +32,9 @@ def sections(
       k: size of the top set.
       per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
-    title = "All judges together, one quality"
     joint_sections = [
-        Section(title, list(_sentences(batch, fit, k)), _coefficients(batch, fit, alone))
+        Section("All judges together, one quality", [], _coefficients(batch, fit, alone)),
+        Section("What the joint numbers rest on", list(_sentences(batch, fit, k))),
     ]
     if len(fit.pools) == 1:
         joint_sections.append(Section(f"{fit.pools[0].pool} / {JOINT}", *_ranking(fit.pools[0], k)))

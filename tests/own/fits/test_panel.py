@@ -351,9 +351,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     assert cli.main(["fit", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
     assert "c and kappa of anchors are taken to be 0" in said
-    assert (
-        "anchors judged nothing in 1 of 3 pools: these are corrected with the c and kappa" in said
-    )
+    assert "anchors judged nothing in 1 of 3 pools: these are corrected with the c and" in said
     assert "no_reference 1" in said
     found = defined((tmp_path / "f.json").read_text())
     joint = found["joint"]

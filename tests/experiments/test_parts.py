@@ -38,7 +38,7 @@ def start(out, *options, **environment):
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, str(SCRIPT), "--out", str(out), *options],
-            env=environment | {"PYTHONPATH": str(SCRIPT.parents[1])},
+            env=environment | {"PYTHONPATH": str(SCRIPT.parents[2])},
             stdout=file,
             stderr=file,
         )

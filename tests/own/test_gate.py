@@ -317,7 +317,7 @@ def test_which_c_is_tested_is_said(tmp_path):
     batch = own.Batch.of(tables)
     rankings = ranked(tables, np.zeros(6), np.zeros(6))
     decisions = decided(tables, rankings)
-    found = Gate(*decisions, "pairs", own.Rule(), 1, False, 0)
+    found = Gate(*decisions, "pairs", own.Rule(), 1, False, 0, batch)
     said = "tested: a c for each pool and judge, as in jbt fit; a leaderboard's: --merge-pools"
     assert said in list(gate_report._fitted(found, batch))
     merged = own.Batch.of(merge_pools(tables))
@@ -533,7 +533,7 @@ def test_swaps_are_of_the_disputed_pairs(tmp_path, monkeypatch):
 
 
 def promised(labels, rule, n_unanswered=0, k=1):
-    found = own.Gate([], [], labels, own.Rule(rule), k, False, n_unanswered)
+    found = own.Gate([], [], labels, own.Rule(rule), k, False, n_unanswered, None)
     return "\n".join(gate_report._guarantee(found))
 
 

@@ -227,7 +227,7 @@ def facets(
     return figure, panels[:n]
 
 
-def ticks(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> Axes:
+def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] = ()) -> Axes:
     """Major ticks at these numbers, printed as they are, and no minor ones."""
     for values, set_ticks in ((x, ax.set_xticks), (y, ax.set_yticks)):
         if len(values):

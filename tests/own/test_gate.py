@@ -533,7 +533,9 @@ def test_swaps_are_of_the_disputed_pairs(tmp_path, monkeypatch):
 
 
 def promised(labels, rule, n_unanswered=0, k=1):
-    found = own.Gate([], [], labels, own.Rule(rule), k, False, n_unanswered, None)
+    verdicts = pd.DataFrame({"first": ["a"], "second": ["b"], "winner": ["first"]})
+    batch = own.load(verdicts)
+    found = own.Gate([], [], labels, own.Rule(rule), k, False, n_unanswered, batch)
     return "\n".join(gate_report._guarantee(found))
 
 

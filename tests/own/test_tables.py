@@ -66,12 +66,12 @@ PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
 
 
 def both_readers(text: str) -> tuple[reading.Sheet | None, reading.Sheet, int]:
-    """What the quick reader makes of a text, the careful one, and how many problems that had."""
+    """What pandas and the csv module make of a text, and how many problems the latter had."""
     path, problems = Path("any.csv"), reading.Problems()
     header, separator = reading._header(path, text, set(), problems)
     at = {str(place): place for place in range(len(header))}
     quick = reading._read_plain(path, text, header, separator, at)
-    return quick, reading._read_careful(path, text, header, separator, at, problems), problems.count
+    return quick, reading._read_rows(path, text, header, separator, at, problems), problems.count
 
 
 def assert_same(one: reading.Sheet, other: reading.Sheet) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal, get_args
 
 import jax
@@ -16,6 +15,7 @@ from jbt import runtime
 from jbt.identifiability import prior_selected, silent_parts
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
+from jbt.own.tables.reading import Table
 from jbt.own.tables.tables import Tables, Ties, Transform
 from jbt.own.tables.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
@@ -124,8 +124,8 @@ class Batch:
 
 
 def load(
-    verdicts: Path | str,
-    items: Path | str | None = None,
+    verdicts: Table,
+    items: Table | None = None,
     covariates: Sequence[str] = (),
     *,
     columns: Columns = USUAL,

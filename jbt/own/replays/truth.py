@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.reading import TableError, location
 from jbt.own.tables.tables import Tables
 
 
@@ -30,7 +30,7 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     for row in np.flatnonzero(known & (given[pool, owner] != quality)).tolist():
         content = tables.contents[tables.items["content"].to_numpy()[row]]
         what = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
-        raise TableError(f"{tables.items_path}, line {tables.item_lines[row]}: {what}")
+        raise TableError(f"{location(tables.items_path, tables.item_lines[row])}: {what}")
     cut = -np.sort(-given, axis=1)[:, k - 1 : k]
     top = np.where(given >= cut, 1.0, 0.0)
     top[pool[~known]] = np.nan

@@ -1,4 +1,4 @@
-"""A user's tables: reading them, and what can be counted in them before any fit."""
+"""Read a user's tables, and count what can be counted before any fit."""
 
 from jbt.own.tables.tables import ANCHORS, Tables, Ties, Transform, covariate_values, read
 

@@ -14,12 +14,12 @@ from jbt.own.tables.tables import Tables
 
 @dataclass(frozen=True)
 class Agreement:
-    """Pairs on which a judge prefers the item that the trusted verdicts prefer."""
+    """How often a judge prefers the item that the trusted verdicts prefer."""
 
     share: float
-    """A tie of the judge is half an agreement."""
+    """Share of these pairs; a tie of the judge is half an agreement."""
     n_pairs: int
-    """Pairs that both have judged and on which the trusted verdicts are no tie (count)."""
+    """Pairs that both have judged and that the trusted verdicts do not tie (count)."""
 
     @property
     def clear(self) -> bool:
@@ -28,18 +28,18 @@ class Agreement:
 
 
 def by_judge(tables: Tables, trusted: np.ndarray) -> dict[str, Agreement]:
-    """`agreement` of the judges that have one, by their names."""
-    found = zip(tables.judges, agreement(tables, trusted), strict=True)
-    return {str(judge): one for judge, one in found if one is not None}
+    """`agreement` by name of judge, of those for which it is defined."""
+    agreements = zip(tables.judges, agreement(tables, trusted), strict=True)
+    return {str(judge): value for judge, value in agreements if value is not None}
 
 
 def in_words(agreements: Mapping[str, Agreement]) -> list[str]:
-    """What stands beside a joint fit in which every judge's discrimination is 1."""
+    """Describe the agreements beside a joint fit in which every judge's discrimination is 1."""
     if not agreements:
         return []
-    each = [f"{judge} on {one.share:.0%} of {one.n_pairs}" for judge, one in agreements.items()]
+    shares = [f"{judge} on {a.share:.0%} of {a.n_pairs}" for judge, a in agreements.items()]
     return [
-        f"agreement with the trusted, of the pairs that these decide: {', '.join(each)}",
+        f"agreement with the trusted, of the pairs that these decide: {', '.join(shares)}",
         "all judges count as equally good at quality (discrimination 1): one that is less good "
         "pulls theta towards 0 and gets a c against what the trusted favour; jbt fit --joint "
         "estimates it",
@@ -48,8 +48,8 @@ def in_words(agreements: Mapping[str, Agreement]) -> list[str]:
 
 
 def warnings(agreements: Mapping[str, Agreement]) -> Iterator[str]:
-    """Where what is trusted may be a coin."""
-    if agreements and not any(one.clear for one in agreements.values()):
+    """Warn where no judge clearly agrees with the trusted verdicts."""
+    if agreements and not any(a.clear for a in agreements.values()):
         yield (
             "warning: nobody agrees with the trusted clearly more often than a coin would; if "
             "these know nothing of quality, every joint number is wrong"
@@ -57,9 +57,10 @@ def warnings(agreements: Mapping[str, Agreement]) -> Iterator[str]:
 
 
 def agreement(tables: Tables, trusted: np.ndarray) -> list[Agreement | None]:
-    """Of each judge; None of a trusted one, and of one that shares no pair with them.
+    """Compute the agreement of each judge with the trusted ones; None for a trusted judge, and for
+    one that shares no pair with them.
 
-    A pair's verdicts count together, in both orders.
+    All verdicts on a pair are summed, in both orders.
 
     Args:
       trusted: [J] whose verdicts are trusted.
@@ -79,11 +80,11 @@ def agreement(tables: Tables, trusted: np.ndarray) -> list[Agreement | None]:
     pairs = rows.groupby(["judge", "low", "high"])["won"].sum().unstack("judge")
     signs = np.sign(pairs.where(pairs.abs() > 1e-12, pairs * 0))
     return [
-        None if known or g not in signs or -1 not in signs else _of(signs[-1], signs[g])
-        for g, known in enumerate(trusted)
+        None if is_trusted or g not in signs or -1 not in signs else _compare(signs[-1], signs[g])
+        for g, is_trusted in enumerate(trusted)
     ]
 
 
-def _of(trusted: pd.Series, judge: pd.Series) -> Agreement | None:
+def _compare(trusted: pd.Series, judge: pd.Series) -> Agreement | None:
     both = (trusted * judge)[(trusted != 0) & trusted.notna() & judge.notna()]
     return Agreement(float((1 + both).mean() / 2), len(both)) if len(both) else None

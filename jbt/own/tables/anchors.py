@@ -1,4 +1,4 @@
-"""The table of anchors: trusted labels, of pairs or of items.
+"""Read the table of anchors: trusted labels of pairs or of items.
 
     pool, better, worse           a pair whose order is known
     pool, first, second, better   the same as an annotator fills it in: better is first, second, tie
@@ -6,12 +6,11 @@
     pool, item, member            whether the item is one of the best k of its pool: 1, 0, true,
                                   false, yes, no, empty where nobody has answered
 
-A name that begins with an apostrophe and =, +, - or @ is that without the apostrophe, if there is
-one: so `jbt plan labels` keeps spreadsheets from computing it.
+A name that begins with an apostrophe and =, +, - or @ stands for the name without the apostrophe,
+if that is known: `jbt plan labels` adds it to keep spreadsheets from computing the name.
 
-An anchor given several times counts once: agreeing labels of one thing are one fact. Of what is
-labelled both ways nothing is known, so such labels are left out, and counted. Which of several
-annotators to believe is for the user to say.
+An anchor given several times counts once. Contradictory labels are left out, and counted: which of
+several annotators to believe is for the user to say.
 """
 
 from __future__ import annotations
@@ -19,25 +18,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from jbt.own.tables.items import Items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
-from jbt.own.tables.reading import NUMBER, Problems, Sheet, Text
+from jbt.own.tables.reading import NUMBER, Problems, Sheet, Source, Text
 from jbt.own.tables.verdicts import Columns, VerdictTable, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
 
 ITEMS = ("first", "second", "better", "worse", "item")
-"""Columns that may hold names of items."""
+"""Columns that may contain names of items."""
 
 PAIR, MEMBER = ("pool", "better", "worse"), ("pool", "item", "member")
 
 TIE = 0.5
-"""Of a pair, the share of who is in no order."""
+"""Share that either item of a tied pair won."""
 
 ANSWERS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "": np.nan}
 """What `member` may be, in any case of letters."""
@@ -45,7 +43,7 @@ ANSWERS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0,
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Trusted labels, in the order of their table; rows of items by number."""
+    """Trusted labels, in the order of their table; items are given by row number."""
 
     pairs: pd.DataFrame
     """pool, better, worse."""
@@ -62,7 +60,7 @@ class Anchors:
 
     @classmethod
     def none(cls) -> Anchors:
-        """Of no table."""
+        """No anchors."""
         empty = np.zeros(0, np.int64)
         pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
         members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
@@ -70,36 +68,36 @@ class Anchors:
 
 
 def read_anchors(
-    path: Path, told: VerdictTable, columns: Columns, known: Items, problems: Problems
+    source: Source, verdicts: VerdictTable, columns: Columns, items: Items, problems: Problems
 ) -> Anchors:
-    """The anchors; what is wrong with them goes to `problems`."""
+    """Read the anchors; what is wrong with them goes to `problems`."""
     names = list(dict.fromkeys(name for form in FORMS for name in form))
-    sheet, pool = read_with_pools(path, told, columns, (), names, problems)
-    items = set(known.item.values)
-    pool = _unescaped(pool, set(known.pool.values))
-    named = {n: _unescaped(v, items) for n, v in sheet.columns.items() if n in ITEMS}
-    sheet = dataclasses.replace(sheet, columns={**sheet.columns, **named})
+    sheet, pool = read_with_pools(source, verdicts, columns, (), names, problems)
+    known = set(items.item.values)
+    pool = _unescaped(pool, set(items.pool.values))
+    unescaped = {n: _unescaped(v, known) for n, v in sheet.columns.items() if n in ITEMS}
+    sheet = dataclasses.replace(sheet, columns={**sheet.columns, **unescaped})
     forms = [form for form in FORMS if all(name in sheet for name in form)]
     if len(forms) != 1:
-        found = "more than one kind" if forms else "no kind"
+        kinds = "more than one kind" if forms else "no kind"
         allowed = " or ".join(", ".join(form) for form in FORMS)
-        problems.end(path, f"has the columns of {found} of anchors, needs one of: {allowed}")
+        problems.end(source, f"has the columns of {kinds} of anchors, needs one of: {allowed}")
     if forms[0] == FORMS[2]:
-        return _members(sheet, pool, known, problems)
-    return _pairs(sheet, pool, known, problems, forms[0])
+        return _members(sheet, pool, items, problems)
+    return _pairs(sheet, pool, items, problems, forms[0])
 
 
 def _unescaped(names: Text, known: Set[str]) -> Text:
-    """Names as they were before `jbt plan labels` wrote them for a spreadsheet."""
+    """Undo how `jbt plan labels` wrote names for a spreadsheet."""
     return Text.of(names.codes, [from_spreadsheet(name, known) for name in names.values])
 
 
 def _pairs(
-    sheet: Sheet, pool: Text, known: Items, problems: Problems, form: tuple[str, ...]
+    sheet: Sheet, pool: Text, items: Items, problems: Problems, form: tuple[str, ...]
 ) -> Anchors:
     sides = form[:2]
     problems.add_empty(sheet, sides)
-    first, second = known.find(sheet, pool, sides, problems)
+    first, second = items.find(sheet, pool, sides, problems)
     name = sheet[sides[0]]
     problems.add_rows(
         sheet,
@@ -113,9 +111,9 @@ def _pairs(
         )
     better, worse = np.where(won == 1, first, second), np.where(won == 1, second, first)
     low, high = np.minimum(first, second), np.maximum(first, second)
-    table = pd.DataFrame({"pool": known.pool.codes[better], "better": better, "worse": worse})
+    table = pd.DataFrame({"pool": items.pool.codes[better], "better": better, "worse": worse})
     decided = np.isfinite(won) & (won != TIE)
-    kept, n_contradictory, notes = _once(low * len(known.lines) + high, better, decided, "pair")
+    kept, n_contradictory, notes = _once(low * len(items.lines) + high, better, decided, "pair")
     if n_ties := int((won == TIE).sum()):
         notes.append(f"{_count(n_ties, 'anchor')} of a tie left out")
     if n_open := int(np.isnan(won).sum()):
@@ -125,16 +123,16 @@ def _pairs(
     return Anchors(pairs, Anchors.none().members, listed, n_contradictory, n_open, notes)
 
 
-def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anchors:
+def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anchors:
     problems.add_empty(sheet, ("item",))
-    (item,) = known.find(sheet, pool, ("item",), problems)
+    (item,) = items.find(sheet, pool, ("item",), problems)
     text = sheet["member"]
-    said = text.each(_answer)
+    answers = text.map(_answer)
     allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
-    problems.add_rows(sheet, said == -1, lambda r: f"member is {text.at(r)!r}, {allowed}")
-    table = pd.DataFrame({"pool": known.pool.codes[item], "item": item, "member": said == 1})
-    kept, n_contradictory, notes = _once(item, said, np.isfinite(said), "item")
-    if n_open := int(np.isnan(said).sum()):
+    problems.add_rows(sheet, answers == -1, lambda r: f"member is {text.at(r)!r}, {allowed}")
+    table = pd.DataFrame({"pool": items.pool.codes[item], "item": item, "member": answers == 1})
+    kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
+    if n_open := int(np.isnan(answers).sum()):
         notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
     listed = item[:, None]
@@ -142,7 +140,7 @@ def _members(sheet: Sheet, pool: Text, known: Items, problems: Problems) -> Anch
 
 
 def _answer(word: str) -> float:
-    """1, 0, NaN for none, -1 for what is no answer."""
+    """1 or 0; NaN for an empty field, -1 for a wrong answer."""
     word = word.casefold()
     if NUMBER.fullmatch(word):  # a column with gaps may have 1.0 for 1
         word = f"{float(word):g}"
@@ -150,13 +148,13 @@ def _answer(word: str) -> float:
 
 
 def _once(
-    what: np.ndarray, says: np.ndarray, answered: np.ndarray, noun: str
+    subject: np.ndarray, label: np.ndarray, answered: np.ndarray, noun: str
 ) -> tuple[np.ndarray, int, list[str]]:
-    """[rows] which anchors count; how many pairs or items are labelled both ways; notes."""
-    kept, notes = np.zeros(len(what), bool), []
-    again, both = repeated(what[answered], says[answered])
+    """[rows] which anchors count; the number of pairs or items labelled both ways; notes."""
+    kept, notes = np.zeros(len(subject), bool), []
+    again, both = repeated(subject[answered], label[answered])
     kept[np.flatnonzero(answered)[~again & ~both]] = True
-    n_contradictory = len(np.unique(what[answered][both]))
+    n_contradictory = len(np.unique(subject[answered][both]))
     if n_again := int(again.sum()):
         notes.append(f"{_count(n_again, 'anchor')} given again, each counted once")
     if n_contradictory:
@@ -165,17 +163,16 @@ def _once(
     return kept, n_contradictory, notes
 
 
-def repeated(what: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[rows] which labels say again what one before them says, and which are of something that is
-    labelled both ways.
+def repeated(subject: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[rows] which labels repeat an earlier one, and which belong to a contradiction.
 
     Args:
-      what: [rows] number of the pair or item labelled.
-      says: [rows] the label.
+      subject: [rows] number of the pair or item labelled.
+      label: [rows]
     """
-    of = pd.DataFrame({"what": what, "says": says})
-    both = (of.groupby("what")["says"].transform("nunique") > 1).to_numpy()
-    return of.duplicated().to_numpy() & ~both, both
+    labels = pd.DataFrame({"subject": subject, "label": label})
+    both = (labels.groupby("subject")["label"].transform("nunique") > 1).to_numpy()
+    return labels.duplicated().to_numpy() & ~both, both
 
 
 def _count(n: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Chains of comparisons: what they link, and whether closed ones change a covariate."""
+"""Connected components of the comparisons, and whether a cycle of them changes a covariate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from jbt.own.tables.tables import Tables
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Of every pool and judge, numbered as in `Batch.pools`; merged, of every judge."""
+    """What the comparisons of every pool and judge link; fits are numbered as in `Batch.pools`, or
+    by judge where pools are merged."""
 
     islands: np.ndarray
-    """[fits] groups of contents that chains of comparisons link, one where all are linked. A
-    content that is never compared is a group of its own."""
+    """[fits] number of connected components of contents, 1 where all are linked. A content that is
+    never compared is a component of its own."""
     tells: np.ndarray
-    """[fits, D] whether some closed chain of comparisons changes the covariate, passing from one
-    rendering of a content to another at any point. With one covariate and kappa known, its
-    coefficient c is identified exactly if so."""
+    """[fits, D] whether some closed chain of comparisons changes the covariate; a chain may pass
+    from one rendering of a content to another at any point. With one covariate and kappa known, its
+    coefficient c is identified if and only if this holds."""
 
 
 def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
-    """What the comparisons made link.
+    """Find the connected components, and the covariates that closed chains change.
 
     Args:
       x: [rows of items, D] covariates.
@@ -41,8 +42,8 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
     fit = pool[:, None] * n_judges + np.arange(n_judges)
     nodes = np.unique(fit * n_contents + content[:, None])
     first, second = (tables.verdicts[side].to_numpy() for side in ("first", "second"))
-    of = pool[first] * n_judges + tables.verdicts["judge"].to_numpy()
-    a, b = (np.searchsorted(nodes, of * n_contents + content[side]) for side in (first, second))
+    fit = pool[first] * n_judges + tables.verdicts["judge"].to_numpy()
+    a, b = (np.searchsorted(nodes, fit * n_contents + content[side]) for side in (first, second))
 
     island, potential = _potentials(len(nodes), a, b, x[first] - x[second])
     islands = np.zeros(n_fits, int)
@@ -50,23 +51,23 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
     unexplained = np.abs(x[first] - x[second] - potential[a] + potential[b])
     changed = unexplained > NULL * np.maximum(x.std(0), np.finfo(float).tiny)
     tells = np.zeros((n_fits, x.shape[1]), bool)
-    np.logical_or.at(tells, of, changed)
+    np.logical_or.at(tells, fit, changed)
     return Chains(islands, tells)
 
 
 def _potentials(
     n: int, a: np.ndarray, b: np.ndarray, apart: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which island each node is on [n], and potentials [n, D] whose differences are those of the
-    edges of a spanning forest.
+    """The component of each node [n], and potentials [n, D] that differ along the edges of a
+    spanning forest as these do.
 
     Args:
       a, b: [edges] the nodes of each edge.
-      apart: [edges, D] by how much the potential of a exceeds that of b.
+      apart: [edges, D] potential of a minus that of b.
     """
     graph = sparse.coo_array((np.ones(len(a)), (a, b)), shape=(n, n)).tocsr()
     _, island = csgraph.connected_components(graph, directed=False)
-    # One more node, joined to one of each island, makes the forest a tree.
+    # One more node, joined to one of each component, makes the forest a tree.
     joined = np.unique(island, return_index=True)[1]
     up, down = np.concatenate([a, np.full(len(joined), n)]), np.concatenate([b, joined])
     tree = sparse.coo_array((np.ones(len(up)), (up, down)), shape=(n + 1, n + 1)).tocsr()
@@ -75,9 +76,9 @@ def _potentials(
 
     # Any one edge between a node and its parent will do.
     step = np.zeros((n + 1, apart.shape[1]))
-    for child, other, sign in ((a, b, 1), (b, a, -1)):
-        ours = parent[child] == other
-        step[child[ours]] = sign * apart[ours]
-    while (parent != n).any():  # each turn doubles how far up the tree the sums reach
+    for child, above, sign in ((a, b, 1), (b, a, -1)):
+        edges = parent[child] == above
+        step[child[edges]] = sign * apart[edges]
+    while (parent != n).any():  # each pass doubles how far up the tree the sums reach
         step, parent = step + step[parent], parent[parent]
     return island, step[:n]

@@ -1,7 +1,7 @@
-"""Invented tables of a user, small, to start from.
+"""Make small tables for a user to start from.
 
-Four models answer twelve questions, one of them at two lengths where the question has a long answer
-too; two judges see every pair in both orders, one of them with a taste for length.
+Four models answer twelve questions, one of them at two lengths for every other question; two judges
+see every pair in both orders, and one of them favours length.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 MODELS = {"amber": (1.5, 160), "birch": (0.2, 320), "cedar": (1.0, 120), "dune": (-1.0, 240)}
-"""Quality, in logits, and usual words of an answer."""
+"""Quality, in logits, and typical number of words of an answer."""
 
 JUDGES = {"magpie": (1.0, 0.3), "heron": (0.1, 0.0)}
-"""Logits for an answer for each doubling of its words, and for the answer shown first."""
+"""Biases, in logits: for each doubling of an answer's words, and for the answer shown first."""
 
 QUESTIONS = 12
 
 TIE = 0.08
-"""Share of verdicts that are ties: those where the draw is about the chance of winning."""
+"""Share of verdicts that are ties: those whose random draw is close to the chance of winning."""
 
 
 def example(seed: int = 0) -> dict[str, pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""How often a judge contradicts itself when the same two items are shown the other way round."""
+"""Count how often a judge contradicts itself when two items are shown in the other order."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from jbt.own.tables.tables import Tables
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Of every pool and judge, numbered as in `Batch.pools`."""
+    """Pairs shown in both orders, for every pool and judge, numbered as in `Batch.pools`."""
 
     n_pairs: np.ndarray
     """[fits] pairs of items that were shown in both orders."""
     n_flips: np.ndarray
-    """[fits] those whose verdicts contradict each other: for each pair the difference between the
-    shares that one of the two items won shown first and shown second. 1 where another item won, a
-    half where one verdict is a tie, 0 where both agree; repeats count by their mean."""
+    """[fits] contradictions, summed over these pairs: the difference between the shares that an
+    item of the pair won shown first and shown second. 1 where the other item won, a half where one
+    verdict is a tie, 0 where both agree; repeats count by their mean."""
 
 
 def flips(tables: Tables) -> Flips:
-    """Contradictions between orders; verdicts of unknown order are left out."""
-    of = tables.verdicts[tables.verdicts["shown"]]
-    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    """Count contradictions between orders; verdicts of unknown order are left out."""
+    verdicts = tables.verdicts[tables.verdicts["shown"]]
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
     turned = first > second
-    share = of["p_first"].to_numpy()
+    share = verdicts["p_first"].to_numpy()
     shown = pd.DataFrame(
         {
-            "fit": (of["pool"] * len(tables.judges) + of["judge"]).to_numpy(),
-            "one": np.where(turned, second, first),
-            "other": np.where(turned, first, second),
+            "fit": (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy(),
+            "low": np.minimum(first, second),
+            "high": np.maximum(first, second),
             "turned": turned,
-            "count": of["count"].to_numpy(),
-            "won": of["count"].to_numpy() * np.where(turned, 1 - share, share),
+            "count": verdicts["count"].to_numpy(),
+            "won": verdicts["count"].to_numpy() * np.where(turned, 1 - share, share),
         }
     )
-    pair = ["fit", "one", "other"]
+    pair = ["fit", "low", "high"]
     total = shown.groupby([*pair, "turned"], as_index=False, sort=False).sum()
     total["share"] = total["won"] / total["count"]
     both = total[~total["turned"]].merge(total[total["turned"]], on=pair)

@@ -1,4 +1,4 @@
-"""A user's tables: read, checked and matched with each other.
+"""Read a user's tables, check them and match them with each other.
 
     verdicts   pool, first, second, and winner = first | second | tie | error or the name of one of
                the two, or else p_first, the share that the first won (0 to 1, empty for an error);
@@ -8,7 +8,7 @@
                whether an item is one of the best of its pool
 
 A table without the column pool has one pool, `all`. Wrong tables raise `TableError`, whose message
-has one line a problem, with file and line, what was found and what is allowed.
+has one line a problem: file and line (or data frame and row), what was found, what is allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,7 +24,7 @@ import pandas as pd
 from jbt.own.tables.anchors import Anchors, read_anchors
 from jbt.own.tables.items import Items, read_items
 from jbt.own.tables.names import alike_note
-from jbt.own.tables.reading import Problems, TableError
+from jbt.own.tables.reading import Problems, Source, Table, TableError, source_of
 from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 from jbt.types import check_word
 
@@ -34,36 +33,36 @@ Ties = Literal["half", "drop"]
 Transform = Literal["none", "log", "log1p"]
 
 ANCHORS = "anchors"
-"""The judge whose verdicts the anchors are, where they are taken for verdicts."""
+"""Name of the judge whose verdicts are the anchors (`Tables.with_anchors`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A user's tables: read, checked and matched with each other. Rows of `items` are known by
-    their number, from 0."""
+    """A user's tables, checked and matched with each other. Other tables refer to the rows of
+    `items` by number, from 0."""
 
     verdicts: pd.DataFrame
     """A row for each valid verdict (errors are only counted): pool and judge (into `pools` and
     `judges`), first and second (rows of `items`), p_first (share the first won, 0.5 for a tie),
     count, shown (bool: the judge saw first before second; else the order is unknown), line (of the
-    file) and source (its pool in the file, which differs from pool where pools are merged)."""
+    file; position in a data frame) and source (pool in the file, also where pools are merged)."""
     items: pd.DataFrame
     """A row for each item: pool, item (its name), content (into `contents`), quality (NaN unless
-    given), then each covariate asked for, as it stands."""
+    given), then each requested covariate, not transformed."""
     anchors: pd.DataFrame
     """Pairs whose order is known: pool, better and worse (rows of `items`), each pair once."""
     members: pd.DataFrame
-    """Items known to be among the best of their pool or not: pool, item (row of `items`), member
+    """Items labelled as among the best of their pool or not: pool, item (row of `items`), member
     (bool), each item once; empty where anchors are pairs."""
     listed: np.ndarray
-    """[anchors, 2 or 1] the pairs or items (rows of `items`) of all anchors, also of those that are
-    in neither table: ties, contradictions, those without an answer."""
+    """[anchors, 2 or 1] the pairs or items (rows of `items`) of all anchors, including those that
+    neither table has: ties, contradictions, anchors without an answer."""
     n_contradictory: int
-    """Pairs or items that the anchors label both ways, and that are in neither table (count)."""
+    """Pairs or items that the anchors label both ways, left out of both tables (count)."""
     n_unanswered: int
-    """Anchors without an answer, which are in neither table (count)."""
+    """Anchors without an answer, left out of both tables (count)."""
     left_out: list[str]
-    """Of the anchors, in sentences, which `summary` ends with."""
+    """Which anchors were left out, in sentences; `summary` ends with them."""
     pools: list[str]
     """In the order of the items table."""
     judges: list[str | None]
@@ -75,10 +74,10 @@ class Tables:
     repeats counted. Ties are verdicts, unless dropped."""
     summary: list[str]
     """What was kept, dropped and tied, in sentences."""
-    items_path: Path
-    """Where `item_lines` are: the items table, or the verdicts where there is none."""
+    items_path: Source
+    """The table that `item_lines` refers to: the items, or the verdicts where there are none."""
     item_lines: np.ndarray
-    """[rows of items] line of the file."""
+    """[rows of items] line of the file; position in a data frame."""
 
     @property
     def merged(self) -> bool:
@@ -86,20 +85,20 @@ class Tables:
         return len(self.pools) == 1 and self.verdicts["source"].nunique() > 1
 
     def without_ties(self) -> Tables:
-        """The same tables with ties left out instead of counted as half a win each."""
+        """Leave ties out instead of counting half a win for each side."""
         kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
         counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
         return dataclasses.replace(self, verdicts=kept, counts=counts)
 
     def with_anchors(self) -> Tables:
-        """The same tables with the anchors as verdicts of one more judge, called `anchors`: each
-        pair once, the better item won, the order unknown. Without anchors the same tables.
+        """Add the anchors as verdicts of one more judge, called `anchors`: each pair once, won by
+        the better item, of unknown order. Without anchors, the same tables.
 
         Raises:
-          TableError: one of the table's own judges is called so; anchors are labels of members.
+          TableError: a judge of the table has this name; the anchors are labels of members.
         """
         if not self.members.empty:
-            what = "say who is among the best, and are no verdicts: a joint fit takes pairs"
+            what = "label members of the top set, and are not verdicts: a joint fit needs pairs"
             raise TableError(f"the anchors (--anchors) {what}")
         if self.anchors.empty:
             return self
@@ -130,9 +129,9 @@ class Tables:
 
 
 def read(
-    verdicts: Path | str,
-    items: Path | str | None = None,
-    anchors: Path | str | None = None,
+    verdicts: Table,
+    items: Table | None = None,
+    anchors: Table | None = None,
     *,
     covariates: Sequence[str] = (),
     columns: Columns = USUAL,
@@ -144,18 +143,21 @@ def read(
     """Read a user's tables.
 
     Args:
-      verdicts, items, anchors: files; items may be left out when no covariate is asked for.
+      verdicts, items, anchors: each a file, or a data frame: of pandas, or anything that has
+        `to_pandas()`, as polars and Arrow tables have. Cells of a data frame are taken as CSV
+        would have them, its index is ignored, and messages name the argument and the row's
+        position, from 0. items may be left out when no covariate is requested.
       covariates: columns of the items table.
       columns: names of the verdict table's columns.
       judge: one judge's verdicts only.
       ties: half a win for each side, or dropped.
-      content: column of the items table that says which items share a quality; None, or no such
-        column if it is the default: none do.
+      content: column of the items table that says which items share a quality; None, or a missing
+        default column: none do.
       merge_pools: make all pools one, called `all`; contents of one name are then one content.
 
     Raises:
-      TableError: see the module; also for an unknown judge or item.
-      ValueError: an argument that is none of those allowed.
+      TableError: a wrong table, see the module; an unknown judge or item.
+      ValueError: an argument out of range.
     """
     check_word("ties", ties, get_args(Ties))
     check_word("merge_pools", merge_pools, (True, False))
@@ -166,53 +168,54 @@ def read(
     if twice:
         raise TableError(f"covariate {twice[0]!r} is asked for twice")
     problems = Problems()
-    told = read_verdicts(Path(verdicts), columns, problems)
-    wrong = problems.count
+    table = read_verdicts(source_of(verdicts, "verdicts"), columns, problems)
+    n_problems = problems.count
     if items is None:
         problems.check()
-        known = Items.of(told, content)
+        listed = Items.of(table, content)
     else:
-        known = read_items(Path(items), told, columns, covariates, content, merge_pools, problems)
-    if problems.count > wrong:  # whose rows are not known then
+        source = source_of(items, "items")
+        listed = read_items(source, table, columns, covariates, content, merge_pools, problems)
+    if problems.count > n_problems:  # the rows of some items are not known
         problems.check()
-    first, second = known.find(told.sheet, told.pool, (columns.first, columns.second), problems)
-    trusted = Anchors.none()
+    first, second = listed.find(table.sheet, table.pool, (columns.first, columns.second), problems)
+    labels = Anchors.none()
     if anchors is not None:
-        trusted = read_anchors(Path(anchors), told, columns, known, problems)
+        labels = read_anchors(source_of(anchors, "anchors"), table, columns, listed, problems)
     problems.check()
 
     rows = pd.DataFrame(
         {
-            "pool": known.pool.codes[first],
-            "judge": 0 if told.judge is None else told.judge.codes,
+            "pool": listed.pool.codes[first],
+            "judge": 0 if table.judge is None else table.judge.codes,
             "first": first,
             "second": second,
-            "p_first": told.p_first,
-            "count": told.count,
-            "shown": told.shown,
-            "line": told.sheet.lines,
-            "source": known.pool.codes[first],
+            "p_first": table.p_first,
+            "count": table.count,
+            "shown": table.shown,
+            "line": table.sheet.lines,
+            "source": listed.pool.codes[first],
         }
     )
-    judges: list[str | None] = [None] if told.judge is None else [*told.judge.values]
+    judges: list[str | None] = [None] if table.judge is None else [*table.judge.values]
     if judge is not None:
-        if told.judge is None or judge not in judges:
-            there = "the table has no judge column"
-            there = there if told.judge is None else ", ".join(told.judge.values)
-            raise TableError(f"{verdicts}: no judge {judge!r}: {there}")
+        if table.judge is None or judge not in judges:
+            names = "the table has no judge column"
+            names = names if table.judge is None else ", ".join(table.judge.values)
+            raise TableError(f"{table.sheet.source}: no judge {judge!r}: {names}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
-    pools, item_rows, contents = known.frame(merge_pools)
-    pairs, members = trusted.pairs, trusted.members
+    pools, item_rows, contents = listed.frame(merge_pools)
+    pairs, members = labels.pairs, labels.members
     if merge_pools:
-        rows, pairs, members = (of.assign(pool=0) for of in (rows, pairs, members))
+        rows, pairs, members = (frame.assign(pool=0) for frame in (rows, pairs, members))
     error, never = rows["p_first"].isna(), rows["count"] == 0
     valid = rows[~error & ~never].reset_index(drop=True)
     shape = len(pools), len(judges)
-    pool, of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
+    pool, judge_of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
     counts = {
         "pool": pool,
-        "judge": of,
+        "judge": judge_of,
         "n_verdicts": _totals(valid, *shape),
         "n_errors": _totals(rows[error], *shape),
         "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
@@ -222,57 +225,59 @@ def read(
         items=item_rows,
         anchors=pairs,
         members=members,
-        listed=trusted.listed,
-        n_contradictory=trusted.n_contradictory,
-        n_unanswered=trusted.n_unanswered,
-        left_out=trusted.notes,
+        listed=labels.listed,
+        n_contradictory=labels.n_contradictory,
+        n_unanswered=labels.n_unanswered,
+        left_out=labels.notes,
         pools=pools,
         judges=judges,
         contents=contents,
         counts=pd.DataFrame(counts),
         summary=[],
-        items_path=known.path,
-        item_lines=known.lines,
+        items_path=listed.path,
+        item_lines=listed.lines,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    kinds = {"pools": known.pool.values, "items": known.item.values}
-    kinds |= {"contents": known.content.values} if known.content not in (None, known.item) else {}
-    kinds |= {"judges": told.judge.values} if told.judge else {}
-    summary = [*_summary(told, rows, tables, ties), *alike_note(kinds), *trusted.notes]
+    kinds = {"pools": listed.pool.values, "items": listed.item.values}
+    kinds |= (
+        {"contents": listed.content.values} if listed.content not in (None, listed.item) else {}
+    )
+    kinds |= {"judges": table.judge.values} if table.judge else {}
+    summary = [*_summary(table, rows, tables, ties), *alike_note(kinds), *labels.notes]
     return dataclasses.replace(tables, summary=summary)
 
 
 def covariate_values(
     tables: Tables, names: Sequence[str], transform: Transform, standardise: bool
 ) -> tuple[np.ndarray, list[str], str]:
-    """Covariates as the model is to have them.
+    """Compute covariates as the model uses them.
 
     Args:
       names: columns of `tables.items`.
       transform: applied to every covariate: none, log or log1p.
-      standardise: subtract the mean and divide by the standard deviation (divisor n) over all
-        items, after the transformation; else use them as they are.
+      standardise: after the transformation, subtract the mean and divide by the standard deviation
+        (divisor n) over all items.
 
     Returns:
-      The values [rows of items, D]; what each is called, with its transformation; what one unit
-      of a covariate is, in words.
+      The values [rows of items, D]; the name of each, with its transformation; the unit of a
+      covariate, in words.
 
     Raises:
-      TableError: a covariate that is constant over the table, the log of a number without one.
-      ValueError: an argument that is none of those allowed.
+      TableError: a covariate that is constant over the table, a log that is undefined.
+      ValueError: an argument out of range.
     """
     check_word("transform", transform, get_args(Transform))
     check_word("standardise", standardise, (True, False))
     check_names(names)
-    path, problems = tables.items_path, Problems()
+    source, problems = tables.items_path, Problems()
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
-    for name, of in zip(names, x.T, strict=True):
+    for name, values in zip(names, x.T, strict=True):
         problems.add_lines(
-            path,
+            source,
             tables.item_lines,
-            of <= floor,
-            lambda r, n=name, v=of: (
+            values <= floor,
+            lambda r, n=name, v=values: (
                 f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
             ),
         )
@@ -283,7 +288,7 @@ def covariate_values(
     constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
     for name, is_constant in zip(names, constant, strict=True):
         if is_constant:
-            problems.add(path, f"{name} is the same for all items")
+            problems.add(source, f"{name} is the same for all items")
     problems.check()
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"
@@ -291,39 +296,39 @@ def covariate_values(
 
 
 def check_names(covariates: Sequence[str]) -> None:
-    """Raise `ValueError` for a name in place of a list, as its letters would be taken for names."""
+    """Raise `ValueError` for a string in place of a list: its letters would be taken for names."""
     if isinstance(covariates, str):
         raise ValueError(f"covariates must be a list of columns, got {covariates!r}")
 
 
 def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
-    """[pools x judges] how many verdicts each has, repeats counted."""
+    """[pools x judges] number of verdicts, repeats counted."""
     fit = verdicts["pool"] * n_judges + verdicts["judge"]
     totals = np.zeros(n_pools * n_judges, np.int64)
     np.add.at(totals, fit.to_numpy(), verdicts["count"].to_numpy())
     return totals
 
 
-def _summary(told: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
     totals = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
     kept, errors, tied = (int(total) for total in totals)
     never = int((rows["count"] == 0).sum())
     unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
     how = "each half a win for both" if ties == "half" else "dropped"
-    said = [f"{told.sheet.path}: {_count(len(rows), 'row')}, {_count(kept, 'verdict')} kept"]
-    if not told.has_pools:
-        said.append("no column of pools: all rows are one pool")
+    lines = [f"{table.sheet.source}: {_count(len(rows), 'row')}, {_count(kept, 'verdict')} kept"]
+    if not table.has_pools:
+        lines.append("no column of pools: all rows are one pool")
     if errors:
-        said.append(f"{_count(errors, 'error')} dropped")
+        lines.append(f"{_count(errors, 'error')} dropped")
     if never:
-        said.append(f"{_count(never, 'row')} with count 0 left out")
+        lines.append(f"{_count(never, 'row')} with count 0 left out")
     if tied:
-        said.append(f"{_count(tied, 'tie')}, {how}")
+        lines.append(f"{_count(tied, 'tie')}, {how}")
     if unknown:
-        said.append(f"{_count(unknown, 'verdict')} of unknown order, which tell nothing of kappa")
+        lines.append(f"{_count(unknown, 'verdict')} of unknown order, not used for kappa")
     if n := len(tables.anchors) + len(tables.members):
-        said.append(_count(n, "anchor") + " of members" * bool(len(tables.members)))
-    return said
+        lines.append(_count(n, "anchor") + " of members" * bool(len(tables.members)))
+    return lines
 
 
 def _count(n: int, what: str) -> str:

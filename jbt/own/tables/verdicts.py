@@ -1,15 +1,14 @@
-"""The table of verdicts: each row checked, and what it says about the first item."""
+"""Read the table of verdicts, check each row, and turn it into the share that the first won."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import numpy as np
 
 from jbt.own.tables.names import hint
-from jbt.own.tables.reading import Problems, Sheet, Text, read_sheet
+from jbt.own.tables.reading import Problems, Sheet, Source, Text, read_sheet
 
 ALL = "all"
 """Name of the pool where there is only one."""
@@ -17,15 +16,23 @@ ALL = "all"
 MOST = 10**9
 """Largest count: beyond it float64 loses what a verdict adds."""
 
-WORDS = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": np.nan}
-"""What a winner may always be, in any case of letters, and the share that the first then won."""
+WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
+"""Words that every winner column may use, in any case of letters, and the share that the first
+won; None: the judgment failed."""
 
 ORDERS = ("shown", "unknown")
 
 
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise `ValueError` where one column is named for two things."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"column {name!r} is named for two things")
+
+
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of the verdict table are called; `pool` in the other tables too."""
+    """Names of the verdict table's columns; `pool` applies to the other tables too."""
 
     first: str = "first"
     second: str = "second"
@@ -34,13 +41,10 @@ class Columns:
     judge: str = "judge"
 
     def __post_init__(self) -> None:
-        names = [getattr(self, f.name) for f in fields(self)]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"column {name!r} is named for two things")
+        check_distinct([getattr(self, f.name) for f in fields(self)])
 
     def renamed(self) -> list[str]:
-        """Those whose names are not the usual ones, and which therefore must be there."""
+        """The columns that the user renamed: these are required."""
         return [getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default]
 
 
@@ -49,7 +53,7 @@ USUAL = Columns()
 
 @dataclass(frozen=True, eq=False)
 class VerdictTable:
-    """The verdict table, row by row."""
+    """The verdict table, one entry a row."""
 
     sheet: Sheet
     pool: Text
@@ -61,24 +65,24 @@ class VerdictTable:
     p_first: np.ndarray
     """[rows] share of the verdict that the first won, NaN for an error."""
     count: np.ndarray
-    """[rows] how many times the row stands for."""
+    """[rows] number of verdicts that the row stands for."""
     shown: np.ndarray
     """[rows] whether the judge is known to have seen first before second."""
 
 
-def read_verdicts(path: Path, columns: Columns, problems: Problems) -> VerdictTable:
-    """The verdict table; what is wrong with it goes to `problems`."""
+def read_verdicts(source: Source, columns: Columns, problems: Problems) -> VerdictTable:
+    """Read the verdict table; what is wrong with it goes to `problems`."""
     renamed = columns.renamed()
     usual = [f for f in ("winner", "pool", "judge") if getattr(columns, f) == f]
     if columns.winner == Columns.winner:
         usual.append("p_first")
     needed = list(dict.fromkeys([columns.first, columns.second, *renamed]))
-    sheet = read_sheet(path, needed, [*usual, "count", "order"], problems)
+    sheet = read_sheet(source, needed, [*usual, "count", "order"], problems)
     problems.add_empty(sheet, (columns.pool, columns.judge, columns.first, columns.second))
     first, second = sheet[columns.first], sheet[columns.second]
     problems.add_rows(
         sheet,
-        first.equals(second) & first.each(bool),
+        first.equals(second) & first.map(bool),
         lambda r: f"{columns.first} and {columns.second} are the same item, {first.at(r)!r}",
     )
     return VerdictTable(
@@ -110,9 +114,9 @@ def _shown(sheet: Sheet, problems: Problems) -> np.ndarray:
         return np.ones(len(sheet), bool)
     order = sheet["order"]
     allowed = f"allowed: {', '.join(ORDERS)}"
-    bad = order.each(lambda v: v.casefold() not in ORDERS)
+    bad = order.map(lambda v: v.casefold() not in ORDERS)
     problems.add_rows(sheet, bad, lambda r: f"order is {order.at(r)!r}, {allowed}")
-    return order.each(lambda v: v.casefold() == "shown")
+    return order.map(lambda v: v.casefold() == "shown")
 
 
 def _shares(
@@ -120,19 +124,19 @@ def _shares(
 ) -> np.ndarray:
     graded = "p_first" in sheet
     if graded and columns.winner in sheet and columns.winner != "p_first":
-        problems.add(sheet.path, "has both winner and p_first, needs exactly one of them")
+        problems.add(sheet.source, "has both winner and p_first, needs exactly one of them")
     elif graded:
         return _graded(sheet, sheet["p_first"], problems)
     elif columns.winner in sheet:
         return named_shares(sheet, columns.winner, first, second, problems)
     else:
-        problems.add(sheet.path, "no column 'winner', and no 'p_first' in its place")
+        problems.add(sheet.source, "no column 'winner' or 'p_first', needs one of them")
     return np.full(len(sheet), np.nan)
 
 
 def _graded(sheet: Sheet, text: Text, problems: Problems) -> np.ndarray:
     share = text.numbers()
-    bad = ~((share >= 0) & (share <= 1)) & text.each(bool)
+    bad = ~((share >= 0) & (share <= 1)) & text.map(bool)
     allowed = "allowed: numbers from 0 to 1, or nothing for an error"
     problems.add_rows(sheet, bad, lambda r: f"p_first is {text.at(r)!r}, {allowed}")
     return share
@@ -148,26 +152,26 @@ def named_shares(
     unanswered: bool = False,
 ) -> np.ndarray:
     """[rows] share that the first won, from winners that are one of `WORDS` or else the name of an
-    item; NaN for an error, and where nothing stands if it may.
+    item; NaN for an error, and for an empty field where these are allowed.
 
     Args:
-      unanswered: whether it may.
+      unanswered: whether a field may be empty.
     """
     winner = sheet[column]
-    share = winner.each(lambda v: WORDS.get(v.casefold(), np.nan))
-    is_word = winner.each(lambda v: v.casefold() in WORDS)
-    is_first, is_second = _names(winner, first, lambda v: v), _names(winner, second, lambda v: v)
+    share = winner.map(lambda v: WORDS.get(v.casefold(), np.nan)).astype(float)
+    is_word = winner.map(lambda v: v.casefold() in WORDS)
+    is_first, is_second = (_names(winner, side, str) for side in (first, second))
     like_first, like_second = (_names(winner, side, str.casefold) for side in (first, second))
     neither = ~is_first & ~is_second  # as it stands; then the case of letters does not count
     is_first, is_second = is_first | (neither & like_first), is_second | (neither & like_second)
 
     allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
-    silent = ~winner.each(bool) if unanswered else np.zeros(len(sheet), bool)
-    unknown = ~is_word & ~is_first & ~is_second & ~silent
+    empty = ~winner.map(bool) if unanswered else np.zeros(len(sheet), bool)
+    unknown = ~is_word & ~is_first & ~is_second & ~empty
 
     def no_winner(r: int) -> str:
-        found = hint(winner.at(r), (first.at(r), second.at(r)))
-        return f"{column} is {winner.at(r)!r}, {allowed}{found}"
+        lookalike = hint(winner.at(r), (first.at(r), second.at(r)))
+        return f"{column} is {winner.at(r)!r}, {allowed}{lookalike}"
 
     problems.add_rows(sheet, unknown, no_winner)
     both = ~is_word & is_first & is_second
@@ -179,14 +183,14 @@ def named_shares(
         clash = is_word & (is_first | is_second) & ~(share == by_name)
         what = "a word for a verdict and the name of an item, in a table whose winners are names"
         problems.add_rows(sheet, clash, lambda r: f"{column} is {winner.at(r)!r}: {what}")
-    return np.where(is_word | silent, share, by_name)
+    return np.where(is_word | empty, share, by_name)
 
 
-def _names(winner: Text, item: Text, of: Callable[[str], str]) -> np.ndarray:
-    """[rows] where the winner is the item, both seen through a function."""
+def _names(winner: Text, item: Text, form: Callable[[str], str]) -> np.ndarray:
+    """[rows] where the winner is the item, compared in this form."""
     number: dict[str, int] = {}
-    seen = [
-        np.array([number.setdefault(of(v), len(number)) for v in text.values])[text.codes]
+    codes = [
+        np.array([number.setdefault(form(v), len(number)) for v in text.values])[text.codes]
         for text in (winner, item)
     ]
-    return seen[0] == seen[1]
+    return codes[0] == codes[1]

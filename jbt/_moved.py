@@ -1,4 +1,4 @@
-"""Import paths of version 0.1 that still work, though their modules moved into rooms."""
+"""Keep the import paths of version 0.1 working for modules that have moved into folders."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ MOVED = {
     "jbt.own.replay": "jbt.own.replays.run",
     "jbt.acquisition.run": "jbt.acquisition.runs",
 }
-"""The module that an old path stands for."""
+"""Old path -> new path of a module."""
 
 
 class _Alias(Loader):
-    """The old path and the new one are one module."""
+    """Load the module of the new path under the old one; both are one module."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(MOVED[spec.name])
@@ -78,13 +78,13 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Make old paths importable."""
+    """Make the old paths importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
 
 
 def keep_function(package: str, name: str) -> None:
-    """Where a package has a function of the name that a module had, importing the old path must not
-    put the module in its place: Python does so only for a module that it has not loaded yet."""
+    """Keep a package's function that has the name of a moved module: Python replaces it by the
+    module when the old path is imported, unless that module is loaded already."""
     old = f"{package}.{name}"
     sys.modules[old] = importlib.import_module(MOVED[old])

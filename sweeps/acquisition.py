@@ -1,9 +1,9 @@
 """Spending a budget of comparisons on the top k, with cached verdicts.
 
 The paper's evaluation of acquisition (curves, the table of rules at B = 120, the allocation at B =
-200, the 2 x 2 ablation of model and rule, the ablation of the score) on as many pools as it takes
-to tell the rules apart; and three of its observations looked into: the naive model's plateau, the
-waste of global uncertainty, and recall above that of the full data.
+200, the 2 x 2 ablation of model and rule, the ablation of the score), on enough pools to separate
+the rules; and a closer look at three of its observations: the naive model's plateau, the waste of
+global uncertainty, and recall above that of the full data.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
-from jbt.acquisition.rules import resolve
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
-from sweeps._shared import active, calibration
-from sweeps._shared import judge as _judge
-from sweeps._shared.active import Case
+
+from ._shared import active, calibration
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 ALLOCATION_BUDGET = 200
 ABLATED = ("top_k_aware", "round_robin")
 NAIVE = (*ABLATED, "random")
@@ -41,7 +40,7 @@ WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
-    """Budgets of the table (verdicts); the curves go on to the largest, at most N (N - 1)."""
+    """Budgets of the table (verdicts); curves run to the largest, at most N (N - 1)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
@@ -59,24 +58,20 @@ PRESETS = {
 
 
 def cases(s: Settings, rule: str) -> list[Case]:
-    """The judges and models a rule is run with."""
-    discrimination = _judge.number(s, "discrimination")
-    own = _judge.named_case(s, discrimination)
-    out = [own]
+    """Judges and models that a rule is run with."""
+    discrimination = number(s, "discrimination")
+    case = named_case(s, discrimination)
+    out = [case]
     if rule in NAIVE:
-        out.append(replace(own, model="naive"))
+        out.append(replace(case, model="naive"))
     if rule in WASTE:
         unbiased = replace(judges.UNBIASED, discrimination=discrimination)
-        out.append(replace(own, name="unbiased", judge=unbiased))
+        out.append(replace(case, name="unbiased", judge=unbiased))
     return out
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s, rule), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+    return active.groups(s, lambda rule: cases(s, rule), "frozen", [s.refit_every])
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -89,8 +84,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """What the rule gains with the bias-aware model beyond what it gains with the naive one: above
-    0, the two contributions are super-additive. In the rows of the rule with the bias-aware model.
+    """Adds the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
+    the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
     """
     judge = active.own_judge(recall)
 
@@ -111,18 +106,17 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
         return
     row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    of_open = None if open_ is None else of(open_)
-    carried = None if of_open is None else calibration.drawn_from(of_open)
+    carried = calibration.drawn_from(None if open_ is None else of(open_))
     t.means("synergy", found, carried=carried, **where)
 
 
 def above_full_data(
     by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
 ) -> None:
-    """By how much recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
-    recall at all N (N - 1) verdicts. The best budget for each half of the pools is that of the
-    other half, as the largest of a hundred means is too large; the interval is for those two
-    budgets. `best_above_full_data` is that largest, which a study finds that chooses the budget on
+    """Adds how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+    recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
+    half, because the largest of a hundred means is too large; the interval is for those two
+    budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget on
     its own pools."""
     if by_seed["budget"].values[-1] != s.n_items * (s.n_items - 1):
         return
@@ -131,15 +125,19 @@ def above_full_data(
     if s.pools >= 4:
         excess = full.copy(deep=True)
         for half in (0, 1):
-            other = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-            best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
+            mean_elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
+            best = recall.isel(pool=slice(half, None, 2)).isel(
+                budget=mean_elsewhere.argmax("budget")
+            )
             excess[:, half::2] = best.values - full.values[:, half::2]
         t.means("recall_above_full_data", excess)
     drawn_from = by_seed if open_ is None else open_
-    for at, of in zip(
+    for at, source in zip(
         by_seed - by_seed.isel(budget=-1), drawn_from - drawn_from.isel(budget=-1), strict=True
     ):
-        beyond, carried = (each.transpose("budget", SEEDS, "pool").values for each in (at, of))
+        beyond, carried = (
+            values.transpose("budget", SEEDS, "pool").values for values in (at, source)
+        )
 
         def studies(size: int, seeds: int | None, carried: np.ndarray = carried) -> np.ndarray:
             pools = stats.with_seeds(carried, seeds)
@@ -163,45 +161,36 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(3, width=5.6, height=5.0)
-    draw_curves(axes[0], ds, s)
-    draw_table(axes[1], table, s)
-    draw_allocation(axes[2], ds, s)
+    fig, (curves, differences, allocation) = plots.facets(3, width=5.6, height=5.0)
+    draw_curves(curves, ds, s)
+    draw_table(differences, table, s)
+    draw_allocation(allocation, ds, s)
     return fig
 
 
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    from jbt.border import plots
-
     rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
     rows = rows[rows.judge == active.own_judge(ds["recall"])]
-    for rule in [rule for rule in SHOWN if rule in s.rule]:
-        active.draw_curve(ax, rows[(rows.rule == rule) & (rows.model == "bias_aware")], rule)
+    active.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
-    ax.set_xlabel("budget, verdicts")
-    ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")
     ax.legend(fontsize=8, loc="lower right")
     return ax
 
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Differences from the reference at B = 120, beside the paper's."""
-    from jbt.border import plots
-
+    """Draws differences from the reference at B = 120 beside the paper's."""
     budget = active.budget_of_tests(s)
-    mine = table[(table.quantity == "delta") & (table.budget == budget)]
-    mine = mine[(mine.judge != "unbiased") & (mine.model == "bias_aware")]
-    mine = mine.sort_values("estimate", ascending=False)
-    rules = mine.rule.drop_duplicates().tolist()
+    deltas = table[(table.quantity == "delta") & (table.budget == budget)]
+    deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
+    deltas = deltas.sort_values("estimate", ascending=False)
+    rules = deltas.rule.drop_duplicates().tolist()
     label = f"{s.pools:,} pools (95 %)"
-    ours = mine.drop_duplicates("rule")
-    plots.points(ax, ours, range(len(rules)), colour="blue", label=label, horizontal=True)
-    if (paper := mine.dropna(subset="paper")).size:
+    simulated = deltas.drop_duplicates("rule")
+    plots.points(ax, simulated, range(len(rules)), colour="blue", label=label, horizontal=True)
+    if (paper := deltas.dropna(subset="paper")).size:
         at = [rules.index(rule) for rule in paper.rule]
         vermilion = plots.COLOURS["vermilion"]
         ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
@@ -215,20 +204,17 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Showings of an item by its distance from the boundary, 1 if spent evenly."""
-    from jbt.border import plots
-
+    """Draws showings of an item by its distance from the boundary, 1 if spent evenly."""
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
     share = active.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    own = active.own_judge(share)
-    share = active.select(share, judge=own, model="bias_aware", rule=SHOWN)
+    judge = active.own_judge(share)
+    share = active.select(share, judge=judge, model="bias_aware", rule=SHOWN)
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):
-        style = resolve(str(rule))
-        plots.line(ax, rows, "distance", colour=style.colour, label=str(rule), linestyle=style.line)
+        plots.line(ax, rows, "distance", label=str(rule), **plots.rule_style(str(rule)))
     ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
     ax.set_xlabel("distance from the boundary, places in true quality")
     ax.set_ylabel("showings of an item, 1 = spent evenly")

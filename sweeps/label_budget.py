@@ -32,15 +32,18 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jbt import estimators, gate
+from jbt.border import plots
 from jbt.estimators import reference
 from jbt.estimators.reference import Rankings
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.gate.adjudicate import TURNS, adjudicate, labelled
 from jbt.gate.fuse import discordant, pair_labels
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Prior, check_positive
+from jbt.types import Comparisons, check_positive
+
+from ._shared.scenario import Correlated, every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,19 +69,9 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
-    pools: int = 4096
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(Correlated, declare.Settings):
     covariate: pools.CovariateKind = "binary"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
-    """Population correlations of quality and covariate, increasing."""
     n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
     """Labels (count), increasing from 0."""
     noise: tuple[float, ...] = (0.0, 0.1)
@@ -91,16 +84,6 @@ class Settings(declare.Settings):
     move the fit, and the more harm a wrong one does."""
     judge: str = "llama"
     """Judge, of `jbt.simulation.judges.GATED`."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {
@@ -114,20 +97,12 @@ PRESETS = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    declare.check_increasing("rho", s.rho)
+    s.check_grid()
     declare.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
     declare.check_increasing("noise", s.noise, least=0, most=0.5)
     gate.check_alpha(s.alpha)
     declare.check_listed("judge", [s.judge], list(judges.GATED))
-    for name in ("label_discrimination", "sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    check_positive("label_discrimination", s.label_discrimination)
 
 
 def groups(s: Settings) -> list[declare.Group]:
@@ -158,19 +133,9 @@ def experiment(s: Settings) -> Experiment:
     critical = gate.critical_values(s.alpha, s.n_labels[-1])
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
-        design, prior = pool.design, Prior(s.lam, s.lam_b)
-        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        cheap = judges.reveal(verdicts, pairs.every_pair(pool))
-        fits = {name: fit(cheap, design, prior) for name, fit in estimators.ESTIMATORS.items()}
+        pool = s.draw(key, condition, s.covariate)
+        design, cheap = pool.design, every_verdict(key, pool, judge)
+        fits = {name: fit(cheap, design, s.prior) for name, fit in estimators.ESTIMATORS.items()}
         thetas = [fit.parameters.theta for fit in fits.values()]
         r = Rankings(pool, thetas[0], thetas[1], s.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
@@ -192,13 +157,13 @@ def experiment(s: Settings) -> Experiment:
                 out[f"gate_{rule}_{labels}_used"] = used
 
         def asked(placement: str) -> Comparisons:
-            own = stream(key, "pairs")
-            return jax.vmap(lambda n: pair_labels(own, r, placement, n, noise))(n)
+            pairs_key = stream(key, "pairs")
+            return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(n)
 
         told = [asked(placement) for placement in PLACED.values()]
         counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *told), design.content_mask()
         for method in FUSED:
-            by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, prior, s))
+            by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, s))
             theta, status = jax.vmap(by_number)(counts)
             top = jax.vmap(jax.vmap(lambda v: gate.exact_top(v, s.k, order, mask)))(theta)
             for i, labels in enumerate(PLACED):
@@ -221,8 +186,8 @@ def experiment(s: Settings) -> Experiment:
         for turns in TURNS:
 
             def mended(n: Array, turns: str = turns) -> tuple[Array, Array]:
-                some = labelled(stream(key, "contents"), r, t, turns, n)
-                return recall(adjudicate(r, t, order, some, says)), some.sum()
+                bought = labelled(stream(key, "contents"), r, t, turns, n)
+                return recall(adjudicate(r, t, order, bought, says)), bought.sum()
 
             name = f"adjudicate_{turns}"
             out[f"{name}_recall"], out[f"{name}_used"] = jax.vmap(mended)(n)
@@ -232,14 +197,14 @@ def experiment(s: Settings) -> Experiment:
 
 
 def fused(
-    method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, prior: Prior, s: Settings
+    method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, s: Settings
 ) -> tuple[Float[Array, " M"], Int[Array, ""]]:
     """Quality, in logits, by the fit of the judge's verdicts and labels of pairs; its status."""
     panel = reference.beside(cheap, labels, s.label_discrimination)
     if method == "fuse":
-        fit = reference.joint(panel, r.pool.design, prior)
+        fit = reference.joint(panel, r.pool.design, s.prior)
     else:
-        fit, _ = reference.correlated(panel, r.pool.design, prior)
+        fit, _ = reference.correlated(panel, r.pool.design, s.prior)
     return fit.parameters.theta, fit.status
 
 
@@ -266,8 +231,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     """Recall with about twenty true labels, and without any."""
-    some = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
-    return table[some & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
+    near = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
+    return table[near & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
 
 
 def near_twenty(s: Settings) -> int:
@@ -289,24 +254,19 @@ LINES = {
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     """Columns: a low, a middle and a high correlation. Rows: noise."""
-    from jbt.border import plots
-
-    some = [s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]]
-    fig, axes = plots.new_figure(3, n_rows=len(s.noise), width=5.2, height=4.6)
-    axes = np.reshape(axes, (len(s.noise), 3))
+    correlations = s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]
+    panels = list(itertools.product(s.noise, correlations))
+    fig, axes = plots.facets(len(panels), 3, width=5.2, height=4.6)
     low, high = table[table.quantity == "recall"].estimate.agg(["min", "max"])
-    for row, noise in zip(axes, s.noise, strict=True):
-        for ax, rho in zip(row, some, strict=True):
-            draw(ax, table, s, rho, noise)
-            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-    axes[0][-1].legend(fontsize=7, loc="center right")
+    for ax, (noise, rho) in zip(axes, panels, strict=True):
+        draw(ax, table, s, rho, noise)
+        ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
+    axes[2].legend(fontsize=7, loc="center right")
     return fig
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
     """Recall against labels bought, to which `n_labels` comes where there are so many."""
-    from jbt.border import plots
-
     at = table[table.rho == rho]
     for method, line in zip(ALONE, (":", "--", "-."), strict=True):
         rows = at[(at.method == method) & (at.quantity == "recall")]

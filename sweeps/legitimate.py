@@ -20,12 +20,15 @@ from jaxtyping import Array, Key
 from scipy.stats import chi2
 
 from jbt import estimators
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior
+
+from ._shared.scenario import every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +66,6 @@ TASKS: Mapping[str, Reported] = {
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 512
-    """Pools simulated at every condition (count)."""
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
     """Correlations of quality and length, increasing."""
     bias: tuple[float, ...] = tuple(round(0.125 * i - 0.5, 3) for i in range(21))
@@ -87,8 +89,7 @@ def experiment(task: Reported, k: int) -> Experiment:
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
         judge = judges.of_condition(condition)
-        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        verdicts = judges.reveal(oracle, pairs.every_pair(pool))
+        verdicts = every_verdict(key, pool, judge)
         naive = estimators.naive(verdicts, pool.design, Prior())
         aware = estimators.bias_aware(verdicts, pool.design, Prior())
         return {
@@ -187,26 +188,24 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(TASKS), width=5.6)
+    fig, axes = plots.facets(len(TASKS), width=5.6)
     for ax, name in zip(axes, TASKS, strict=True):
         draw_region(ax, table[table.task == name], table, name, s)
     return fig
 
 
 def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
-    from jbt.border import plots
-
     task = reported(s)[name]
-    mine = rows[rows.quantity == "least_distance"]
+    distances_here = rows[rows.quantity == "least_distance"]
     limit = table[table.quantity == "limit"].estimate.iloc[0]
     label = "nearest judge of the grid"
-    ax.plot(mine.rho, mine.estimate, "o-", color=plots.COLOURS["blue"], label=label)
+    ax.plot(
+        distances_here.rho, distances_here.estimate, "o-", color=plots.COLOURS["blue"], label=label
+    )
     ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
-    inside = mine.estimate <= limit
+    inside = distances_here.estimate <= limit
     ax.fill_between(
-        mine.rho.astype(float),
+        distances_here.rho.astype(float),
         0,
         limit,
         where=inside,

@@ -22,9 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared import recorded
+
+from ._shared import recorded
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,23 +75,23 @@ def groups(s: Settings) -> list[declare.Group]:
     declare.check_increasing("lam", s.lam, least=1e-6, needed=1.0)
     if s.folds < 2 or s.n_seeds < 1:
         raise ValueError(f"folds must be 2 or more, n_seeds 1 or more: {s.folds}, {s.n_seeds}")
-    found = recorded.read(s, ("words", "markdown"))
-    subset = [pool.partition("/")[0] for pool in found.pools]
+    verdicts = recorded.read(s, ("words", "markdown"))
+    subset = [pool.partition("/")[0] for pool in verdicts.pools]
     if unknown := sorted(set(subset) - set(SUBSETS)):
         raise ValueError(f"pools must be named SUBSET/..., of {', '.join(SUBSETS)}: {unknown[0]}")
-    if (found.better.sum((1, 2)) != 1).any() or found.mask.shape[1] != 2:
+    if (verdicts.better.sum((1, 2)) != 1).any() or verdicts.mask.shape[1] != 2:
         raise ValueError("every pool needs two answers and one label that says which is better")
-    judges = {"judge": found.judges}
+    judges = {"judge": verdicts.judges}
     return [
         declare.Group(
             "pairs",
             experiment,
-            {"judge": np.arange(len(found.judges))},
+            {"judge": np.arange(len(verdicts.judges))},
             judges,
             n_items=2,
-            pools=len(found.pools),
-            data=found.data(),
-            pool_labels={"pair": found.pools, "subset": subset},
+            pools=len(verdicts.pools),
+            data=verdicts.data(),
+            pool_labels={"pair": verdicts.pools, "subset": subset},
         )
     ]
 
@@ -176,11 +178,11 @@ def logistic(
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     raw = ds.load()
     for subset in _present(raw):
-        own = raw.isel(pool=np.flatnonzero(raw["subset"] == subset))
-        t.means("gold_longer", own["gold_longer"].isel(judge=0, drop=True), subset=subset)
+        part = raw.isel(pool=np.flatnonzero(raw["subset"] == subset))
+        t.means("gold_longer", part["gold_longer"].isel(judge=0, drop=True), subset=subset)
         for quantity in ("prefers_longer", "agreement", "orders_disagree"):
-            t.means(quantity, own[quantity], subset=subset)
-        excess = own["prefers_longer"] - own["gold_longer"]
+            t.means(quantity, part[quantity], subset=subset)
+        excess = part["prefers_longer"] - part["gold_longer"]
         t.means("prefers_longer_excess", excess, subset=subset)
     for training in TRAINING:
         without_judge = _corrected(raw, s, training, WITHOUT_JUDGE)
@@ -192,8 +194,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 "gain_over_no_judge": corrected - without_judge,
             }
             for subset, (quantity, values) in product(_present(raw), quantities.items()):
-                own = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
-                t.means(quantity, own, subset=subset, training=training, features=features)
+                part = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
+                t.means(quantity, part, subset=subset, training=training, features=features)
     t.paper_alone()
 
 
@@ -232,8 +234,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (longer, *corrected) = plots.new_figure(3, width=5.6, height=4.6)
     subsets = _present(ds)
     places = [*(str(judge) for judge in ds["judge"].values), PAPER_JUDGE]
@@ -271,22 +271,23 @@ def draw_judges(
 ) -> Axes:
     """Rows of one quantity by subset, judges beside each other; crosses where the paper has a
     number and we have none."""
-    from jbt.border import plots
-
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
-        own = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")
-        own = own.loc[[name for name in subsets if name in own.index]]
-        at = np.array([subsets.index(name) for name in own.index]) + (j - len(places) / 2) * width
-        if judge == PAPER_JUDGE and own.estimate.isna().all():
+        judge_rows = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")
+        judge_rows = judge_rows.loc[[name for name in subsets if name in judge_rows.index]]
+        at = (
+            np.array([subsets.index(name) for name in judge_rows.index])
+            + (j - len(places) / 2) * width
+        )
+        if judge == PAPER_JUDGE and judge_rows.estimate.isna().all():
             marker, colour = ("+", "grey") if hollow else ("x", "black")
-            ax.plot(at, own.paper, marker, color=colour, label=f"{judge} (paper)")
+            ax.plot(at, judge_rows.paper, marker, color=colour, label=f"{judge} (paper)")
             continue
         colour = plots.CYCLE[j % len(plots.CYCLE)]
         if hollow:
-            plots.points(ax, own, at, colour=colour, label="_", mfc="white", alpha=0.6)
+            plots.points(ax, judge_rows, at, colour=colour, label="_", mfc="white", alpha=0.6)
         else:
-            plots.points(ax, own, at, colour=colour, label=judge)
+            plots.points(ax, judge_rows, at, colour=colour, label=judge)
     ax.set_xticks(range(len(subsets)), subsets)
     ax.set_ylim(0, 1)
     ax.axhline(0.5, color="grey", linewidth=0.5)

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import model
@@ -29,7 +30,9 @@ from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Prior, check_positive
+from jbt.types import Judge
+
+from ._shared.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,12 +57,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(Scenario, declare.Settings):
     truth: tuple[str, ...] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior that is fitted with. biased: the default
     scenario. correlated: the same with a covariate that goes with quality."""
@@ -76,14 +74,6 @@ class Settings(declare.Settings):
     """Standard deviation of quality, likewise (logits)."""
     rho: float = 0.6
     """Population correlation of quality and covariate where they are correlated."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {
@@ -97,14 +87,9 @@ PRESETS = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
+    s.check_pools(least=2)
     declare.check_listed("truth", s.truth, list(TRUTHS))
-    for name in ("sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
     pools.check_rho(s.rho, "continuous")
-    if s.n_items < 2:
-        raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
     declare.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
     for name, default in DRAWS.items():
         declare.check_increasing(name, getattr(s, name), least=2, needed=float(default))
@@ -119,22 +104,14 @@ def experiment(s: Settings) -> Experiment:
     """Experiment: verdicts on random pairs, the bias-aware posterior, and its memberships."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=condition["sd"],
-            rho=condition["rho"],
-            covariate="continuous",
-            max_correlation=s.max_correlation,
-        )
+        pool = s.draw(key, condition, "continuous")
         drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
         bias, position = condition["bias_sd"] * drawn
         judge = Judge((condition["bias"] + bias)[None], position)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         every = pairs.every_pair(pool)
         shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
-        comparisons, prior = judges.reveal(oracle, shown), Prior(s.lam, s.lam_b)
+        comparisons, prior = judges.reveal(oracle, shown), s.prior
         fit = estimators.bias_aware(comparisons, pool.design, prior)
         design = pool.design.centred()
         variant = model.variant("bias_aware", design)
@@ -212,8 +189,7 @@ def score_kept(view: View, p: Float[Array, " M"]) -> Array:
 
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
-    told = {"k": s.k, "rho": (s.rho if "correlated" in s.truth else 0.0,)}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, covariate="continuous", **told)
+    s.check_balance((s.rho if "correlated" in s.truth else 0.0,), "continuous")
     rows = [(truth, budget) for truth in s.truth for budget in s.budget]
 
     def column(prior: float, biased: float, correlated: float) -> np.ndarray:
@@ -254,11 +230,11 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         for i, (name, n_samples) in enumerate(estimates(s)):
             where = {"membership": name, "n_samples": n_samples}
             where |= {"truth": part["truth"].item(), "budget": part["budget"].item()}
-            mine = part.isel(estimate=i)
-            error_rows(mine, where, t)
+            estimate = part.isel(estimate=i)
+            error_rows(estimate, where, t)
             if n_samples == DRAWS[name]:
-                t.means("overconfidence", mine["overconfidence"], **where)
-                reliability_rows(mine, where, t)
+                t.means("overconfidence", estimate["overconfidence"], **where)
+                reliability_rows(estimate, where, t)
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
@@ -299,29 +275,21 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    panels = len(s.truth) + 1
-    fig, grid = plots.new_figure(2, n_rows=-(-panels // 2), width=5.6)
-    axes = np.ravel(grid)
-    for ax in axes[panels:]:
-        ax.remove()
-    for ax, truth in zip(axes, s.truth, strict=False):
+    fig, (*axes, errors) = plots.facets(len(s.truth) + 1, 2, width=5.6)
+    for ax, truth in zip(axes, s.truth, strict=True):
         draw_reliability(ax, table[table.truth == truth], s)
         ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho))
-    draw_errors(axes[panels - 1], table, s)
+    draw_errors(errors, table, s)
     return fig
 
 
 def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
-        mine = counted[counted.budget == budget]
-        at = mine[mine.quantity == "estimated"].estimate.values
-        rows = mine[mine.quantity == "inside"]
+        line_rows = counted[counted.budget == budget]
+        at = line_rows[line_rows.quantity == "estimated"].estimate.values
+        rows = line_rows[line_rows.quantity == "inside"]
         plots.points(ax, rows, at, colour=colour, label=f"B = {budget}", fmt="o-", ms=3)
     ax.set_xlabel(f"membership (mean of a bin, S = {DRAWS['counted']})")
     ax.set_ylabel(f"share truly in the top {s.k}")
@@ -330,14 +298,12 @@ def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
         for name, line in (("conditional", "--"), ("counted", "-")):
-            mine = rows[(rows.membership == name) & (rows.budget == budget)]
+            line_rows = rows[(rows.membership == name) & (rows.budget == budget)]
             label = f"B = {budget}" if line == "-" else ""
-            plots.line(ax, mine, "n_samples", colour=colour, label=label, ls=line, marker=".")
+            plots.line(ax, line_rows, "n_samples", colour=colour, label=label, ls=line, marker=".")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("draws S")

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.simulation import judges, pairs, pools, theory
@@ -62,7 +63,6 @@ COLUMNS = (
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 6 and 3."""
     dtype: str = "float64"
@@ -219,7 +219,7 @@ def groups(s: Settings) -> list[declare.Group]:
     design = {"design": list(DESIGNS)}
     # Numbered, as the paper's prior is there three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
-    others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
+    n_others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
     return [
         declare.Group(
             f"size-{n}",
@@ -227,7 +227,7 @@ def groups(s: Settings) -> list[declare.Group]:
             judges.conditions([judges.OPEN[name] for name in s.judge]),
             {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
             2 * n,
-            s.pools if n == BASE_SIZE else others,
+            s.pools if n == BASE_SIZE else n_others,
             axes=dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | prior},
             fits=60,
         )
@@ -308,8 +308,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (left, right) = plots.new_figure(2, height=4.0)
     draw_ranges(left, table, s)
     draw_shrinkage(right, table, s)
@@ -318,8 +316,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Evidence about c against the size of the pool."""
-    from jbt.border import plots
-
     paired = table[table.design == "paired"]
     rows = paired[paired.quantity == "profile_range"]
     around_mle = paired[paired.quantity == "profile_range_mle_centred"]
@@ -328,10 +324,10 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         (rows, "all", "mean of the judges, paired", "black", "-"),
         (around_mle, "all", "the same around the MLE", "black", ":"),
     ]
-    for of, judge, label, colour, line in lines:
-        mine = of[of.judge == judge].drop_duplicates("n_contents")
-        if len(mine):
-            plots.line(ax, mine, "n_contents", colour=colour, label=label, ls=line, marker=".")
+    for of_quantity, judge, label, colour, line in lines:
+        line_rows = of_quantity[of_quantity.judge == judge].drop_duplicates("n_contents")
+        if len(line_rows):
+            plots.line(ax, line_rows, "n_contents", colour=colour, label=label, ls=line, marker=".")
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
     flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]
@@ -347,16 +343,13 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Distance of the MAP from the MLE against the prior on quality, at the largest size."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
     ax.axhline(0, color="black", linewidth=0.8)
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
-        mine = rows[rows.judge == judge]
-        plots.line(ax, mine, "lam", colour=colour, label=judge, marker="o")
+        line_rows = rows[rows.judge == judge]
+        plots.line(ax, line_rows, "lam", colour=colour, label=judge, marker="o")
     ax.set_xscale("log")
-    ax.set_xticks(s.lam, [f"{lam:g}" for lam in s.lam])
-    ax.minorticks_off()
+    plots.ticks(ax, x=s.lam)
     ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")
     ax.set_ylabel("MAP minus MLE of c (logits)")
     ax.set_title(f"What the prior still does, paired, {max(s.n_contents)} contents")

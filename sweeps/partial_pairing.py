@@ -19,13 +19,15 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability, planning, stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
-from sweeps.paired import COLUMNS
+
+from .paired import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,6 @@ SURE = 0.95
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     n_contents: int = 30
@@ -277,13 +278,13 @@ def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
             for model in MODELS:
                 if model == "measured" and m == 0:
                     continue  # nothing measures c
-                mine = recall.sel(model=model)
-                t.means("recall", mine, **where)
+                recalls = recall.sel(model=model)
+                t.means("recall", recalls, **where)
                 if (m, model) != (0, "naive"):
-                    t.means("benefit", mine - counting, **where)
+                    t.means("benefit", recalls - counting, **where)
                 if model != "naive":
                     of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
-                    t.crossing(mine - counting, **where, **of_all)
+                    t.crossing(recalls - counting, **where, **of_all)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -292,15 +293,10 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    parts = [
-        draw
-        for wanted, draw in ((s.n_twice, draw_widths), (s.recall_n_twice, draw_benefit))
-        if wanted
-    ]
-    fig, axes = plots.new_figure(len(parts), height=4.0)
-    for ax, draw in zip(np.atleast_1d(axes), parts, strict=True):
+    drawings = {draw_widths: s.n_twice, draw_benefit: s.recall_n_twice}
+    parts = [draw for draw, designs in drawings.items() if designs]
+    fig, axes = plots.facets(len(parts), height=4.0)
+    for ax, draw in zip(axes, parts, strict=True):
         draw(ax, table, s)
     return fig
 
@@ -310,22 +306,17 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Half-width of the interval of c against the number of contents rendered twice."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
-        mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
+        line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
         line = "-" if budget == max(s.budget) else "--"
         label = f"{comparisons}, {budget:,} verdicts"
         colour = COLOUR[comparisons]
-        plots.line(ax, mine, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
+        plots.line(ax, line_rows, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xticks(s.n_twice, [str(m) for m in s.n_twice])
-    ax.minorticks_off()
-    widths = (0.05, 0.1, 0.2, 0.5, 1.0)
-    ax.set_yticks(widths, [f"{w:g}" for w in widths])
+    plots.ticks(ax, x=s.n_twice, y=(0.05, 0.1, 0.2, 0.5, 1.0))
     ax.set_xlabel(f"contents rendered twice, of {s.n_contents}")
     ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
     ax.set_title("How many must be rendered twice?")
@@ -335,19 +326,17 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Recall gained over counting wins against the correlation."""
-    from jbt.border import plots
-
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)
-    mine = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
-    plots.line(ax, mine, "rho", colour="black", label="none twice: the prior's choice")
+    line_rows = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
+    plots.line(ax, line_rows, "rho", colour="black", label="none twice: the prior's choice")
     for m, colour in zip(s.recall_n_twice, plots.CYCLE, strict=False):
         for model, line in (("measured", "-"), ("bias_aware", "--")):
             at = (rows.n_twice == m) & (rows.comparisons == "all") & (rows.model == model)
-            mine = rows[at]
+            line_rows = rows[at]
             what = "c measured" if model == "measured" else "c by MAP"
-            plots.line(ax, mine, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
+            plots.line(ax, line_rows, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
     ax.set_title(f"{budget:,} verdicts, all pairs alike")

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
+from jbt.border import plots
 from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.experiments import declare
 from jbt.experiments.run import main
@@ -50,7 +51,6 @@ HORSESHOE = 1.0
 @dataclass(frozen=True, kw_only=True)
 class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
@@ -163,8 +163,8 @@ def every_prior(
             return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
 
         # Vectorised over, as every loop of its own takes seconds to compile.
-        both = jax.vmap(hierarchical)(jnp.array([True, False]))
-        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], both) for i in (0, 1))
+        fits = jax.vmap(hierarchical)(jnp.array([True, False]))
+        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
         # From the fixed point, the optimum of the evidence is near.
         near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
         return {
@@ -174,11 +174,11 @@ def every_prior(
             "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
 
-    found = jax.vmap(learned)(jnp.asarray(s.lam))
+    learned_priors = jax.vmap(learned)(jnp.asarray(s.lam))
     for name in LEARNED:
         lam.append(jnp.asarray(s.lam))
-        lam_b.append(jnp.asarray(found[name].prior.lam_b))
-        status[f"status_{name}"] = found[name].status.max()
+        lam_b.append(jnp.asarray(learned_priors[name].prior.lam_b))
+        status[f"status_{name}"] = learned_priors[name].status.max()
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
@@ -224,8 +224,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("recall", ds["recall"])
     t.means("benefit", benefit)
     fixed = priors(s).index(("normal", LAM, LAM_B))
-    others = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
-    change = benefit.isel(prior=others) - benefit.isel(prior=fixed, drop=True)
+    varied = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
+    change = benefit.isel(prior=varied) - benefit.isel(prior=fixed, drop=True)
     t.means("benefit_change", change, STUDY)
     kind = ds["prior"].values
     learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "fixed_point_c", "evidence")))
@@ -244,8 +244,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(3, width=5.2)
     draw_against_prior(axes[0], table, s, "c_hat", r"mean $\hat c$ (logits)")
     draw_against_prior(axes[1], table, s, "benefit", f"top-{s.k} recall, bias-aware minus naive")
@@ -256,19 +254,17 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
     """A quantity against lam_b at lam = 1; learned priors at the right."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
         for design, line in (("unpaired", "-"), ("paired", "--")):
-            mine = rows[(rows.judge == judge) & (rows.design == design)]
-            if mine.empty:
+            judge_rows = rows[(rows.judge == judge) & (rows.design == design)]
+            if judge_rows.empty:
                 continue
-            normal = mine[mine.prior == "normal"]
+            normal = judge_rows[judge_rows.prior == "normal"]
             name_of_line = f"{judge}, {design}"
             plots.line(ax, normal, "lam_b", colour=colour, label=name_of_line, ls=line)
-            learned = mine[mine.prior.isin(list(ends))]
+            learned = judge_rows[judge_rows.prior.isin(list(ends))]
             fmt, face = ("s", "white") if design == "paired" else ("o", colour)
             at = [ends[prior] for prior in learned.prior]
             plots.points(ax, learned, at, colour=colour, label="", capsize=0, fmt=fmt, mfc=face)
@@ -288,8 +284,6 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Evidence of the comparisons against what the priors make of it, a point a pool."""
-    from jbt.border import plots
-
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(

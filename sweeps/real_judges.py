@@ -17,14 +17,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import estimators, identifiability, stats
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.simulation.simulate import Experiment
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
-from sweeps._shared import recorded
-from sweeps._shared.recorded import Recorded
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts
+
+from ._shared import recorded
+from ._shared.recorded import Recorded
+from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,43 +43,37 @@ TIED_MODELS = ("naive", "bias_aware")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "prd"
-
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    for name in ("lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+    s.check_prior()
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    found = recorded.read(s, ("words",))
-    if len(found.pools) < 2:
-        raise ValueError(f"needs two questions at least, got {len(found.pools)}")
-    judges, contents = {"judge": found.judges}, {"content": found.contents}
+    verdicts = recorded.read(s, ("words",))
+    if len(verdicts.pools) < 2:
+        raise ValueError(f"needs two questions at least, got {len(verdicts.pools)}")
+    judges, contents = {"judge": verdicts.judges}, {"content": verdicts.contents}
     return [
         declare.Group(
             "questions",
-            experiment_of(found, Prior(s.lam, s.lam_b)),
-            {"judge": np.arange(len(found.judges))},
+            experiment_of(verdicts, s.prior),
+            {"judge": np.arange(len(verdicts.judges))},
             judges,
-            n_items=found.mask.shape[1],
-            pools=len(found.pools),
+            n_items=verdicts.mask.shape[1],
+            pools=len(verdicts.pools),
             axes={
                 "agreement": {"model": list(ITEM_MODELS)},
                 "agreement_tied": {"model_tied": list(TIED_MODELS)},
                 "theta_tied": {"model_tied": list(TIED_MODELS)} | contents,
             },
             fits=60,
-            data=found.data() | {"index": np.arange(len(found.pools))},
-            pool_labels={"question": found.pools},
+            data=verdicts.data() | {"index": np.arange(len(verdicts.pools))},
+            pool_labels={"question": verdicts.pools},
         )
     ]
 
@@ -132,8 +129,8 @@ def analysis(
     """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
     about c."""
     variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
-    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
+    either = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
+    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(either)
     c, kappa = fits.parameters.c[1, 0], fits.parameters.kappa[1]
     profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
     return fits.parameters, {
@@ -152,17 +149,17 @@ def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> 
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
-def merged(found: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def merged(verdicts: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Every ordered pair of every question as rows between contents: first, second [R], difference
     [R, 1], shown and wins [judges, R]; and the number of each row's question."""
-    question, i, j = np.nonzero(found.shown.any(1))
-    x = np.log1p(found.covariates)
+    question, i, j = np.nonzero(verdicts.shown.any(1))
+    x = np.log1p(verdicts.covariates)
     rows = {
-        "first": found.content[question, i],
-        "second": found.content[question, j],
+        "first": verdicts.content[question, i],
+        "second": verdicts.content[question, j],
         "difference": x[question, i] - x[question, j],
-        "shown": found.shown[question, :, i, j].T,
-        "wins": found.wins[question, :, i, j].T,
+        "shown": verdicts.shown[question, :, i, j].T,
+        "wins": verdicts.wins[question, :, i, j].T,
     }
     return rows, question
 
@@ -173,18 +170,20 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     for quantity in ("kappa", "c", "profile_range"):
         t.means(quantity, ds[quantity], model="bias_aware", design="item")
     for judge in ds["judge"].values:
-        own = ds.sel(judge=judge)
-        t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, design="item")
+        of_judge = ds.sel(judge=judge)
+        t.add(
+            "profile_range_max", float(of_judge["profile_range"].max()), judge=judge, design="item"
+        )
         where = {"judge": judge, "model": "bias_aware", "design": "tied"}
         for quantity in ("kappa", "c"):
-            without_one = own[f"{quantity}_tied"].values
+            without_one = of_judge[f"{quantity}_tied"].values
             estimate, *interval = stats.jackknife_interval(without_one)
             t.add(quantity, estimate, interval, len(without_one), **where)
-        nats = float(own["profile_range_tied"].mean())
-        t.add("profile_range", nats, n_pools=own.sizes["pool"] - 1, **where)
+        nats = float(of_judge["profile_range_tied"].mean())
+        t.add("profile_range", nats, n_pools=of_judge.sizes["pool"] - 1, **where)
         for variant in TIED_MODELS:
             for content in ds["content"].values:
-                without_one = own["theta_tied"].sel(model_tied=variant, content=content).values
+                without_one = of_judge["theta_tied"].sel(model_tied=variant, content=content).values
                 estimate, *interval = stats.jackknife_interval(without_one)
                 where = {"judge": judge, "model": variant, "content": content, "design": "tied"}
                 t.add("theta", estimate, interval, len(without_one), **where)
@@ -216,8 +215,6 @@ AGREEMENTS = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, (coefficients, agreement) = plots.new_figure(2, width=6.4, height=4.6)
     judges = [str(judge) for judge in ds["judge"].values]
     names = {"c": "c, per e-fold of words", "kappa": "kappa"}
@@ -233,8 +230,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     coefficients.set_title("What the verdicts (tied) and the prior (item by item) say")
     rows = table[table.quantity == "agreement"]
     for i, (design, variant, _) in enumerate(AGREEMENTS):
-        own = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
-        draw_judges(agreement, own, i, judges)
+        bars = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
+        draw_judges(agreement, bars, i, judges)
     agreement.set_xticks(range(len(AGREEMENTS)), [label for *_, label in AGREEMENTS])
     agreement.set_ylabel("agreement with the human majority (95 %)")
     agreement.set_title(f"Agreement over {ds.sizes['pool']} questions")
@@ -246,8 +243,6 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
     """A row a judge, beside each other; the legend from the first place."""
-    from jbt.border import plots
-
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge

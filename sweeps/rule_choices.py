@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from jbt.acquisition.rules import families
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
-from sweeps._shared import active
-from sweeps._shared import judge as _judge
-from sweeps._shared.active import REFERENCE
-from sweeps._shared.judge import Case
+
+from ._shared import active
+from ._shared.active import REFERENCE
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 BASELINES, CHOICES = (families()[name] for name in ("baselines", "choices"))
 STRONG = "strong_position"
 
@@ -37,11 +37,8 @@ STRONG = "strong_position"
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     pools: int = 500
-    """Pools simulated at every condition (count)."""
     rule: tuple[str, ...] = (REFERENCE, *BASELINES, *CHOICES)
-    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     n_seeds: int = 2
-    """Acquisition seeds a pool (count), averaged within the pool."""
     strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
     """Position bias of the second judge, alike but for it (logits in favour of the first shown);
     default the paper's estimate for DeepSeek-chat, the strongest it reports."""
@@ -61,18 +58,14 @@ PRESETS = {
 
 
 def groups(s: Settings) -> list[declare.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+    return active.groups(s, lambda rule: cases(s), "frozen", [s.refit_every])
 
 
 def cases(s: Settings) -> list[Case]:
     """The judge of the settings, and the same one with the strong position bias."""
-    one = _judge.named_case(s, _judge.number(s, "discrimination"))
-    other = replace(one.judge, position=s.strong_position)
-    return [one, replace(one, name=STRONG, judge=other)]
+    one = named_case(s, number(s, "discrimination"))
+    stronger = replace(one.judge, position=s.strong_position)
+    return [one, replace(one, name=STRONG, judge=stronger)]
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -88,15 +81,15 @@ def compare(recall: xr.DataArray, t: Table) -> None:
     """Each rule against the reference, for one judge. A choice is tested as the paper tests its
     baselines, in the place of the one that it is a reading of."""
     base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
-    others = [rule for rule in recall["rule"].values if rule != REFERENCE]
-    delta = active.select(recall, rule=others) - base
+    rules = [rule for rule in recall["rule"].values if rule != REFERENCE]
+    delta = active.select(recall, rule=rules) - base
     t.means("delta", delta)
-    for rule in others:
+    for rule in rules:
         family = family_with(rule)
-        mine = active.select(delta, rule=family)
+        family_delta = active.select(delta, rule=family)
         for budget in delta["budget"].values:
-            whole = len(family) == mine.sizes["condition"]
-            active.test(mine.sel(budget=budget), [rule], whole, t)
+            whole = len(family) == family_delta.sizes["condition"]
+            active.test(family_delta.sel(budget=budget), [rule], whole, t)
 
 
 def family_with(rule: str) -> tuple[str, ...]:
@@ -104,8 +97,12 @@ def family_with(rule: str) -> tuple[str, ...]:
     one that it is a reading of; a reading of the reference, alone."""
     if rule in BASELINES:
         return BASELINES
-    own = [base for base in BASELINES if rule.startswith(f"{base}_")]
-    return tuple(rule if base in own else base for base in BASELINES) if own else (rule,)
+    readings_of = [base for base in BASELINES if rule.startswith(f"{base}_")]
+    return (
+        tuple(rule if base in readings_of else base for base in BASELINES)
+        if readings_of
+        else (rule,)
+    )
 
 
 CURVES = {
@@ -121,8 +118,6 @@ CURVES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(2, width=7.0, height=6.0)
     draw_choices(axes[0], table, s)
     draw_budgets(axes[1], table, s)
@@ -131,16 +126,16 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Each rule's difference from the reference at the budget of the tests, for both judges."""
-    from jbt.border import plots
-
     budget = active.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
     series = []
     for case, colour in zip(cases(s), ("blue", "orange"), strict=True):
         position = float(case.judge.position)
-        mine = rows[rows.judge == case.name].drop_duplicates("rule").set_index("rule").loc[rules]
-        numbers = mine[["estimate", "ci_low", "ci_high"]].to_numpy().T
+        judge_rows = (
+            rows[rows.judge == case.name].drop_duplicates("rule").set_index("rule").loc[rules]
+        )
+        numbers = judge_rows[["estimate", "ci_low", "ci_high"]].to_numpy().T
         series.append((f"position bias {position:g}", colour, *numbers))
     plots.forest(ax, rules, series)
     if (paper := rows.dropna(subset="paper")).size:
@@ -155,15 +150,21 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Differences from the reference against the budget, for the first judge."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():
         if rule in s.rule:
-            mine = rows[rows.rule == rule]
+            line_rows = rows[rows.rule == rule]
             plots.line(
-                ax, mine, "budget", colour=colour, label=rule, shade=0.12, ls=line, marker="o", ms=3
+                ax,
+                line_rows,
+                "budget",
+                colour=colour,
+                label=rule,
+                shade=0.12,
+                ls=line,
+                marker="o",
+                ms=3,
             )
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xlabel("budget, verdicts")

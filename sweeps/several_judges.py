@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import model
@@ -33,7 +34,8 @@ from jbt.types import (
     check_count,
     check_positive,
 )
-from sweeps._shared.labels import (
+
+from ._shared.labels import (
     ALL,
     DATASETS,
     MODELS,
@@ -43,7 +45,7 @@ from sweeps._shared.labels import (
     Settings,
     stacked,
 )
-from sweeps.real_judges import agreement_with
+from .real_judges import agreement_with
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,20 +64,19 @@ PRESETS = {
 
 def groups(s: Settings) -> list[declare.Group]:
     declare.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
-    for name in ("lam", "lam_b", "discrimination"):
-        check_positive(name, getattr(s, name))
+    s.check_prior()
+    check_positive("discrimination", s.discrimination)
     check_count("folds", s.folds, least=2)
     check_count("n_seeds", s.n_seeds)
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for null directions, got {s.dtype}")
     sets = [Recorded.read(s, name) for name in DATASETS]
-    conditions = list(dict.fromkeys(c for of in sets for c in of.conditions(s)))
-    data = stacked([of.learned(s, conditions) for of in sets])
-    prior = Prior(s.lam, s.lam_b)
+    conditions = list(dict.fromkeys(c for data_set in sets for c in data_set.conditions(s)))
+    data = stacked([data_set.learned(s, conditions) for data_set in sets])
     return [
         declare.Group(
             "pools",
-            lambda key, condition, pool: experiment(condition["index"], pool, prior),
+            lambda key, condition, pool: experiment(condition["index"], pool, s.prior),
             {"index": np.arange(len(conditions))},
             {name: [getattr(c, name) for c in conditions] for name in Condition._fields},
             n_items=data["mask"].shape[1],
@@ -83,8 +84,8 @@ def groups(s: Settings) -> list[declare.Group]:
             fits=s.n_seeds,
             data=data,
             pool_labels={
-                "dataset": [of.name for of in sets for _ in of.pools],
-                "question": [pool for of in sets for pool in of.pools],
+                "dataset": [data_set.name for data_set in sets for _ in data_set.pools],
+                "question": [pool for data_set in sets for pool in data_set.pools],
             },
         )
     ]
@@ -130,49 +131,49 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     raw = ds.load()
     for name in DATASETS:
-        own = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
-        for at in range(own.sizes["condition"]):
-            one = own.isel(condition=at)
+        part = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
+        for at in range(part.sizes["condition"]):
+            one = part.isel(condition=at)
             if np.isnan(one["agreement"]).all():
                 continue
-            here, of = {"dataset": name}, Condition(*(one[f].item() for f in Condition._fields))
-            t.means("agreement", one["agreement"], **here)
-            if of.model == "joint":
-                t.add("slope", float(one["slope"].mean()), **here, **of._asdict())
-            if of.judge == NOBODY:
+            where, setting = (
+                {"dataset": name},
+                Condition(*(one[f].item() for f in Condition._fields)),
+            )
+            t.means("agreement", one["agreement"], **where)
+            if setting.model == "joint":
+                t.add("slope", float(one["slope"].mean()), **where, **setting._asdict())
+            if setting.judge == NOBODY:
                 continue
-            if of.model != "naive":
-                naive = _of(own, Condition(of.judge, "naive", 0, s.discrimination[0]))
-                t.means("benefit", one["agreement"] - naive["agreement"].values, **here)
-                t.add("c_hat", float(one["c_hat"].mean()), **here, **of._asdict())
-            if of.model == "joint":
-                alone = _of(own, of._replace(judge=NOBODY))
+            if setting.model != "naive":
+                naive = _of(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
+                t.means("benefit", one["agreement"] - naive["agreement"].values, **where)
+                t.add("c_hat", float(one["c_hat"].mean()), **where, **setting._asdict())
+            if setting.model == "joint":
+                alone = _of(part, setting._replace(judge=NOBODY))
                 gain = one["agreement"] - alone["agreement"].values
-                t.means("gain_over_no_judge", gain, **here)
+                t.means("gain_over_no_judge", gain, **where)
 
 
-def _of(own: xr.Dataset, condition: Condition) -> xr.Dataset:
-    wanted = np.all([own[name] == v for name, v in condition._asdict().items()], axis=0)
-    return own.isel(condition=int(np.flatnonzero(wanted)[0]))
+def _of(part: xr.Dataset, condition: Condition) -> xr.Dataset:
+    chosen = np.all([part[name] == v for name, v in condition._asdict().items()], axis=0)
+    return part.isel(condition=int(np.flatnonzero(chosen)[0]))
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    told = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
-    return table[(table.judge == ALL) & told]
+    shown = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
+    return table[(table.judge == ALL) & shown]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
-    axes = list(np.atleast_1d(axes))
+    fig, axes = plots.facets(len(DATASETS), width=6.0)
     rows = table[(table.quantity == "agreement") & table.judge.isin([ALL, NOBODY])]
     places = {n: i for i, n in enumerate(s.n_anchors)}
     first = s.discrimination[0]
     colours: dict[str, str] = dict(zip(MODELS, ("orange", "blue", "black", "green"), strict=True))
     for ax, (name, what) in zip(axes, DATASETS.items(), strict=True):
-        own = rows[rows.dataset == name]
-        for (judge, variant, graded), line in own.groupby(
+        data_rows = rows[rows.dataset == name]
+        for (judge, variant, graded), line in data_rows.groupby(
             ["judge", "model", "discrimination"], sort=False
         ):
             colour = colours[str(variant)]

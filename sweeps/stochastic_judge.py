@@ -16,10 +16,12 @@ from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 from jbt import twins
+from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared import active
-from sweeps._shared import judge as _judge
+
+from ._shared import active
+from ._shared.judge import named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
-
-PROTOCOL = "stochastic"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +45,10 @@ class Settings(active.Settings):
     """R, verdicts between refits (count)."""
 
     def defaults(self) -> dict[str, Any]:
-        found = super().defaults()
+        values = super().defaults()
         if self.judge is None:
-            found |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
-        return found
+            values |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
+        return values
 
 
 PRESETS = {
@@ -70,7 +70,7 @@ def uncertain_share(s: Settings, discrimination: float) -> float:
     n, ones = s.n_items, s.n_items // 2
     mixed = ones * (n - ones) / (n * (n - 1))
     numbers = ("sd", "bias", "position", "pair_noise")
-    sd, bias, position, noise = (_judge.number(s, name) for name in numbers)
+    sd, bias, position, noise = (number(s, name) for name in numbers)
     spread = np.hypot(np.sqrt(2) * sd * discrimination, noise)
     low, high = (np.log(p / (1 - p)) for p in twins.DOUBT)
     total = 0.0
@@ -89,7 +89,7 @@ def discrimination_of(s: Settings) -> float:
     """
     if s.discrimination is not None:
         return s.discrimination
-    uncertain = _judge.number(s, "uncertain")
+    uncertain = number(s, "uncertain")
     grid = np.geomspace(1e-3, 1e3, 601)
     share = np.array([uncertain_share(s, d) for d in grid])
     falls = np.flatnonzero((share[:-1] >= uncertain) & (share[1:] < uncertain))
@@ -100,8 +100,8 @@ def discrimination_of(s: Settings) -> float:
         )
     at = falls[-1]
     bracket = (grid[at], grid[at + 1])
-    found = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
-    return float(found.root)
+    root = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
+    return float(root.root)
 
 
 def groups(s: Settings) -> list[declare.Group]:
@@ -109,13 +109,9 @@ def groups(s: Settings) -> list[declare.Group]:
         raise ValueError(
             f"uncertain is not for --judge {s.judge}, whose share of uncertain pairs is its twin's"
         )
-    active.check(s, PROTOCOL, s.refit_every)
-    judge = _judge.named_case(s, discrimination_of(s))
-    return [
-        active.group(s, rule, [judge], protocol=PROTOCOL, refit_every=r)
-        for r in s.refit_every
-        for rule in s.rule
-    ]
+    return active.groups(
+        s, lambda rule: [named_case(s, discrimination_of(s))], "stochastic", s.refit_every
+    )
 
 
 JUDGE = ("protocol", "judge", "bias", "position", "discrimination", "pair_noise")
@@ -142,10 +138,7 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
-    fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
-    axes = np.atleast_1d(axes)
+    fig, axes = plots.facets(len(s.refit_every), width=6.0, height=5.0)
     for ax, refit_every in zip(axes, s.refit_every, strict=True):
         draw_curves(ax, table, s, refit_every)
     for ax in axes[1:]:
@@ -156,14 +149,11 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) -> Axes:
     rows = table[(table.quantity == "recall") & (table.refit_every == refit_every)]
-    for rule in [rule for rule in SHOWN if rule in s.rule]:
-        active.draw_curve(ax, rows[rows.rule == rule], rule)
+    active.draw_curves(ax, rows, SHOWN, s)
     paper = rows[rows.paper.notna()]
     if len(paper):
         label = f"paper, {active.REFERENCE} (its own judge)"
         ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
-    ax.set_xlabel("budget, verdicts")
-    ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Fresh verdicts, refit after every {refit_every}, {s.pools:,} pools (95 %)")
     ax.legend(fontsize=8)
     return ax

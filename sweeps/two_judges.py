@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
+from jbt.border import plots
 from jbt.estimators.reference import PLACEMENTS
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from sweeps._shared.reference import (
+
+from ._shared.reference import (
     ALONE,
     DEFAULT,
     FACTORS,
@@ -48,13 +50,13 @@ if TYPE_CHECKING:
 
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
-    each = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
-    conditions = {name: np.array([scenario[name] for scenario, _ in each]) for name in FACTORS}
-    conditions["rho"] = np.array([rho for _, rho in each])
+    cells = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
+    conditions = {name: np.array([scenario[name] for scenario, _ in cells]) for name in FACTORS}
+    conditions["rho"] = np.array([rho for _, rho in cells])
     names = list(PLACEMENTS)
-    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in each])
+    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in cells])
     labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
-    labels["placement"] = [scenario["placement"] for scenario, _ in each]
+    labels["placement"] = [scenario["placement"] for scenario, _ in cells]
     by_number = {"n_reference": list(s.n_reference)}
     several = ["asked"]
     several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
@@ -118,9 +120,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
     """Rows of the cheap judge's verdicts alone, of which the reference knows nothing."""
-    both = {"naive": naive, "bias_aware": aware}
+    models = {"naive": naive, "bias_aware": aware}
     gate = np.maximum(naive, aware)
-    for model, recall in {**both, "perfect_gate": gate}.items():
+    for model, recall in {**models, "perfect_gate": gate}.items():
         recall = recall.drop_vars([*FACTORS, "placement"])
         t.means("recall", recall, model=model, n_reference=0)
         if model != "naive":
@@ -128,7 +130,7 @@ def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> N
             t.means("benefit", benefit, model=model, n_reference=0)
             if model == "bias_aware":
                 t.crossing(benefit, model=model, n_reference=0)
-    for model in both:
+    for model in models:
         t.add("cost", n_cheap, model=model, n_reference=0)
 
 
@@ -155,16 +157,14 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     default = np.ones(len(table), bool)
     for name in FACTORS:
         default &= table[name].isna() | (table[name] == DEFAULT[name])
-    some = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
+    numbers = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
     at = table.rho.isin([s.rho[0], 0.3, 0.5, 0.7, s.rho[-1]])
-    recall = table.quantity.isin(["recall"]) & default & some & at
-    wanted = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
-    return table[recall | (wanted & some)]
+    recall = table.quantity.isin(["recall"]) & default & numbers & at
+    summaries = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
+    return table[recall | (summaries & numbers)]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
     draw_benefit(axes[0][0], table, s, "joint")
     draw_benefit(axes[0][1], table, s, "correlated")
@@ -181,18 +181,16 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
     """Rows of the default reference, and of these values."""
-    mine = table
+    rows = table
     for name, value in {**DEFAULT, **where}.items():
         if name not in where:
-            mine = mine[mine[name].isna() | (mine[name] == value)]
+            rows = rows[rows[name].isna() | (rows[name] == value)]
         else:
-            mine = mine[mine[name] == value]
-    return mine
+            rows = rows[rows[name] == value]
+    return rows
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    from jbt.border import plots
-
     placement = s.placement[0]
     where = {"quantity": "benefit", "placement": placement, "model": model}
     ax.axhline(0, color="black", linewidth=0.8)
@@ -218,8 +216,6 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
 
 
 def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt.border import plots
-
     ax.axhline(0, color="black", linewidth=0.8)
     for model, line in zip(JOINT, ("--", "-"), strict=True):
         for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
@@ -245,8 +241,6 @@ LABELS = {
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
     """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
-    from jbt.border import plots
-
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = (
@@ -256,11 +250,11 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
     for name, value in itertools.chain.from_iterable(
         ((f, v) for v in getattr(s, f) if v != DEFAULT[f]) for f in FACTORS
     ):
-        own = {name: value, "placement": s.factor_placement}
+        changes = {name: value, "placement": s.factor_placement}
         if name == "reference_discrimination":
-            own["assumed_discrimination"] = value
+            changes["assumed_discrimination"] = value
         names.append(LABELS[name].format(value))
-        chosen.append(of_default(table, **own))
+        chosen.append(of_default(table, **changes))
     series = []
     for number, colour in zip(n, ("sky", "blue"), strict=False):
         rows = [c[(c.rho == rho) & (c.model == model) & (c.quantity == "recall")] for c in chosen]
@@ -280,15 +274,13 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """The cheap judge's estimated bias, which without a reference follows the correlation."""
-    from jbt.border import plots
-
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")
     numbers = [n for n in s.n_reference if n]
-    some = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
+    shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
     for model, colour in zip(JOINT, ("orange", "green"), strict=True):
-        for n, line in zip(some, ("--", "-"), strict=False):
+        for n, line in zip(shown, ("--", "-"), strict=False):
             rows = of_default(table, n_reference=n, model=model, **where)
             label = f"{model}, {n} reference verdicts"
             plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)

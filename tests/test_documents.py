@@ -12,8 +12,8 @@ import pytest
 
 from jbt import cli
 from jbt.acquisition import rules
-from jbt.experiments import provenance
-from jbt.experiments import run as study
+from jbt.border import plots
+from jbt.experiments import provenance, run
 from jbt.simulation import pools
 from sweeps import crossing
 
@@ -168,7 +168,7 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     sharpness = importlib.import_module("sharpness")
     settings = dataclasses.replace(sharpness.PRESETS["smoke"], out=tmp_path)
-    table = study.run(sharpness.SWEEP, settings)
+    table = run.run(sharpness.SWEEP, settings)
     assert table.consistent.dropna().tolist() == ["yes"]
     assert table[table.quantity == "crossing"].estimate.notna().all()
     assert "sharpness.py" in provenance.code_of(sharpness.SWEEP)
@@ -177,10 +177,11 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
 @pytest.mark.documents
 def test_the_example_of_a_rule_in_the_registry(monkeypatch):
     assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
-    monkeypatch.setitem(rules.RULES, "widest", None)  # and removed again
+    for registry in (rules.RULES, plots.RULE_STYLES):
+        monkeypatch.setitem(registry, "widest", None)  # and removed again
     run_example("docs/extending.md", 1)
     assert "widest" in rules.families()["beyond the paper"]
-    assert rules.resolve("widest").line == "--"
+    assert plots.rule_style("widest") == {"colour": "orange", "linestyle": "--"}
 
 
 @pytest.mark.documents
@@ -192,7 +193,7 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
     assert float(pool.quality.std()) == pytest.approx(2.0, rel=4 * 0.008)
     s = crossing.Settings(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path)
-    table = study.run(crossing.SWEEP, s)
+    table = run.run(crossing.SWEEP, s)
     assert table.paper.isna().all()  # the paper's are not of such pools
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
@@ -288,9 +289,9 @@ def test_what_the_page_on_gates_prints(data, tmp_path, monkeypatch, capsys):
 
 
 def test_every_example_is_run_above():
-    run = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
-    run += ["docs/extending.md"]  # its first is a file of its own
-    assert sorted(name(page) for page in PAGES for _ in examples(page)) == sorted(run)
+    shown = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
+    shown += ["docs/extending.md"]  # its first is a file of its own
+    assert sorted(name(page) for page in PAGES for _ in examples(page)) == sorted(shown)
 
 
 def anchors(page):

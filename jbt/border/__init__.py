@@ -1,1 +1,1 @@
-"""What stands between jbt and the outside: files, streams, exit codes, reports, figures."""
+"""The border of jbt: files, streams, options, exit codes, reports, figures."""

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line for whatever stopped it."""
+"""The end of a command: its exit code, and one line that names what stopped it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import jax
 
 
 def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrupted") -> int:
-    """Run a command, and say in one line on stderr what stopped it.
+    """Run a command; if something stops it, name the reason in one line on stderr.
 
     Args:
       command: returns its exit code; None is 0.
-      interrupted: what Ctrl-C is answered with.
+      interrupted: the line printed after Ctrl-C.
 
     Returns:
-      What the command returns; 0 too if the reader of its output, `head` say, has seen enough; 2
-      for wrong input, a file or standard output that cannot be read or written, too little memory,
-      or devices that JAX cannot use; 130 for Ctrl-C.
+      The command's exit code, also if the reader of its output (`head`, say) stops reading; 2 for
+      wrong input, a file or standard output that cannot be read or written, too little memory, or
+      devices that JAX cannot use; 130 for Ctrl-C.
     """
     _open_streams()
     code, output = 0, sys.stdout
@@ -32,14 +32,14 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
     except _OutputError as failure:
         _discard(output)
         if not isinstance(failure.error, BrokenPipeError):
-            _say(f"error: cannot write to standard output: {failure.error.strerror}")
+            _report(f"error: cannot write to standard output: {failure.error.strerror}")
             code = code or 2
     return code
 
 
 def _open_streams() -> None:
-    """Something in place of streams that the shell has closed, `>&-`, which Python leaves out: what
-    is said goes nowhere, and what is printed is an error, as it is on a full device."""
+    """Open streams in place of those that the shell has closed (`>&-`), which Python leaves out:
+    messages go nowhere, and printing is an error, as on a full device."""
     if sys.stdout is None:
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
@@ -47,7 +47,7 @@ def _open_streams() -> None:
 
 
 class _OutputError(Exception):
-    """Standard output cannot be written; no OSError, which could be any file's."""
+    """Standard output cannot be written. Not an OSError, which could come from any file."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -55,7 +55,7 @@ class _OutputError(Exception):
 
 
 class _Output:
-    """Standard output whose failures are told from those of other files."""
+    """Standard output that raises errors of its own, unlike those of other files."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -77,33 +77,34 @@ class _Output:
 
 
 def _reported(command: Callable[[], int | None], interrupted: str) -> int:
-    """The exit code of a command; what is wrong with standard output alone is raised."""
+    """The exit code of a command; only a failure of standard output is raised."""
     try:
         return command() or 0
-    except SystemExit:  # from the parser of the options, which has said why
+    except SystemExit:  # from the parser of the options, which has printed why
         _flush()
         raise
     except KeyboardInterrupt:
-        _say(interrupted)
+        _report(interrupted)
         return 130
     except (OSError, ValueError) as error:
-        _say(f"error: {error}")
+        _report(f"error: {error}")
     except MemoryError as error:
-        _say(f"error: not enough memory: {error}")
+        _report(f"error: not enough memory: {error}")
     except jax.errors.JaxRuntimeError as error:
         reason = str(error).splitlines()[0]
         if not reason.startswith("RESOURCE_EXHAUSTED"):
             raise
-        _say(f"error: not enough memory: {reason}")
+        _report(f"error: not enough memory: {reason}")
     except (AssertionError, RuntimeError):
-        if (platforms := _unusable()) is None:
+        if (platforms := _unusable_platforms()) is None:
             raise
-        _say(f"error: JAX finds no device of JAX_PLATFORMS = {platforms}; unset it, or cpu")
+        _report(f"error: JAX finds no device of JAX_PLATFORMS = {platforms}; unset it, or cpu")
     return 2
 
 
-def _unusable() -> str | None:
-    """The platforms that JAX is told to use, if it cannot: it says so in several ways."""
+def _unusable_platforms() -> str | None:
+    """The platforms that JAX is set to use, if it cannot use them; None if it can. JAX raises
+    different errors for this."""
     try:
         jax.devices()
     except (AssertionError, RuntimeError):
@@ -112,21 +113,21 @@ def _unusable() -> str | None:
 
 
 def _flush() -> None:
-    """Write what is left to write; failing as the interpreter ends means a traceback."""
+    """Write the rest of the output; a failure when the interpreter ends would be a traceback."""
     print(end="", flush=True)
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
-    except OSError:  # nobody can be told
+    except OSError:  # there is no other stream to report to
         _discard(sys.stderr)
 
 
 def _discard(stream: Any) -> None:
-    """Let what is left to write, and whatever follows, go nowhere."""
-    with suppress(OSError):  # no file of the system, as in a notebook
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+    """Discard the rest of a stream's output and all that follows."""
+    with suppress(OSError):  # the stream has no file descriptor, as in a notebook
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
         stream.flush()

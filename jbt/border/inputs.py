@@ -1,4 +1,4 @@
-"""What a user's files hold: a pipe, which gives its bytes once, is read once."""
+"""Read a user's files; a pipe, which gives its bytes only once, is read once and kept."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from contextvars import ContextVar
 from pathlib import Path
 
 PATIENCE = 10.0
-"""Seconds until a pipe that no program has opened to write to is given up."""
+"""Seconds to wait for a program to open a pipe for writing."""
 
 PART = 2**20
+"""Bytes read at once."""
 
 _kept: ContextVar[dict[Path, bytes] | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
 def pipes_kept() -> Iterator[None]:
-    """Within it, a pipe that was read may be read again."""
+    """Keep the bytes of pipes within the `with` block, so that they can be read again."""
     token = _kept.set({})
     try:
         yield
@@ -30,10 +31,10 @@ def pipes_kept() -> Iterator[None]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file or a pipe (`<(...)` of a shell, a FIFO, standard input) holds.
+    """The bytes of a file or a pipe (`<(...)` of a shell, a FIFO, standard input).
 
     Raises:
-      OSError: it cannot be read, is no file, or is a pipe that nothing writes to.
+      OSError: it cannot be read, is neither file nor pipe, or is a pipe that nothing writes to.
     """
     kind = path.stat().st_mode
     if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
@@ -49,16 +50,17 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _drain(path: Path) -> bytes:
-    """All that is written to a pipe until its writers have closed it."""
-    # Opening to read would otherwise wait for a writer, for ever where none comes.
-    pipe, parts, until = os.open(path, os.O_RDONLY | os.O_NONBLOCK), [], time.monotonic() + PATIENCE
-    # That of a shell's <(...) is open from the start, unless it is closed already.
+    """All bytes written to a pipe until its writers have closed it."""
+    # Without O_NONBLOCK, opening would wait for a writer, and for ever if none comes.
+    pipe, parts = os.open(path, os.O_RDONLY | os.O_NONBLOCK), []
+    deadline = time.monotonic() + PATIENCE
+    # The writer of a shell's <(...) has opened the pipe from the start, or closed it already.
     written_to = "pipe:[" in os.path.realpath(path)
     try:
         while True:
             try:
                 part = os.read(pipe, PART)
-            except BlockingIOError:  # somebody is to write, and has not yet
+            except BlockingIOError:  # a writer has the pipe open and has not written yet
                 written_to = True
                 select.select([pipe], [], [])
                 continue
@@ -67,7 +69,7 @@ def _drain(path: Path) -> bytes:
             if not part and written_to:
                 return b"".join(parts)
             if not part:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise OSError("it is a pipe that nothing writes to, or one read already")
                 time.sleep(0.02)
     finally:

@@ -1,4 +1,4 @@
-"""Options of a command line, as the fields of a dataclass declare them."""
+"""Parse command-line options that the fields of a dataclass declare."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def parse(
     default: T | None = None,
     description: str | None = None,
 ) -> T:
-    """Options as an instance of a dataclass; a wrong one ends in `SystemExit`, explained on stderr.
+    """Parse options into an instance of a dataclass; a wrong one raises `SystemExit`, explained on
+    stderr.
 
     Args:
       kind: the dataclass; a field's docstring is its help.
-      default: what stands where an option is not given, default as the fields say.
-      description: printed by --help, default the docstring of the class.
+      default: values of options that are not given; default those of the fields.
+      description: printed by --help; default the docstring of the class.
     """
     import tyro
 
@@ -35,7 +36,7 @@ def parse(
     def optional(
         info: tyro.constructors.PrimitiveTypeInfo,
     ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        """`int | None` takes an INT: None is what stands where the option is not given."""
+        """`int | None` takes an INT; None is the value if the option is not given."""
         kinds = get_args(info.type)
         if len(kinds) != 2 or kinds[1] is not NoneType or kinds[0] not in METAVARS:
             return None

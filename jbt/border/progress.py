@@ -1,4 +1,4 @@
-"""What is shown on stderr while something takes long."""
+"""Progress bars and messages on stderr while work takes long."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from contextlib import contextmanager
 from typing import Any
 
 PATIENCE_SECONDS = 3.0
-"""After so long it is said what is waited for."""
+"""A wait longer than this is explained."""
 
 
-def bar(of: Any = None, *, name: str, unit: str, **options: Any) -> Any:
+def bar(items: Any = None, *, name: str, unit: str, **options: Any) -> Any:
     """tqdm's bar, over a list or a `total`, with an estimate of the time left."""
     from tqdm import tqdm
 
     pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
-    return tqdm(of, desc=name, unit=unit, file=sys.stderr, mininterval=pace, **options)
+    return tqdm(items, desc=name, unit=unit, file=sys.stderr, mininterval=pace, **options)
 
 
 @contextmanager
 def steps(total: int, *, name: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """A bar that is there from the first step on, be it of 0: what is refused before shows none.
+    """A bar that appears with the first step, even one of 0, so that work refused earlier shows no
+    bar.
 
     Yields:
-      What takes how many more are done.
+      A function of the number of further steps done.
     """
-    shown: list[Any] = []
+    bars: list[Any] = []
 
     def step(n: int) -> None:
-        if not shown:
-            shown.append(bar(total=total, name=name, unit=unit))
-        shown[0].update(n)
+        if not bars:
+            bars.append(bar(total=total, name=name, unit=unit))
+        bars[0].update(n)
 
     try:
         yield step
     finally:
-        for each in shown:
-            each.close()
+        for shown in bars:
+            shown.close()
 
 
 @contextmanager
 def said_after(seconds: float, line: str) -> Iterator[None]:
-    """A line on stderr if the `with` block takes longer."""
+    """Print a line on stderr if the `with` block takes longer than this."""
     timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
     timer.daemon = True
     timer.start()

@@ -1,9 +1,8 @@
-"""What a command has to say, once: on screen, and with `--out` as a folder of Markdown, CSV and a
-figure.
+"""A command's report, on screen and with `--out` as a folder of Markdown, CSV and a figure.
 
-    report = Report("Fit of verdicts.csv", lead, [Section("Judges", ["a sentence"], frame)])
-    print(report.text())
-    report.write(Path("results"), frame, figure)
+report = Report("Fit of verdicts.csv", lead, [Section("Judges", ["a sentence"], frame)])
+print(report.text())
+report.write(Path("results"), frame, figure)
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = ("report.md", "table.csv", "figure.png")
-"""What `Report.write` writes."""
+"""The files that `Report.write` writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +31,15 @@ class Section:
 
     title: str
     lines: Sequence[str] = ()
-    """Sentences, one a line on screen, one an item of a list in Markdown."""
+    """Sentences: lines on screen, list items in Markdown."""
     table: pd.DataFrame | None = None
-    """Cells of text, of booleans or of numbers, which are shown with four digits, undefined ones as
-    nothing. The index is not shown."""
+    """Cells hold text, booleans or numbers. Numbers are shown with four digits, undefined ones
+    empty; the index is not shown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a command has found."""
+    """A command's results, in sections."""
 
     title: str
     lead: Sequence[str]
@@ -48,7 +47,7 @@ class Report:
     sections: Sequence[Section]
 
     def text(self) -> str:
-        """For a terminal: columns aligned by spaces, and no control characters."""
+        """Text for a terminal: columns aligned by spaces, no control characters."""
         parts = ["\n".join(map(_printable, self.lead))] if self.lead else []
         for section in self.sections:
             lines = [section.title, *section.lines]
@@ -58,10 +57,10 @@ class Report:
         return "\n\n".join(parts)
 
     def markdown(self, figure: str | None = None) -> str:
-        """As Markdown.
+        """The report as Markdown.
 
         Args:
-          figure: file of a figure to be shown at the end.
+          figure: file of a figure to show at the end.
         """
         parts = [f"# {_escaped(self.title)}", _items(self.lead)]
         for section in self.sections:
@@ -77,11 +76,11 @@ class Report:
 
         Args:
           out: the folder, made if need be.
-          table: every number, a row for each thing estimated; undefined cells are left empty.
-          figure: without global state, as `plots.new_figure` makes it.
+          table: every number, a row for each estimated quantity; undefined cells are left empty.
+          figure: without global state, as from `plots.new_figure`.
 
         Raises:
-          ValueError: it cannot be written.
+          ValueError: a file cannot be written.
         """
         from jbt.border import plots
 
@@ -97,14 +96,14 @@ class Report:
 
 
 def signed(x: float) -> str:
-    """Three digits with a sign; rounding errors around zero are zero, NaN is a dash."""
+    """A number with three digits and a sign; rounding errors of zero are zero, NaN is a dash."""
     if math.isnan(x):
         return "-"
     return "+0" if abs(x) < 1e-9 else f"{x:+.3g}"
 
 
 def nats(evidence: float) -> str:
-    """An amount of evidence; what rounding leaves of none is none."""
+    """An amount of evidence; rounding errors of zero are zero."""
     return f"{evidence if evidence > 1e-6 else 0:.1f} nats"
 
 
@@ -116,7 +115,7 @@ def with_interval(x: float, low: float, high: float) -> str:
 
 
 def _cells(table: pd.DataFrame) -> list[list[str]]:
-    """Header and rows, as text."""
+    """Header and rows as text."""
     return [list(map(str, table.columns))] + [
         [_cell(v) for v in row] for row in table.itertuples(index=False, name=None)
     ]
@@ -132,7 +131,8 @@ def _cell(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what could move a terminal's cursor or break a line: names come from the user."""
+    """The text without characters that move a terminal's cursor or break a line: names come from
+    the user."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -160,5 +160,5 @@ def _piped(table: pd.DataFrame) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it stands."""
+    """The text with Markdown's characters escaped, so that it is shown literally."""
     return "".join(f"\\{c}" if c in "\\`*_<>|[]#" else c for c in _printable(text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
     """Write verdicts.csv, items.csv and, where the source has gold labels, anchors.csv from files
-    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra jbt[parquet]; also
+    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra judge-bt[parquet]; also
     gzipped."""
 
     files: tyro.conf.Positional[tuple[Path, ...]]
@@ -119,7 +118,7 @@ def _write_json(path: Path, options: ImportOptions, found: Imported, written: li
         "not_known": found.not_known(),
         "written": _plain(written),
     }
-    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    files.write_json(path, content)
 
 
 def _plain(value: Any) -> Any:

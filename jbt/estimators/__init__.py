@@ -1,4 +1,4 @@
-"""From comparisons to quality: the methods a practitioner would run, and those beside them."""
+"""Estimators of quality from comparisons: the methods a practitioner would run, and variations."""
 
 from jbt.estimators.baselines import (
     ESTIMATORS,

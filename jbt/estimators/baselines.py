@@ -1,4 +1,4 @@
-"""From comparisons to quality: what a practitioner would run.
+"""Estimators of quality from comparisons that a practitioner would run.
 
 An estimator is a function (comparisons, design, prior) -> Fit.
 """
@@ -35,8 +35,8 @@ def bias_aware(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
 
 
 ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
-"""Those that are one MAP, in either precision, of one judge or of a panel. `measured` needs float64
-and one judge."""
+"""Estimators that are a single MAP, in either precision, of one judge or of a panel. `measured`
+needs float64 and one judge."""
 
 
 def with_bias(
@@ -45,8 +45,8 @@ def with_bias(
     prior: Prior,
     c: Float[Array, " D"] | Float[Array, ""] | float,
 ) -> Fit:
-    """Quality and position by MAP, the bias coefficients being known from elsewhere: from
-    `identifiability.estimate_bias`, say, or from another pool of the same judge.
+    """Quality and position by MAP, with bias coefficients known from elsewhere, for example from
+    `identifiability.estimate_bias` or from another pool of the same judge.
 
     Args:
       c: [D] logits per unit of each covariate, or a number if there is one.
@@ -67,17 +67,17 @@ def measured(
     prior: Prior,
     estimates: BiasEstimate | None = None,
 ) -> Fit:
-    """c measured first, then quality: each coefficient of c by maximum likelihood
+    """Measure c first, then quality: each coefficient of c by maximum likelihood
     (`identifiability.estimate_bias`), quality and position by MAP given these (`with_bias`). Where
-    the comparisons give no estimate of a coefficient, it is the bias-aware MAP's.
+    the comparisons give no estimate of a coefficient, the bias-aware MAP's is used.
 
-    A prior on c shrinks it, and so leaves a part of the bias in the qualities; where the
-    comparisons tell c, this does not.
+    A prior on c shrinks it, and so leaves part of the bias in the qualities; where the comparisons
+    identify c, this estimator does not.
 
     Args:
       comparisons, design: one pool, float64.
-      prior: of quality and position; of c where it has no estimate.
-      estimates: of every covariate, leaves with a leading axis D, if they are known already.
+      prior: for quality and position; for c where it has no estimate.
+      estimates: estimates for every covariate, leaves with a leading axis D, if known already.
 
     Raises:
       ValueError: float32; not one estimate for each covariate.
@@ -97,15 +97,15 @@ def measured(
 
 
 TIES = ("half", "dropped")
-"""What a pair whose verdicts are split evenly counts for: half a win for each, or nothing."""
+"""How `majority` counts a pair whose verdicts are split evenly: half a win each, or not at all."""
 
 
 def majority(comparisons: Comparisons, *, ties: str = "half") -> Comparisons:
-    """The verdicts of each unordered pair, whichever was shown first, replaced by what most of them
-    say. A pair counts for as many verdicts as it has, half of them in either order.
+    """Replace the verdicts of each unordered pair, in either order, by their majority. A pair keeps
+    its number of verdicts, half of them in either order.
 
     Args:
-      ties: what an even split counts for: "half" a win each, or "dropped".
+      ties: how an even split counts: "half" a win each, or "dropped".
 
     Raises:
       ValueError: an unknown `ties`.
@@ -124,20 +124,19 @@ def majority(comparisons: Comparisons, *, ties: str = "half") -> Comparisons:
 def order_swap(
     comparisons: Comparisons, design: Design, prior: Prior, *, ties: str = "half"
 ) -> Fit:
-    """Order swap and majority vote, the standard remedy against position bias: both orders of a
-    pair are asked, the pair goes to whom most verdicts name (`majority`), and wins are counted
-    (`naive`).
+    """Order swap and majority vote, the standard remedy against position bias: the judge sees both
+    orders of a pair, the majority wins it (`majority`), and wins are counted (`naive`).
 
     With one verdict in either order, or in one order alone, and ties as halves this is the naive
     estimate itself. At c = kappa = 0 the likelihood of a pair is, with d = theta_i - theta_j,
 
         won log sigmoid(d) + (n - won) log sigmoid(-d),
 
-    where n counts its verdicts and `won` those for i, in whatever order they were asked. Of two
-    verdicts `won` is 0, 1 or 2; the majority's, n times 0, 1/2 or 1, is the same number. So 0.61
-    for both, as in the paper's table of baselines, is what ties as halves give by algebra.
-    Majorities of more than two verdicts, and ties that are dropped, make a difference; a bias that
-    a pair has in both orders stays in either way.
+    where n counts its verdicts and `won` those for i, in either order. With two verdicts `won` is
+    0, 1 or 2; the majority's, n times 0, 1/2 or 1, is the same number. So ties as halves give 0.61
+    for both estimators, as in the paper's table of baselines, by algebra. Majorities of more than
+    two verdicts, and ties that are dropped, make a difference; a bias that acts in both orders of a
+    pair stays either way.
 
     Args:
       comparisons: counts of one judge.
@@ -154,29 +153,28 @@ def residualised(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     covariates (with a constant). `parameters.theta` [M] are the residuals plus the mean of the
     naive estimate, `parameters.c` [D] the slopes.
 
-    It nearly equals the bias-aware fit. That one's quality is a residual too (Eq. 3): of apparent
-    quality phi regressed on x by ridge regression of penalty lambda_b / lambda,
+    It nearly equals the bias-aware fit, whose quality is a residual too (Eq. 3): of a ridge
+    regression of apparent quality phi on x with penalty lambda_b / lambda,
 
         c_hat = (N S_xx + (lambda_b / lambda) I)^-1 N S_xphi,    theta = phi - x . c_hat,
 
     which for N S_xx = 7.5, a balanced binary x of 30 items, and lambda_b / lambda = 0.1 is 1.3 %
-    short of least squares. What else differs is phi itself. With (theta, c) profiled out the
+    short of least squares. The other difference is phi itself. With (theta, c) profiled out the
     bias-aware penalty on a centred phi is
 
         lambda/2 [|phi|^2 - phi' x (x'x + (lambda_b / lambda) I)^-1 x' phi],
 
-    so that the prior draws only the part across x towards 0, while the naive one,
-    lambda/2 |phi|^2, draws all; both vanish beside the likelihood as verdicts accumulate. And
-    kappa is left out of the naive fit, which scales it down, as a logit averaged over both orders
-    is flatter: a factor that hardly changes ranks. The covariate's part of the naive phi is wrong
-    by a factor of its own then, but least squares removes all of it.
+    so that the prior shrinks only the part of phi orthogonal to x, while the naive penalty,
+    lambda/2 |phi|^2, shrinks all of it; both vanish beside the likelihood as verdicts accumulate.
+    And the naive fit leaves out kappa, which scales phi down, as a logit averaged over both orders
+    is flatter: a factor that hardly changes ranks. The covariate's part of the naive phi is then
+    wrong by another factor, but least squares removes all of it.
 
     Args:
-      comparisons: of one judge.
+      comparisons: verdicts of one judge.
 
     Raises:
-      ValueError: contents with several renderings, whose quality has no covariate of its own; a
-        panel.
+      ValueError: contents with several renderings, whose quality has no single covariate; a panel.
     """
     if n_judges(comparisons) is not None:
         raise ValueError("residualised needs one judge's verdicts, got a Panel")

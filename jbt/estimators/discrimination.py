@@ -1,4 +1,4 @@
-"""How well each judge of a panel hears quality, estimated with everything else."""
+"""The discrimination of each judge of a panel, estimated jointly with all parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jbt.types import (
 )
 
 MAX_STEPS = 60
-"""Steps of Newton's method on the discriminations, each with a fit of everything else."""
+"""Step limit of Newton's method on the discriminations; each step refits all parameters."""
 
 
 @container
@@ -33,13 +33,13 @@ class DiscriminationFit:
     """The joint optimum of discriminations and parameters."""
 
     fit: Fit
-    """Of the parameters, given the discriminations. Its status is NOT_CONVERGED where the
-    discriminations did not settle; its objective holds their prior as well."""
+    """Fit of the parameters given the discriminations. Its status is NOT_CONVERGED where the
+    discriminations did not converge; its objective includes their prior."""
     discrimination: Float[Array, " J"]
     """s_g."""
     information: Float[Array, "J J"]
-    """About log s, all parameters maximised over: minus the second derivative of the objective;
-    the identity for those that are known. Its inverse is the covariance of log s."""
+    """Information about log s with all parameters maximised over: minus the second derivative of
+    the objective; the identity for known ones. Its inverse is the covariance of log s."""
 
 
 def fit_discrimination(
@@ -54,14 +54,14 @@ def fit_discrimination(
     """The maximum a posteriori of a panel's parameters and discriminations, with log s_g ~
     N(0, spread^2) beside the prior of `fit_map`.
 
-    Only ratios of discriminations are told by the verdicts, their common factor being that of the
-    qualities; so hold one judge's, best that of whom the qualities are to be read by. At fixed
-    discriminations the problem is convex; over them Newton's method goes down from those given in
-    `comparisons` to the next optimum.
+    The verdicts identify only ratios of discriminations, as their common factor is the scale of
+    the qualities. So hold one judge's fixed, best that of the judge whose scale the qualities are
+    to have. At fixed discriminations the problem is convex; over them Newton's method descends from
+    those given in `comparisons` to the nearest optimum.
 
     Args:
-      comparisons: a panel, whose discriminations are where the search begins, and stay where `free`
-        is false.
+      comparisons: a panel; the search begins at its discriminations, which stay where `free` is
+        false.
       design, prior, variant: as in `fit_map`.
       free: [J] which discriminations to estimate.
       spread: standard deviation of the log of each; 0.5 expects most within a factor of 2.7.
@@ -78,28 +78,28 @@ def fit_discrimination(
     small = 1e-4 if design.dtype == jnp.float32 else 1e-10
 
     def at(log_s: Float[Array, " J"], start: Parameters | None) -> tuple[Fit, Float[Array, ""]]:
-        made = dataclasses.replace(comparisons, discrimination=jnp.exp(log_s))
-        fit = fit_map(made, design, prior, variant, start=start)
+        scaled = dataclasses.replace(comparisons, discrimination=jnp.exp(log_s))
+        fit = fit_map(scaled, design, prior, variant, start=start)
         return fit, fit.objective + penalty * jnp.where(free, log_s**2, 0).sum() / 2
 
     def derivatives(
         log_s: Float[Array, " J"], parameters: Parameters
     ) -> tuple[Float[Array, " J"], Float[Array, "J J"]]:
-        made = dataclasses.replace(comparisons, discrimination=jnp.exp(log_s))
-        slope, curvature = _profile(parameters, made, design, prior, variant)
+        scaled = dataclasses.replace(comparisons, discrimination=jnp.exp(log_s))
+        slope, curvature = _profile(parameters, scaled, design, prior, variant)
         slope = jnp.where(free, slope + penalty * log_s, 0)
         curvature = curvature + penalty * jnp.eye(judges)
-        both = free[:, None] & free
-        return slope, jnp.where(both, curvature, jnp.eye(judges, dtype=curvature.dtype))
+        both_free = free[:, None] & free
+        return slope, jnp.where(both_free, curvature, jnp.eye(judges, dtype=curvature.dtype))
 
     def step(s: _State) -> _State:
         slope, curvature = derivatives(s.log_s, s.parameters)
-        # Downhill also where the objective is not convex.
+        # Absolute eigenvalues descend even where the objective is not convex.
         values, vectors = jnp.linalg.eigh(curvature)
         values = jnp.maximum(jnp.abs(values), 1e-3 * penalty)
         change = -vectors @ ((vectors.T @ slope) / values)
-        whole = jnp.abs(change).max()
-        change = change * s.length / jnp.maximum(1, whole)
+        largest = jnp.abs(change).max()
+        change = change * s.length / jnp.maximum(1, largest)
         fit, objective = at(s.log_s + change, s.parameters)
         rounding = 10 * jnp.finfo(objective.dtype).eps * jnp.abs(s.objective)
         better = objective <= s.objective + rounding
@@ -112,7 +112,7 @@ def fit_discrimination(
             jax.tree.map(chosen, fit.parameters, s.parameters),
             chosen(objective, s.objective),
             jnp.where(better, 1.0, s.length / 4),
-            better & (whole <= small),
+            better & (largest <= small),
             s.steps + 1,
         )
 
@@ -131,8 +131,8 @@ def fit_discrimination(
     )
     end = jax.lax.while_loop(going, step, first)
     fit, objective = at(end.log_s, end.parameters)
-    lost = ~end.done & (fit.status == Status.CONVERGED)
-    status = jnp.where(lost, Status.NOT_CONVERGED, fit.status)
+    unsettled = ~end.done & (fit.status == Status.CONVERGED)
+    status = jnp.where(unsettled, Status.NOT_CONVERGED, fit.status)
     fit = dataclasses.replace(fit, status=status, objective=objective)
     return DiscriminationFit(fit, jnp.exp(end.log_s), derivatives(end.log_s, fit.parameters)[1])
 
@@ -152,19 +152,20 @@ def _profile(
     """Slope and curvature in log s of the objective minimised over the parameters, at its minimum.
 
     With z the logits, dz / dlog s_g = s_g theta for judge g and d2z / (dlog s_g)2 the same again.
-    The parameters follow log s by the implicit function theorem, which leaves the Schur complement.
+    The implicit function theorem gives the change of the parameters with log s, and so the Schur
+    complement.
     """
     m, s, sharing = design.n_contents, comparisons.discrimination, comparisons.sharing
     judges = panel.each_judge(parameters, comparisons), panel.for_judges(design)
     score, information = model.score_and_information(*judges, comparisons.verdicts)
-    along = s * parameters.theta[:, None]  # [M, J]
-    slope = -(along * score[:m]).sum(0)
-    own = (along[:, None] * information[:m, :m] * along).sum((0, 1)) + slope
+    scaled = s * parameters.theta[:, None]  # [M, J]
+    slope = -(scaled * score[:m]).sum(0)
+    fixed = (scaled[:, None] * information[:m, :m] * scaled).sum((0, 1)) + slope
 
-    # How the score of the parameters changes with each log s, negative.
-    of_each = (information[:, :m] * along).sum(1)  # [own P, J]
-    theta = s * (of_each[:m] - score[:m])
-    biases = of_each[m:, :, None] * sharing  # [D + 1, J, sets]
+    # Minus the derivative of the parameters' score in each log s.
+    by_judge = (information[:, :m] * scaled).sum(1)  # [own P, J]
+    theta = s * (by_judge[:m] - score[:m])
+    biases = by_judge[m:, :, None] * sharing  # [D + 1, J, sets]
     cross = jnp.concatenate([theta, jnp.moveaxis(biases, 1, 2).reshape(-1, len(s))])
 
     free = model.free_mask(variant, design)
@@ -172,4 +173,4 @@ def _profile(
     joint = panel.joint_information(information, comparisons, m) + jnp.diag(precision)
     joint = jnp.where(free[:, None] & free, joint, jnp.eye(len(free), dtype=joint.dtype))
     cross = jnp.where(free[:, None], cross, 0)
-    return slope, jnp.diag(own) - cross.T @ jnp.linalg.solve(joint, cross)
+    return slope, jnp.diag(fixed) - cross.T @ jnp.linalg.solve(joint, cross)

@@ -1,8 +1,8 @@
 """Priors on the biases, learned from the comparisons.
 
 Each is a function (comparisons, design, prior) -> LearnedPrior, to be followed by
-`estimators.bias_aware` with the prior learned. None of them can tell quality from bias where the
-comparisons do not: they choose among splits that the likelihood rates alike (Prop. 2).
+`estimators.bias_aware` with the learned prior. None can separate quality from bias where the
+comparisons do not: they choose among splits of equal likelihood (Prop. 2).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from jbt.kernel.laplace import laplace
 from jbt.types import Design, Parameters, Prior, Status, Verdicts, container
 
 MAX_ROUNDS = 100
-"""Fits that learning a prior may take."""
+"""Most fits that learning a prior may take."""
 
 SMALLEST_TAU2 = 1e-3
-"""Variance of the biases, logits squared, at which learning stops shrinking: no bias."""
+"""Variance of the biases, logits squared, at which learning stops shrinking: effectively no bias.
+"""
 
 LARGEST_TAU2 = 1e3
 
@@ -50,13 +51,13 @@ def fixed_point(
 
         tau^2 <- mean over (c_1, ..., c_D, kappa) of (mode^2 + posterior variance),
 
-    until tau^2 changes by less than 1e-4 of itself. This is the optimum of the Laplace evidence for
-    information that is held where the last mode had it; see `evidence` for what that leaves out.
-    As tau^2 falls towards 0 it converges ever more slowly, like 1 / rounds.
+    until tau^2 changes by less than 1e-4 of itself. This is the optimum of the Laplace evidence
+    with the information held at the last mode; `evidence` says what that leaves out. As tau^2 falls
+    towards 0 it converges ever more slowly, like 1 / rounds.
 
     One tau^2 for all lets a judge's kappa decide how far its c is shrunk. Without `position` the
-    mean is over (c_1, ..., c_D). For with tau^2 the variance of the biases b in a set of n, and
-    the precisions of all others and the information held, the evidence is, up to a constant,
+    mean is over (c_1, ..., c_D). This is right because, with tau^2 the variance of the biases b in
+    a set of n, and other precisions and the information held, the evidence is, up to a constant,
 
         -n/2 log tau^2 - |b|^2 / (2 tau^2) - 1/2 log det H,   dH/d(tau^-2) = 1 on b's diagonal;
 
@@ -68,7 +69,7 @@ def fixed_point(
 
     Args:
       prior: lam, and lam_b [logit^-2] to begin with.
-      position: False if kappa keeps its lam_b and tau^2 is of c alone; may be traced.
+      position: False if kappa keeps its lam_b and tau^2 is for c alone; may be traced.
     """
     learned = jnp.ones(design.n_covariates + 1, bool).at[-1].set(position)
 
@@ -141,9 +142,9 @@ def evidence(
     """The tau^2, one for c and kappa, of highest Laplace evidence (`log_evidence`), found by
     optax's resilient propagation in log tau^2 from the tau^2 given: the nearest maximum uphill.
 
-    It differs from `fixed_point` in one term. A change of tau^2 moves the mode; at another mode the
-    verdicts are surer or less sure, and the information in the evidence's determinant changes with
-    them. The fixed point leaves that out.
+    It differs from `fixed_point` in one term. A change of tau^2 moves the mode, where the
+    probabilities of the verdicts and so the information in the evidence's determinant are
+    different. The fixed point leaves that out.
 
     Args:
       prior: lam, and lam_b [logit^-2] to begin with, one number.
@@ -170,7 +171,7 @@ def evidence(
         )
         change, state = solver.update(-slope, state)
         new = (log_tau2 + jnp.asarray(change)).clip(*bounds)
-        # A bound that the slope points beyond is where learning ends, too.
+        # Learning also ends at a bound that the slope points beyond.
         outward = jnp.where(slope < 0, log_tau2 <= bounds[0], log_tau2 >= bounds[1])
         return (new, mode, state, jnp.where(outward, 0, jnp.abs(slope))), None
 
@@ -198,10 +199,10 @@ def log_evidence(
 
         log L(mode) + log prior(mode) + (D + 1)/2 log(1 / tau^2) - 1/2 log det H.
 
-    `mode` must be the MAP at this tau^2. It is taken through one Newton step, which leaves it where
-    it is and gives it the derivative that the MAP has in tau^2, so that this function may be
-    differentiated in its first argument though the MAP may not. With `follow_mode` False the
-    determinant's information stays where the mode is.
+    `mode` must be the MAP at this tau^2. One Newton step leaves it where it is and gives it the
+    MAP's derivative in tau^2, so that this function can be differentiated in its first argument
+    though the MAP cannot. With `follow_mode` False the determinant's information is held at the
+    mode.
     """
     design = design.centred()
     variant = model.variant("bias_aware", design)
@@ -212,15 +213,15 @@ def log_evidence(
     def hessian(beta: Float[Array, " P"]) -> Float[Array, "P P"]:
         parameters = Parameters.unflat(beta, design.n_contents)
         _, information = model.score_and_information(parameters, design, comparisons)
-        whole = information + jnp.diag(precision)
-        return jnp.where(free[:, None] & free, whole, jnp.eye(len(free), dtype=design.dtype))
+        full = information + jnp.diag(precision)
+        return jnp.where(free[:, None] & free, full, jnp.eye(len(free), dtype=design.dtype))
 
-    at = jax.lax.stop_gradient(mode.flat())
-    fixed = Parameters.unflat(at, design.n_contents)
-    gradient = jnp.where(free, model.score(fixed, design, comparisons) - precision * at, 0)
-    beta = at + jnp.linalg.solve(jax.lax.stop_gradient(hessian(at)), gradient)
+    beta_hat = jax.lax.stop_gradient(mode.flat())
+    fixed = Parameters.unflat(beta_hat, design.n_contents)
+    gradient = jnp.where(free, model.score(fixed, design, comparisons) - precision * beta_hat, 0)
+    beta = beta_hat + jnp.linalg.solve(jax.lax.stop_gradient(hessian(beta_hat)), gradient)
     parameters = Parameters.unflat(beta, design.n_contents)
-    chol = jnp.linalg.cholesky(hessian(beta if follow_mode else at))
+    chol = jnp.linalg.cholesky(hessian(beta if follow_mode else beta_hat))
     return (
         model.log_likelihood(parameters, design, comparisons)
         + model.log_prior(parameters, prior)

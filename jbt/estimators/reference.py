@@ -1,8 +1,8 @@
 """A few verdicts of a reference, a judge or person whose biases are known to be small, beside a
-cheap judge's: which pairs to show it, and what both tell together.
+cheap judge's: which pairs to show it, and the joint fit.
 
-The reference shares the items with the cheap judge, and so their qualities. Where it has compared
-items of unlike covariates, it tells which part of apparent quality is bias, which the cheap judge's
+The reference shares the items with the cheap judge, and so their qualities. Its comparisons of
+items with different covariates identify which part of apparent quality is bias; the cheap judge's
 verdicts cannot (`jbt.identifiability`).
 """
 
@@ -36,13 +36,12 @@ from jbt.types import (
 )
 
 NEAR = 3
-"""Places on either side of the boundary that `boundary` shows, by either ranking."""
+"""Places on either side of the boundary that `boundary` shows, in either ranking."""
 
 
 @container
 class Rankings:
-    """What is known of a pool before the reference is asked: the cheap judge's verdicts, analysed
-    twice."""
+    """A pool before the reference is asked, with the cheap judge's verdicts analysed twice."""
 
     pool: Pool
     naive: Float[Array, " M"]
@@ -54,13 +53,13 @@ class Rankings:
 
 
 def random(r: Rankings) -> Float[Array, "N N"]:
-    """Any pair of two contents."""
+    """All pairs of two contents."""
     return pairs.across_contents(r.pool)
 
 
 def boundary(r: Rankings) -> Float[Array, "N N"]:
-    """Pairs of contents both within `NEAR` places of the boundary between the k-th and the next,
-    by the one ranking or the other."""
+    """Pairs of contents that are both within `NEAR` places of the boundary between the k-th and the
+    next, in one of the rankings."""
     mask = r.pool.design.content_mask()
     near = [metrics.boundary_distance(v, r.k, mask) < NEAR for v in (r.naive, r.bias_aware)]
     items = r.pool.design.of_items(near[0] | near[1])
@@ -70,10 +69,10 @@ def boundary(r: Rankings) -> Float[Array, "N N"]:
 def disputed(r: Rankings) -> Float[Array, "N N"]:
     """Pairs that the two rankings order differently; on the others both are right or both wrong.
     Pairs tied in either are not disputed."""
-    each = [r.pool.design.of_items(v) for v in (r.naive, r.bias_aware)]
-    ahead = [v[:, None] - v for v in each]
+    estimates = [r.pool.design.of_items(v) for v in (r.naive, r.bias_aware)]
+    lead = [v[:, None] - v for v in estimates]
     tie = metrics.tie_of(r.naive)
-    opposed = (ahead[0] * ahead[1] < 0) & (jnp.abs(ahead[0]) > tie) & (jnp.abs(ahead[1]) > tie)
+    opposed = (lead[0] * lead[1] < 0) & (jnp.abs(lead[0]) > tie) & (jnp.abs(lead[1]) > tie)
     return pairs.across_contents(r.pool) * opposed
 
 
@@ -82,15 +81,14 @@ PLACEMENTS: Mapping[str, Callable[[Rankings], Float[Array, "N N"]]] = {
     "disputed": disputed,
     "random": random,
 }
-"""Which ordered pairs the reference may be shown: name -> 1 for those, 0 for the others."""
+"""Which ordered pairs the reference may be shown: name -> 1 where allowed, else 0."""
 
 
 def asked(
     key: Key[Array, ""], allowed: Float[Array, "N N"], n_reference: ScalarLike
 ) -> Float[Array, "N N"]:
-    """The ordered pairs shown to the reference: a number of those allowed, at random, none twice;
-    all of them where there are no more. Of one key, those of a smaller number are among those of a
-    larger.
+    """The ordered pairs shown to the reference: `n_reference` random ones of those allowed, none
+    twice; all if there are no more. With the same key a smaller number gives a subset of a larger.
 
     Args:
       key: PRNG key, consumed.
@@ -101,11 +99,11 @@ def asked(
 
 
 def beside(cheap: Comparisons, reference: Comparisons, discrimination: ScalarLike = 1.0) -> Panel:
-    """The panel of both judges, the reference the last.
+    """The panel of both judges, the reference last.
 
     Args:
       cheap, reference: counts over the same items.
-      discrimination: of the reference, as a factor on that of the cheap judge; may be traced.
+      discrimination: the reference's, as a factor on the cheap judge's; may be traced.
 
     Raises:
       ValueError: discrimination not above 0.
@@ -113,15 +111,15 @@ def beside(cheap: Comparisons, reference: Comparisons, discrimination: ScalarLik
     check_positive("discrimination", discrimination)
     dtype = cheap.shown.dtype
     s = jnp.stack([jnp.ones((), dtype), jnp.asarray(discrimination, dtype)])
-    both = jax.tree.map(lambda *v: jnp.stack(v, -1), cheap, reference)
-    return Panel(both, s, jnp.eye(2, dtype=dtype))
+    verdicts = jax.tree.map(lambda *v: jnp.stack(v, -1), cheap, reference)
+    return Panel(verdicts, s, jnp.eye(2, dtype=dtype))
 
 
 def joint(
     panel: Panel, design: Design, prior: Prior, *, known: Bool[Array, " J"] | None = None
 ) -> Fit:
-    """MAP of all judges with one quality, each with biases of its own but those whose biases are
-    known to be zero.
+    """MAP of all judges with shared qualities. Each has its own biases, except judges whose biases
+    are known to be zero.
 
     Args:
       panel: at least two judges.
@@ -137,7 +135,7 @@ def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None 
     """The mask of `joint`."""
     judges = n_judges(panel)
     if judges is None:
-        raise ValueError("a joint fit is of a panel, got the verdicts of one judge")
+        raise ValueError("a joint fit needs a panel, got the verdicts of one judge")
     if known is not None and known.shape != (judges,):
         raise ValueError(f"known must be [{judges}], one for each judge, got {known.shape}")
     free = ~(jnp.arange(judges) == judges - 1 if known is None else known)
@@ -145,62 +143,63 @@ def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None 
 
 
 def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[Array, "P P"]]:
-    """As `joint`, but quality may go with the covariates: theta = x . b + a residual, the prior of
-    quality being that of the residual, and b ~ N(0, 1 / (lam Var x)).
+    """As `joint`, but quality may correlate with the covariates: theta = x . b + residual, where
+    the residual has the prior of quality, and b ~ N(0, 1 / (lam Var x)).
 
-    The prior of `joint` holds that quality has nothing to do with the covariates. Where it has, the
-    prior pulls what goes with x out of quality and into c, against what the reference says, and a
-    few verdicts are outvoted. Here b is shrunk no harder than a residual is, and the reference's
-    verdicts soon decide it; very few make theta noisier where there is nothing to be found. In
-    panel data this is known as correlated random effects (Mundlak 1978).
+    The prior of `joint` says that quality is uncorrelated with the covariates. If it is correlated,
+    that prior moves the part along x out of quality and into c, against the reference, whose few
+    verdicts are outvoted. Here b is shrunk no harder than a residual, and the reference's verdicts
+    soon decide it; very few of them make theta noisier where b is 0. In panel data this is known as
+    correlated random effects (Mundlak 1978).
 
-    As the reference has no bias of its own, the coefficient of x in its verdicts is s b, and that
-    in another judge's verdicts s_g b + c_g: the panel's model with this sharing.
+    As the reference has no bias, the coefficient of x in its verdicts is s b, and in another
+    judge's verdicts s_g b + c_g: the panel's model with this sharing.
 
     Args:
-      panel: at least two judges, each with biases of its own (the sharing is the identity, which a
-        traced one is taken to be); the last is the reference, without any.
+      panel: at least two judges, each with its own biases (the sharing is the identity; a traced
+        sharing is taken to be); the last is the reference, without biases.
       design: one content an item.
-      prior: of the residual and of the biases.
+      prior: for the residual and for the biases.
 
     Returns:
       The fit, in terms of quality and of true biases; and the covariance of its parameters in the
       order of `Parameters.flat`, by Laplace's approximation.
 
     Raises:
-      ValueError: items that share a content, of which renderings may differ in x; a single judge;
+      ValueError: items that share a content, whose renderings may differ in x; a single judge;
         biases shared in another way.
     """
     if design.content is not None:
         raise ValueError("quality can go with a covariate only where every item is its own content")
     judges, d, m = n_judges(panel) or 1, design.n_covariates, design.n_contents
     if judges < 2:
-        raise ValueError("a reference stands beside at least one other judge")
+        raise ValueError("a reference needs at least one other judge")
     if not isinstance(panel.sharing, Tracer) and bool((panel.sharing != jnp.eye(judges)).any()):
-        raise ValueError("each judge must have biases of its own: sharing is not the identity")
+        raise ValueError("each judge must have its own biases: sharing is not the identity")
     design, last = design.centred(), judges - 1
     s = panel.discrimination / panel.discrimination[last]
-    # What goes with x in quality goes with x in every judge's verdicts: s_g b beside c_g.
+    # The part x . b of quality acts on every judge's verdicts: s_g b beside c_g.
     panel = dataclasses.replace(
         panel, sharing=jnp.eye(judges, dtype=design.dtype).at[:, last].set(s)
     )
     lam_b = model.bias_precision(prior, (d + 1, judges), design.dtype)
-    of_b = prior.lam * design.spread() ** 2 / panel.discrimination[last] ** 2
+    precision = prior.lam * design.spread() ** 2 / panel.discrimination[last] ** 2
     # A covariate that does not vary has no b, and any prior serves.
-    lam_b = lam_b.at[:d, last].set(jnp.where(of_b > 0, of_b, 1))
+    lam_b = lam_b.at[:d, last].set(jnp.where(precision > 0, precision, 1))
     known, prior = joint_variant(panel, design), Prior(prior.lam, lam_b)
     variant = Variant(jnp.ones_like(known.c), known.kappa)
     fit = fit_map(panel, design, prior, variant)
-    # Linear in the parameters: theta + x . b, and the reference's coefficients 0 again.
-    of_reference = m + jnp.arange(d) * judges + last
-    read = jnp.eye(m + (d + 1) * judges, dtype=design.dtype)
-    read = read.at[of_reference, of_reference].set(0)
-    read = read.at[:m, of_reference].set(design.covariates / panel.discrimination[last])
-    parameters = Parameters.unflat(read @ fit.parameters.flat(), m, judges)
-    root = laplace(fit.parameters, panel, design, prior, variant).root @ read.T
+    # A linear map: theta + x . b, with the reference's coefficients set to 0 again.
+    b_index = m + jnp.arange(d) * judges + last
+    to_quality = jnp.eye(m + (d + 1) * judges, dtype=design.dtype)
+    to_quality = to_quality.at[b_index, b_index].set(0)
+    covariates = design.covariates / panel.discrimination[last]
+    to_quality = to_quality.at[:m, b_index].set(covariates)
+    parameters = Parameters.unflat(to_quality @ fit.parameters.flat(), m, judges)
+    root = laplace(fit.parameters, panel, design, prior, variant).root @ to_quality.T
     return dataclasses.replace(fit, parameters=parameters), root.T @ root
 
 
 def mixed(cheap: Comparisons, reference: Comparisons) -> Comparisons:
-    """All verdicts as if of one judge, who has one bias: what a single-bias model makes of two."""
+    """The verdicts of both as if from one judge: the data of a single-bias model."""
     return jax.tree.map(jnp.add, cheap, reference)

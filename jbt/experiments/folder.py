@@ -1,4 +1,4 @@
-"""A run's folder: claimed by one configuration, and known by what it holds."""
+"""A run's folder: one configuration claims it, and its files show how far the run is."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jbt.border import files
 
 CONFIG, LOCK, SHARDS = "config.json", ".lock", "shards"
 RESULTS, DIGEST = "results.nc", "results.sha256"
-"""DIGEST tells whether RESULTS is as it was written."""
+"""DIGEST shows whether RESULTS is as it was written."""
 TABLE, FIGURE, PAGE = "table.csv", "figure.png", "page.md"
 WRITTEN = (RESULTS, DIGEST, TABLE, FIGURE, PAGE)
 CODE = "code"
-"""Key of config.json under which the digests of the code stand, beside the configuration."""
+"""Key of the code's digests in config.json, beside the configuration."""
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -30,19 +30,19 @@ class Busy(ValueError):
 
 @contextmanager
 def locked(folder: Path, *, overwrite: bool = False, wait: float = 0.0) -> Iterator[bool]:
-    """Keep other runs out of a folder, made if need be; a lock dies with its process.
+    """Keep other runs out of a folder, which is made if need be; a lock dies with its process.
 
     Args:
-      overwrite: what it holds is to go.
-      wait: for another run to leave it, in seconds.
+      overwrite: the folder's results are to be replaced.
+      wait: seconds to wait for another run to leave the folder.
 
     Yields:
-      Whether the folder can be written to. One that cannot is not locked: nobody changes it.
+      Whether the folder can be written to. A read-only folder is not locked: nobody changes it.
 
     Raises:
-      Busy: another run is in it.
-      ValueError: it cannot be written to, although it holds no results or
-        they are to be overwritten.
+      Busy: another run holds the lock.
+      ValueError: the folder cannot be written to, although it holds no results or they are to be
+        overwritten.
     """
     from filelock import FileLock, Timeout
 
@@ -69,34 +69,34 @@ def holds(folder: Path, configuration: Mapping[str, Any], code: Mapping[str, str
     """Whether a folder holds work of this configuration, finished or not. Nothing is written.
 
     Args:
-      configuration: what decides the numbers, field -> value as JSON has them.
+      configuration: the fields that decide the numbers, field -> value as read from JSON.
       code: digest of each file of the code that simulates, see `provenance.code_of`.
 
     Raises:
-      ValueError: it holds another configuration (naming the fields that differ), an unfinished run
-        of other code (naming the files), results without a configuration, or one that cannot be
-        read.
+      ValueError: the folder holds another configuration (the message names the fields), an
+        unfinished run of other code (it names the files), results without a configuration, or a
+        configuration that cannot be read.
     """
     file = folder / CONFIG
-    found = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
-    if not found:  # a configuration alone is of a run that computed nothing
+    outputs = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
+    if not outputs:  # a configuration alone comes from a run that computed nothing
         return False
     if not file.exists():
         raise ValueError(
-            f"{folder} holds {found[0]} but no {CONFIG}; choose another --out, or --overwrite"
+            f"{folder} holds {outputs[0]} but no {CONFIG}; choose another --out, or --overwrite"
         )
-    there = _configuration(file)
-    its_code = there.pop(CODE, {})
-    if differ := differences(there, configuration):
+    saved = _configuration(file)
+    saved_code = saved.pop(CODE, {})
+    if differ := differences(saved, configuration):
         raise ValueError(
             f"{folder} holds another configuration: {differ}; choose another --out, or --overwrite"
         )
     finished = (folder / RESULTS).exists()
     begun = (folder / SHARDS).exists() and not finished
-    if begun and its_code != code:
+    if begun and saved_code != code:
         raise ValueError(
             f"{folder} holds an unfinished run of other code, which would be mixed with this: "
-            f"{', '.join(changed(its_code, code))} changed; --overwrite starts afresh"
+            f"{', '.join(changed(saved_code, code))} changed; --overwrite starts afresh"
         )
     return begun or finished
 
@@ -114,13 +114,13 @@ def claim(
       configuration, code: see `holds`.
 
     Raises:
-      ValueError: as `holds`, unless it is to be overwritten; or it cannot be written to.
+      ValueError: as in `holds`, unless the folder is to be overwritten; or it cannot be written to.
     """
     held = not overwrite and holds(folder, configuration, code)
     discard_torn(folder)
     discard_torn(folder / SHARDS)  # not below: parts may be writing there
     for name in (CONFIG, *WRITTEN):
-        if (folder / name).is_dir():  # found now, not when hours of work are to be written there
+        if (folder / name).is_dir():  # refused now, not after hours of work
             raise ValueError(f"cannot write {folder / name}: it is a folder")
     if held:
         return
@@ -135,34 +135,34 @@ def claim(
 
 
 def configuration_text(folder: Path) -> str:
-    """Configuration and code of a folder, whatever the layout of config.json; empty where there is
-    none."""
+    """Configuration and code of a folder, independent of the layout of config.json; empty where
+    there is none."""
     file = folder / CONFIG
     return json.dumps(_configuration(file), sort_keys=True) if file.exists() else ""
 
 
 def _configuration(file: Path) -> dict[str, Any]:
     try:
-        there = json.loads(file.read_text())
-        if isinstance(there, dict) and isinstance(there.get(CODE, {}), dict):
-            return there
+        saved = json.loads(file.read_text())
+        if isinstance(saved, dict) and isinstance(saved.get(CODE, {}), dict):
+            return saved
     except (ValueError, OSError):
         pass
     raise ValueError(f"{file} is not readable; --overwrite starts afresh")
 
 
-def differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The fields whose values differ, with both; empty where there are none."""
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The fields whose values differ, with both values; empty where none differs."""
     return ", ".join(
-        f"{k} ({there.get(k)} there, {now.get(k)} now)"
-        for k in sorted(there.keys() | now.keys())
-        if there.get(k) != now.get(k)
+        f"{k} ({saved.get(k)} there, {now.get(k)} now)"
+        for k in sorted(saved.keys() | now.keys())
+        if saved.get(k) != now.get(k)
     )
 
 
-def changed(there: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def changed(saved: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Files whose digests differ, or which are on one side only."""
-    return sorted(f for f in there.keys() | now.keys() if there.get(f) != now.get(f))
+    return sorted(f for f in saved.keys() | now.keys() if saved.get(f) != now.get(f))
 
 
 def discard_shards(folder: Path) -> None:
@@ -171,7 +171,7 @@ def discard_shards(folder: Path) -> None:
 
 
 def discard_torn(folder: Path) -> None:
-    """Remove what killed writes have left among a run's files in a folder; hold its lock."""
+    """Remove what killed writes have left among a run's files in a folder; hold its lock first."""
     for name in (CONFIG, *WRITTEN):
         files.discard_torn(folder / name)
     for shard in folder.glob(".[0-9]*.npz"):
@@ -179,13 +179,13 @@ def discard_torn(folder: Path) -> None:
 
 
 def check_not_own(path: Path | None, folder: Path) -> None:
-    """Raise `ValueError` for an output of the user's choice that is a file of the run itself; None
+    """Raise `ValueError` if an output file that the user chose is one of the run's own; None
     passes."""
     if path is None:
         return
-    whole, home = path.resolve(), folder.resolve()
-    hidden = whole.parent == home and whole.name.startswith(".")  # locks
-    own = [home / name for name in (CONFIG, *WRITTEN)]
-    linked = whole.exists() and any(whole.samefile(file) for file in own if file.exists())
-    if whole in own or hidden or linked or whole.is_relative_to(home / SHARDS):
+    target, home = path.resolve(), folder.resolve()
+    hidden = target.parent == home and target.name.startswith(".")  # locks
+    run_files = [home / name for name in (CONFIG, *WRITTEN)]
+    linked = target.exists() and any(target.samefile(f) for f in run_files if f.exists())
+    if target in run_files or hidden or linked or target.is_relative_to(home / SHARDS):
         raise ValueError(f"--json would overwrite the run's own {path}")

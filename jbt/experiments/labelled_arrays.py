@@ -1,4 +1,4 @@
-"""Rows of a labelled array, each with the setting that it stands at."""
+"""Rows of a labelled array, each with the coordinates of its setting."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SEEDS = "acquisition_seed"
 """Dimension that is averaged over within each pool."""
 
 AT_ONCE = 8_000_000
-"""Numbers resampled together, so that memory does not grow with the number of pools."""
+"""Numbers that are resampled together; the limit keeps memory from growing with the pools."""
 
 
 def rows_of(
     values: xr.DataArray, columns: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each row of an array and the coordinates it stands at, as far as they are columns.
+    """Each row of an array with those of its coordinates that are columns.
 
     Args:
       values: [..., pool] or [..., acquisition_seed, pool].
@@ -40,28 +40,29 @@ def rows_of(
     }
     data = values.values
     coordinates = {name: (c.dims, c.values) for name, c in named.items()}
-    for at in np.ndindex(*data.shape[: len(outer)]):
-        where = dict(zip(outer, at, strict=True))
-        row = {n: v[tuple(where[d] for d in dims)] for n, (dims, v) in coordinates.items()}
-        yield row, data[at]
+    for index in np.ndindex(*data.shape[: len(outer)]):
+        place = dict(zip(outer, index, strict=True))
+        row = {n: v[tuple(place[d] for d in dims)] for n, (dims, v) in coordinates.items()}
+        yield row, data[index]
 
 
 def slabs(
     rows: Iterator[tuple[dict[str, Any], np.ndarray]],
 ) -> Iterator[list[tuple[dict[str, Any], np.ndarray]]]:
     """Rows in lists of about AT_ONCE numbers, as float64."""
-    slab, held = [], 0
-    for row, each in rows:
-        slab.append((row, each.astype(np.float64)))
-        held += each.size
-        if held >= AT_ONCE:
+    slab, size = [], 0
+    for row, numbers in rows:
+        slab.append((row, numbers.astype(np.float64)))
+        size += numbers.size
+        if size >= AT_ONCE:
             yield slab
-            slab, held = [], 0
+            slab, size = [], 0
     if slab:
         yield slab
 
 
 def scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:
+    """The coordinates without a dimension that are columns."""
     named = {str(n): c.values for n, c in values.coords.items() if n in columns and not c.dims}
     return {name: plain(value) for name, value in named.items()}
 

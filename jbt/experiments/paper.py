@@ -1,4 +1,4 @@
-"""The numbers of the paper that a sweep stands beside, read from its file of them."""
+"""The paper's numbers for a sweep, read from paper.csv."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from pathlib import Path
 from typing import Any
 
 SETTINGS = "settings."
-"""Before a name in paper.csv that is to be looked up in the settings, though it is a column too."""
+"""Prefix of a name in paper.csv that is looked up in the settings although it is a column too."""
 ROLES = ("reported", "calibrated", "derived")
 COLUMNS = ("sweep", "quantity", "setting", "paper", "rounding", "pools", "seeds", "source", "role")
 
 
 @dataclasses.dataclass(frozen=True)
 class PaperNumber:
-    """A number of the paper, and the setting and the size of the study it comes from."""
+    """A number of the paper, with the setting and the size of its study."""
 
     quantity: str
     setting: dict[str, str]
-    """Name of a column, or of a field of the settings -> its value."""
+    """Column, or field of the settings -> its value."""
     printed: str
-    """As the paper prints it."""
+    """The number as the paper prints it."""
     pools: int
     """Pools (runs, oracles) behind it, count."""
     seeds: int | None
     """Acquisition seeds a pool, count; None where there are none."""
     rounding: float
-    """How far the number meant may lie from what is printed: half a unit of its last digit, or, of
-    a number derived from several, what the file says."""
+    """Largest distance of the exact number from the printed one: half a unit of its last digit, or
+    what the file says for a number derived from several."""
     role: str
-    """reported, derived from what is reported, or calibrated: an input of ours."""
+    """reported, derived from reported numbers, or calibrated: an input of ours."""
 
     @property
     def value(self) -> float:
         return float(self.printed)
 
     def verdict(self, low: float, high: float) -> str | None:
-        """Whether the number, as far as it is printed, lies within low..high; None where it cannot
-        be told, as studies often find nothing. See `jbt.experiments.table`."""
+        """Whether the number, to its printed digits, lies within low..high; None where studies too
+        often find no number. See `jbt.experiments.table`."""
         if self.role == "calibrated":
             return "calibrated"
         if math.isnan(low) or math.isnan(high):
@@ -48,49 +48,48 @@ class PaperNumber:
         return "yes" if low - self.rounding <= self.value <= high + self.rounding else "no"
 
     def is_of(self, columns: Collection[str], settings: Any) -> bool:
-        """Whether the fields of the settings that it names, beside columns of the table, have its
-        values."""
-        named = {n: v for n, v in self.setting.items() if n not in columns}
+        """Whether these settings have its values in all fields that it names and that are not
+        columns of the table."""
+        fields = {n: v for n, v in self.setting.items() if n not in columns}
         return all(
             _same(getattr(settings, name.removeprefix(SETTINGS)), wanted)
-            for name, wanted in named.items()
+            for name, wanted in fields.items()
         )
 
     def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
-        """Whether a row of a run with these settings is of this number's setting."""
+        """Whether a row of a run with these settings has this number's setting."""
         for name, wanted in self.setting.items():
             field = name.removeprefix(SETTINGS)
-            there = row[name] if name in row else getattr(settings, field)
-            if not _same(there, wanted):
+            value = row[name] if name in row else getattr(settings, field)
+            if not _same(value, wanted):
                 return False
         return True
 
 
-def _same(there: Any, wanted: str) -> bool:
-    if there is None or (isinstance(there, float) and math.isnan(there)):
+def _same(value: Any, wanted: str) -> bool:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return wanted == ""
-    if isinstance(there, tuple | list):
+    if isinstance(value, tuple | list):
         parts = wanted.split(";")
-        found = [any(_same(value, part) for value in there) for part in parts]
-        return len(there) == len(parts) and all(found)
-    if isinstance(there, str):
-        return there == wanted
+        return len(value) == len(parts) and all(any(_same(v, p) for v in value) for p in parts)
+    if isinstance(value, str):
+        return value == wanted
     try:
-        return math.isclose(there, float(wanted), rel_tol=1e-6)
+        return math.isclose(value, float(wanted), rel_tol=1e-6)
     except ValueError:
         return False
 
 
 def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
-    """The paper's numbers beside one sweep.
+    """Read the paper's numbers for one sweep.
 
-    A file of columns sweep, quantity, setting, paper, rounding, pools, seeds, source, role.
-    `setting` is a list of name=value, separated by spaces, values of a list by semicolons in any
-    order; a row without a quantity gives what holds for all numbers of its sweep. `rounding` may be
-    empty: half a unit of the last digit.
+    The file has the columns sweep, quantity, setting, paper, rounding, pools, seeds, source, role.
+    `setting` lists name=value pairs, separated by spaces; values of a list are separated by
+    semicolons, in any order. A row without a quantity gives settings of all numbers of its sweep.
+    `rounding` may be empty: half a unit of the last digit.
 
     Raises:
-      ValueError: naming file and line, for a row that is none of these, or the columns missing.
+      ValueError: a row of another form (the message names file and line), or missing columns.
     """
     common: dict[str, str] = {}
     numbers = []

@@ -1,9 +1,9 @@
-"""Parts: the pools of a sweep shared out over processes that write to one folder.
+"""Parts: the pools of a sweep divided among processes that write to one folder.
 
 Part I of N has a block of consecutive pools of every group, whatever the machine. Its shards lie in
-a folder of their own, `shards/I-of-N/`, which is there as soon as the part has begun, and under a
-lock of its own. A part takes that lock while it holds the lock of the whole folder, which it then
-lets go: who holds the folder's lock and finds a part idle can rely on its staying so.
+`shards/I-of-N/`, a folder with a lock that exists as soon as the part has begun. A part takes that
+lock while it holds the lock of the whole folder, and then releases the latter: a process that holds
+the folder's lock and finds a part idle can rely on its staying idle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jbt.experiments import folder as store
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """Share number `index`, from 0, of `count`."""
+    """Share `index` (from 0) of `count`."""
 
     index: int
     count: int
@@ -34,11 +34,11 @@ class Part:
         return f"{self.index}/{self.count}"
 
     def pools(self, pools: int) -> range:
-        """Ids of its pools, of a group of `pools` (count)."""
+        """Ids of the part's pools in a group of `pools` (count)."""
         return range(pools * self.index // self.count, pools * (self.index + 1) // self.count)
 
     def shards(self, folder: Path) -> Path:
-        """Where its shards lie, in the folder of a run."""
+        """Folder of the part's shards in the folder of a run."""
         return folder / store.SHARDS / f"{self.index}-of-{self.count}"
 
 
@@ -46,7 +46,7 @@ def parse(text: str) -> Part:
     """The part written as `I/N`.
 
     Raises:
-      ValueError: not of that form, or I is not one of 0..N-1.
+      ValueError: the text has another form, or I is not one of 0..N-1.
     """
     if not re.fullmatch(r"[0-9]+/[0-9]+", text):
         raise ValueError(f"part must be I/N with I from 0 to N - 1, got {text!r}")
@@ -55,25 +55,25 @@ def parse(text: str) -> Part:
 
 
 def count_in(folder: Path) -> int | None:
-    """N of the parts that have begun in the folder of a run; None if none has."""
+    """N of the parts that have begun in the folder of a run; None if no part has."""
     for shards in (folder / store.SHARDS).glob("*-of-*"):
-        if named := re.fullmatch(r"[0-9]+-of-([0-9]+)", shards.name):
-            return int(named[1])
+        if match := re.fullmatch(r"[0-9]+-of-([0-9]+)", shards.name):
+            return int(match[1])
     return None
 
 
 def holding(ids: np.ndarray, pools: int, count: int) -> set[Part]:
-    """The parts, of `count`, to which pools with these ids [n] belong, in a group of `pools`."""
+    """The parts, out of `count`, that hold the pools with these ids [n] in a group of `pools`."""
     indices = ((ids + 1) * count - 1) // pools  # the inverse of `Part.pools`
     return {Part(int(index), count) for index in np.unique(indices)}
 
 
 @contextmanager
 def begun(folder: Path, part: Part) -> Iterator[None]:
-    """Be the one process that computes a part; enter while holding the lock of `folder`.
+    """Become the one process that computes a part; enter while holding the lock of `folder`.
 
     Raises:
-      ValueError: the folder has parts of another count, or another process is at this one.
+      ValueError: the folder has parts of another count, or another process computes this part.
     """
     if (count := count_in(folder)) not in (None, part.count):
         raise ValueError(
@@ -104,6 +104,6 @@ def check_idle(folder: Path) -> None:
 
 
 def listed(parts: Sequence[Part]) -> str:
-    """The first twenty, and how many more: `1/4, 3/4`."""
+    """The first twenty parts and the number of the others: `1/4, 3/4`."""
     more = f" and {len(parts) - 20} more" if len(parts) > 20 else ""
     return ", ".join(map(str, parts[:20])) + more

@@ -1,4 +1,4 @@
-"""What numbers were made with: the configuration that decides them, the code, the packages."""
+"""The provenance of numbers: the configuration that decides them, the code, the packages."""
 
 from __future__ import annotations
 
@@ -16,48 +16,51 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jbt import __version__
+from jbt._moved import MOVED
 from jbt.acquisition import PANEL_RULES, RULES
 from jbt.experiments.declare import NOT_CONFIGURATION, Settings, Sweep
 from jbt.simulation import judges
 from jbt.simulation.pools import POOLS
 
 VERSIONS = ("jbt", "jax")
-"""Packages whose version is part of a configuration: their numbers may differ."""
+"""Packages whose version is part of a configuration, because their numbers may differ."""
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LAYOUT = 3
-"""Of results.nc and its shards, part of a configuration too: 3 has digests."""
-SIMULATES = tuple(PACKAGE / f"{name}.py" for name in ("simulate", "runtime", "results"))
+"""Layout of results.nc and its shards, part of a configuration too: 3 has digests."""
+SIMULATES = tuple(
+    PACKAGE / name for name in ("simulation/simulate.py", "runtime.py", "experiments/results.py")
+)
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = (
     *(
-        PACKAGE / f"{name}.py"
+        PACKAGE / "experiments" / f"{name}.py"
         for name in (
-            "sweep",
-            "parts",
-            "provenance",
-            "store",
-            "files",
-            "paper",
-            "tables",
-            "study",
-            "plots",
+            *("declare", "folder", "labelled_arrays", "paper", "parts", "provenance", "run"),
+            "table",
         )
     ),
+    *(PACKAGE / name for name in ("_moved.py", "border/files.py", "border/plots.py")),
     *(PACKAGE / "stats").glob("*.py"),
 )
-"""Code that shows numbers, and cannot change them."""
+"""Code that cannot change a number: it shows them, or keeps old import paths."""
 
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
-    """What decides the numbers: every field, the seed, the dtype, recorded data, the versions.
+    """All that decides the numbers: every field, the seed, the dtype, recorded data, the versions.
 
     Raises:
-      ValueError: recorded data that are not there.
+      ValueError: recorded data do not exist.
     """
-    around = {f"{p} version": importlib.metadata.version(p) for p in VERSIONS}
-    around |= {f"{name} digest": digest for name, digest in settings.digests().items()}
-    return {**fields_of(settings), **around, "results layout": LAYOUT}
+    extra = {f"{p} version": _version(p) for p in VERSIONS}
+    extra |= {f"{name} digest": digest for name, digest in settings.digests().items()}
+    return {**fields_of(settings), **extra, "results layout": LAYOUT}
+
+
+def _version(package: str) -> str:
+    """The distribution with jbt in it has another name."""
+    return __version__ if package == "jbt" else importlib.metadata.version(package)
 
 
 def fields_of(settings: Settings) -> dict[str, Any]:
@@ -71,11 +74,11 @@ def fields_of(settings: Settings) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """The Python and the packages, for the attributes of results.nc."""
+    """Versions of Python and the packages, for the attributes of results.nc."""
     names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
         "python": platform.python_version(),
-        "versions": json.dumps({name: importlib.metadata.version(name) for name in names}),
+        "versions": json.dumps({name: _version(name) for name in names}),
         "git_revision": git_revision(),
     }
 
@@ -83,51 +86,51 @@ def packages() -> dict[str, str]:
 def code_of(sweep: Sweep[Any]) -> dict[str, str]:
     """A digest of every source file that can change the numbers of a sweep: file -> digest.
 
-    The files are the sweep's own and those of pools and rules registered from outside jbt, whatever
-    of their packages (or of the folders beside them) and of jbt they import, directly or not, and
-    what every result goes through; and the table that `simulation.judges` reads. Other installed
-    packages are not followed. Digests are of syntax trees without docstrings, so that comments,
-    docstrings and layout do not count. Code that only shows numbers (`REPORTS`) is left out: table
+    The files are the sweep's own, those of pools and rules registered from outside jbt, and those
+    that every result goes through; then the modules they import, directly or not, from their
+    packages (or from the folders beside them) and from jbt; and the table that `simulation.judges`
+    reads. Other installed packages are not followed. Digests are of syntax trees without
+    docstrings, so that comments, docstrings and layout do not count. `REPORTS` is left out: table
     and figure are always made anew.
 
     Returns:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
       file, as in a notebook.
     """
-    own = _source(sweep.groups)
-    if own is None:
+    sweep_file = _source(sweep.groups)
+    if sweep_file is None:
         return {}
     # Pools and rules that a script has registered run too, though no sweep imports them.
     rules = *RULES.values(), *PANEL_RULES.values()
     functions = (*POOLS.values(), *(rule.score for rule in rules))
     registered = {f for f in map(_source, functions) if f and PACKAGE not in f.parents}
-    found: dict[Path, str] = {}
-    waiting = [own, *registered, *SIMULATES]
+    by_file: dict[Path, str] = {}
+    waiting = [sweep_file, *registered, *SIMULATES]
     roots: dict[str, Path] = {}
-    for file in (*registered, own):
+    for file in (*registered, sweep_file):
         roots |= _roots(file)
     loaded = _loaded()
     while waiting:
         file = waiting.pop()
-        if file in found or file in REPORTS:
+        if file in by_file or file in REPORTS:
             continue
         seen = _seen.get(file)
         if seen is None or seen.spec is not loaded.get(file):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             seen = _Seen(loaded.get(file), _digest(tree), [*_imported(tree, file, roots)])
             _seen[file] = seen
-        found[file] = seen.digest
+        by_file[file] = seen.digest
         waiting += seen.imports
-    digests = {file.relative_to(_folder(file)).as_posix(): found[file] for file in sorted(found)}
-    if PACKAGE / "judges.py" in found:
+    digests = {file.relative_to(_folder(file)).as_posix(): by_file[file] for file in by_file}
+    if PACKAGE / "simulation" / "judges.py" in by_file:
         table = judges.DATA.relative_to(PACKAGE.parent).as_posix()
         digests[table] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
     return dict(sorted(digests.items()))
 
 
 def _source(function: Any) -> Path | None:
-    """The Python file a function stands in, whatever is wrapped around it (`jax.jit`, say); None
-    where it has none, as in a notebook."""
+    """The Python file of a function, without what wraps it (`jax.jit`, say); None where it has no
+    file, as in a notebook."""
     try:
         file = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").resolve()
     except TypeError:
@@ -137,11 +140,11 @@ def _source(function: Any) -> Path | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
-    """A file as it was when this process first looked at it after importing it: what runs is that,
-    whatever the file says now."""
+    """A file as this process first saw it after importing it: that code runs, even if the file has
+    changed since."""
 
     spec: Any
-    """Of the module: new when it is imported again."""
+    """The module's spec, new when the module is imported again."""
     digest: str
     imports: list[Path]
 
@@ -150,36 +153,36 @@ _seen: dict[Path, _Seen] = {}
 
 
 def _loaded() -> dict[Path, Any]:
-    """The specs of the modules of this process, by their files."""
+    """The specs of this process's modules, by file."""
     modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
     return {_resolved(m.__file__): m.__spec__ for m in modules}  # type: ignore[arg-type]
 
 
 @functools.cache
 def _resolved(file: str) -> Path:
-    """Without links; kept, as there are thousands of modules."""
+    """The path without links, cached because there are thousands of modules."""
     return Path(file).resolve()
 
 
 def _folder(file: Path) -> Path:
-    """The folder that the top-level package of a file stands in, or the file itself."""
+    """The folder that holds a file's top-level package, or the file itself if it has none."""
     folder = file.parent
     while (folder / "__init__.py").exists():
         folder = folder.parent
     return folder
 
 
-def _roots(own: Path) -> dict[str, Path]:
-    """Top-level names whose imports are followed -> where they stand: jbt, and the package of the
-    sweep or, if it has none, the modules beside it."""
-    folder = _folder(own)
-    package = own.relative_to(folder).parts[:-1]
+def _roots(file: Path) -> dict[str, Path]:
+    """Top-level names whose imports are followed -> their folders: jbt, and the file's package or,
+    if it has none, the modules beside it."""
+    folder = _folder(file)
+    package = file.relative_to(folder).parts[:-1]
     names = package[:1] or [p.stem for p in folder.glob("*.py")]
     return {**dict.fromkeys(names, folder), PACKAGE.name: PACKAGE.parent}
 
 
 def _imported(tree: ast.AST, file: Path, roots: dict[str, Path]) -> Iterator[Path]:
-    """The files among these packages that a module imports, anywhere in it."""
+    """The files of these packages that a module imports, anywhere in its code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -190,13 +193,14 @@ def _imported(tree: ast.AST, file: Path, roots: dict[str, Path]) -> Iterator[Pat
                 package = file.parents[node.level - 1].relative_to(_folder(file))
                 parts = [*package.parts, *parts]
             for alias in node.names:
-                # A submodule, or else something that the module itself defines or passes on.
+                # A submodule, or else a name that the module itself defines or imports.
                 submodule = _files([*parts, alias.name], roots)
                 yield from submodule or _files(parts, roots)
 
 
 def _files(parts: list[str], roots: dict[str, Path]) -> list[Path]:
-    if not parts or parts[0] not in roots:
+    parts = MOVED.get(".".join(parts), ".".join(parts)).split(".")
+    if parts[0] not in roots:
         return []
     stem = roots[parts[0]].joinpath(*parts)
     return [f for f in (stem.with_name(stem.name + ".py"), stem / "__init__.py") if f.is_file()]
@@ -207,18 +211,18 @@ def _digest(tree: ast.AST) -> str:
 
 
 def _canonical(node: Any) -> Any:
-    """A syntax tree as nested tuples, without docstrings and places, and without what is empty:
-    Python versions differ in the empty fields they have."""
+    """A syntax tree as nested tuples, without docstrings, positions and empty fields; Python
+    versions differ in their empty fields."""
     if isinstance(node, ast.AST):
         fields = ((name, _canonical(value)) for name, value in ast.iter_fields(node))
         return (type(node).__name__, *((name, value) for name, value in fields if value != ()))
     if isinstance(node, list):
-        return tuple(_canonical(item) for item in node if not _says_nothing(item))
+        return tuple(_canonical(item) for item in node if not _does_nothing(item))
     return () if node is None else repr(node)
 
 
-def _says_nothing(statement: Any) -> bool:
-    """A docstring, the string below a field, `pass`."""
+def _does_nothing(statement: Any) -> bool:
+    """Whether a statement is a docstring, the string below a field, or `pass`."""
     return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
@@ -227,7 +231,7 @@ def _says_nothing(statement: Any) -> bool:
 
 
 def git_revision() -> str:
-    """Of the checkout that jbt is imported from, "-dirty" where files differ; else "unknown"."""
+    """The git revision of jbt's checkout, with "-dirty" if files differ; else "unknown"."""
 
     def git(*command: str) -> str:
         done = subprocess.run(

@@ -1,8 +1,8 @@
-"""results.nc: the raw numbers of a sweep, when the shards of all pools are there.
+"""results.nc: the raw numbers of a sweep, written once the shards of all pools exist.
 
 A shard holds a chunk of pools of one group, [pools, conditions, ...] as `simulate` returns them.
-Its name ends in a digest of its bytes, its group, and the configuration and code it was made with.
-In results.nc and from there on the pools are the last axis: [condition, axes of the metric, pool].
+Its name ends in a digest of its bytes, its group, and the configuration and code behind it. From
+results.nc on the pools are the last axis: [condition, axes of the metric, pool].
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from jbt.experiments import folder as store
 from jbt.experiments import provenance
 from jbt.experiments.declare import Group, S, Sweep
 from jbt.experiments.parts import Part
-from jbt.simulation.simulate import Simulation
-
-if TYPE_CHECKING:
-    import xarray as xr
 from jbt.experiments.shards import (
     DEVICE,
     IDS,
@@ -36,19 +32,23 @@ from jbt.experiments.shards import (
     saved_shards,
     unusable,
 )
+from jbt.simulation.simulate import Simulation
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CHUNK_BYTES = 1 << 18
-"""Of a metric compressed together in results.nc: little enough for HDF5 to keep it while it is
-written shard by shard."""
+"""Bytes of a metric that results.nc compresses together: few enough for HDF5 to keep in memory
+while they are written shard by shard."""
 
 
 def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
-    """Raise `ValueError` unless there are groups, with names of their own that files may have,
-    conditions and pools, as many labels as conditions and pools, and the same labels and
-    coordinates of axes and pools; before anything is simulated.
+    """Raise `ValueError`, before anything is simulated, unless there are groups with distinct names
+    that files may have, with conditions and pools, with as many labels as conditions and pools, and
+    with the same labels and coordinates of axes and pools.
 
     Args:
-      index: the label that names the conditions one to one, if any.
+      index: the label whose values differ between all conditions, if any.
     """
     if not groups:
         raise ValueError("no groups: there is nothing to simulate")
@@ -56,7 +56,7 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     names = [group.name for group in groups]
     for group in groups:
         if not group.name or set(group.name) & set("/\\*?["):
-            raise ValueError(f"group {group.name!r}: its name must do for a file")
+            raise ValueError(f"group {group.name!r}: its name cannot be part of a file's name")
         if not group.conditions or not group.n_conditions:
             raise ValueError(f"group {group.name} has no conditions")
         if group.pools < 1:
@@ -66,8 +66,8 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"two groups have one name: {', '.join(names)}")
     if index is not None:
-        every = [value for group in groups for value in group.labels[index]]
-        if len(set(every)) < len(every):
+        values = [value for group in groups for value in group.labels[index]]
+        if len(set(values)) < len(values):
             raise ValueError(f"two conditions have one {index}, the sweep's index")
     axes: dict[str, list[Any]] = {}
     for group in groups:
@@ -95,9 +95,9 @@ def check_metrics(
     folder: Path,
     part: Part | None = None,
 ) -> None:
-    """Raise `ValueError` unless the metrics have the shapes that `axes` say, and all groups and
-    shards (of this part) the same; nothing is computed for it. Simulations are by the name of
-    their group."""
+    """Raise `ValueError` unless the metrics have the shapes that `axes` declare, and all groups and
+    shards (of this part) have the same metrics. Nothing is computed. Simulations are keyed by the
+    name of their group."""
     names: dict[str, set[str]] = {}
     for group in groups:
         if group.name not in simulations:
@@ -106,13 +106,14 @@ def check_metrics(
         if reserved := shapes.keys() & set(NO_METRICS):
             raise ValueError(f"no metric may be called {', '.join(sorted(reserved))}")
         for name, shape in shapes.items():
-            said = axes_shape(group, name)
-            if shape != said:
+            declared = axes_shape(group, name)
+            if shape != declared:
                 raise ValueError(
-                    f"metric {name} has shape {shape} for a pool and condition, its axes say {said}"
+                    f"metric {name} has shape {shape} for a pool and condition, its axes have "
+                    f"{declared}"
                 )
         if unknown := group.axes.keys() - shapes.keys():
-            raise ValueError(f"axes name metrics that {group.name} has not: {sorted(unknown)}")
+            raise ValueError(f"axes name metrics that {group.name} lacks: {sorted(unknown)}")
         names[group.name] = set(shapes)
     for name, metrics in names.items():
         first = next(iter(names))
@@ -122,26 +123,26 @@ def check_metrics(
     expected = next(iter(names.values()), None)
     for group in groups:
         for path, shard in saved_shards(folder, group, part):
-            there = set(metric_names(shard))
-            expected = there if expected is None else expected
-            if there != expected:
-                differ = ", ".join(sorted(there ^ expected))
+            metrics = set(metric_names(shard))
+            expected = metrics if expected is None else expected
+            if metrics != expected:
+                differ = ", ".join(sorted(metrics ^ expected))
                 raise unusable(path, f"differs from the others in metrics: {differ}")
 
 
 def check_room(simulations: Mapping[str, Simulation], folder: Path) -> None:
-    """Raise `ValueError` where what is to be simulated takes more than the disk has free: four
-    bytes a number at least, before it is compressed."""
+    """Raise `ValueError` if the numbers to be simulated need more than the disk's free space: at
+    least four bytes a number before compression."""
     count = sum(
-        len(of.pool_ids) * of.n_conditions * math.prod(shape)
-        for of in simulations.values()
-        for shape in of.shapes().values()
+        len(simulation.pool_ids) * simulation.n_conditions * math.prod(shape)
+        for simulation in simulations.values()
+        for shape in simulation.shapes().values()
     )
-    there_is = shutil.disk_usage(folder).free
-    if 4 * count > there_is:
+    free = shutil.disk_usage(folder).free
+    if 4 * count > free:
         raise ValueError(
             f"{count:.3g} numbers would take {4 * count / 1e9:,.1f} GB, and {folder} has "
-            f"{there_is / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
+            f"{free / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
         )
 
 
@@ -153,12 +154,12 @@ def write(
     code: Mapping[str, str],
     folder: Path,
 ) -> None:
-    """results.nc from the shards, one after the other, so that memory does not grow with the
-    number of pools. Groups of fewer pools end in NaN (floats) or -1 (integers).
+    """Write results.nc from the shards, one after the other, so that memory does not grow with the
+    number of pools. Groups with fewer pools end in NaN (floats) or -1 (integers).
 
     Raises:
-      ValueError: pools that no shard holds, a shard that is damaged or of another run, or a file
-        that cannot be written, because the disk is full, say.
+      ValueError: no shard holds some pools, a shard is damaged or of another run, or the file
+        cannot be written, because the disk is full, say.
     """
     import h5netcdf
     from xarray.backends import H5NetCDFStore
@@ -178,10 +179,8 @@ def write(
                     seconds += float(shard[SECONDS])
                     devices.add(str(shard[DEVICE]))
                 if absent.any():
-                    raise ValueError(
-                        f"{folder}: {absent.sum()} of {group.pools} pools of {group.name} are not "
-                        "there"
-                    )
+                    missing = f"{absent.sum()} of {group.pools} pools of {group.name}"
+                    raise ValueError(f"{folder}: {missing} are in no shard")
                 _pad(file, group, begin, dimension)
                 begin += group.n_conditions
             file.attrs["device"] = "; ".join(sorted(devices))
@@ -197,7 +196,7 @@ def _coordinates(
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
 ) -> xr.Dataset:
-    """The Dataset of the results before any metric: dimensions, labels, provenance."""
+    """The results as a Dataset without metrics: dimensions, labels, provenance."""
     import xarray as xr
 
     labels: dict[str, list[Any]] = {}
@@ -236,9 +235,9 @@ def _add(
     dimension: str,
     units: Mapping[str, str],
 ) -> None:
-    """Write a shard's metrics at the group's conditions, from `begin`, and at its pools."""
+    """Write a shard's metrics at the group's conditions, which start at `begin`, and its pools."""
     ids = shard[IDS]
-    # Runs of consecutive ids: one as a rule, more where an earlier run left gaps.
+    # Runs of consecutive ids: usually one, more where an earlier run left gaps.
     runs = np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1)
     for name in metric_names(shard):
         value = np.moveaxis(shard[name], 0, -1)  # pools last, from here on
@@ -253,7 +252,7 @@ def _add(
 
 
 def _pad(file: Any, group: Group, begin: int, dimension: str) -> None:
-    """-1 beyond the group's pools, where floats have NaN from the start."""
+    """Write -1 beyond the group's pools in integers; floats are NaN from the start."""
     for variable in file.variables.values():
         if variable.dimensions[0] != dimension or variable.dimensions[-1] != "pool":
             continue
@@ -272,7 +271,7 @@ def _create(
         name,
         tuple(dimensions),
         kind,
-        fillvalue=np.nan if floating else None,  # integers keep no mark of what is missing
+        fillvalue=np.nan if floating else None,  # integers have no mark for missing values
         chunks=(*shape[:-1], pools),
         compression="gzip",
         compression_opts=1,
@@ -283,10 +282,10 @@ def _create(
 
 
 def open_results(folder: Path) -> xr.Dataset:
-    """results.nc, its metrics read when they are looked up, and not kept.
+    """Open results.nc; its metrics are read on access and not kept in memory.
 
     Raises:
-      ValueError: it is not as it was written.
+      ValueError: the file is not as it was written.
     """
     import xarray as xr
 
@@ -298,10 +297,10 @@ def open_results(folder: Path) -> xr.Dataset:
 
 
 def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless results.nc is as it was written, and of this configuration."""
+    """Raise `ValueError` unless results.nc is as it was written and has this configuration."""
     with open_results(folder) as dataset:
-        there = json.loads(dataset.attrs["config"])
-    if differ := store.differences(there, configuration):
+        saved = json.loads(dataset.attrs["config"])
+    if differ := store.differences(saved, configuration):
         raise ValueError(
             f"{folder / store.RESULTS} is of another configuration than {store.CONFIG} beside it: "
             f"{differ}; --overwrite simulates again"
@@ -309,10 +308,10 @@ def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
 
 
 def saved_settings(folder: Path, asked: S) -> S:
-    """The settings that results.nc was made with; output options as asked.
+    """The settings that results.nc was made with; output options as in `asked`.
 
     Raises:
-      ValueError: no results, damaged ones, or ones of another layout.
+      ValueError: results are absent, damaged or of another layout.
     """
     results = folder / store.RESULTS
     if not results.exists():

@@ -1,18 +1,18 @@
-"""Running a sweep: settings from the command line, a run that survives being killed, its report.
+"""Run a sweep: settings from the command line, a run that survives being killed, its report.
 
-In `OUT/NAME/` a run keeps
+A run writes to `OUT/NAME/`:
 
     config.json      the configuration and digests of the code, written first
     shards/*.npz     finished chunks of pools, each written whole or not at all
     results.nc       every metric of every pool, once all chunks are there
-    table.csv, figure.png, and of some sweeps page.md
+    table.csv, figure.png; for some sweeps page.md
 
-Given again, it continues from the shards. Table and figure are made from results.nc whenever the
-command is given. Another configuration in the same folder is refused, and so is going on with a run
-that other code has begun; of a finished one it is said which files have changed since.
+The same command again continues from the shards, and makes table and figure anew from results.nc.
+Another configuration in the same folder is refused, and so is an unfinished run of other code; for
+a finished run the report names the files that have changed since.
 
 Parts of a run (`jbt.experiments.parts`) keep their shards in folders of their own below `shards/`.
-Once there are any, the command without a part collects, and computes nothing.
+Once a part has begun, the command without a part only collects.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ if TYPE_CHECKING:
 
 CALL_PROBLEMS = 16_384
 """Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
-a step of the progress bar and a shard: what a run that is killed loses."""
-
+a step of the progress bar and a shard, which a killed run loses."""
 
 CLAIM_SECONDS = 60.0
-"""How long a part waits for others that are starting, too."""
+"""How long a part waits for other parts that are starting too."""
 LISTING_SECONDS = 120.0
-"""How long a network file system may list a folder as it was, without another machine's files."""
+"""How long a network file system may list a folder without another machine's new files."""
 
 
 def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
@@ -69,18 +68,18 @@ def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    early.add_argument("--preset", choices=PRESETS)
-    early.add_argument("--redraw", action="store_true")
-    early.add_argument("--out", type=Path, default=Settings.out)
-    given = early.parse_known_args(argv)[0]
-    preset = given.preset or "full"
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--preset", choices=PRESETS)
+    parser.add_argument("--redraw", action="store_true")
+    parser.add_argument("--out", type=Path, default=Settings.out)
+    options = parser.parse_known_args(argv)[0]
+    preset = options.preset or "full"
     if preset not in sweep.presets:
         known = ", ".join(sweep.presets) or "nothing"
         raise ValueError(f"{sweep.name} has no preset {preset}, only {known}")
     defaults = dataclasses.replace(sweep.presets[preset], preset=preset)
-    folder = given.out / sweep.name
-    if given.redraw and not given.preset and (folder / store.RESULTS).exists():
+    folder = options.out / sweep.name
+    if options.redraw and not options.preset and (folder / store.RESULTS).exists():
         defaults = results.saved_settings(folder, defaults)
     return parsing.parse(
         type(defaults),
@@ -93,15 +92,15 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
 
 @runtime.defaults()
 def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
-    """Run (or continue, or report again) a sweep, print its table and return it.
+    """Run (or continue, or report again) a sweep; print its table and return it.
 
-    Of a part (`settings.part`, or of a process other than 0 with `settings.distributed`) the pools
-    are only computed, and None is returned.
+    A part (`settings.part`, or a process other than 0 with `settings.distributed`) only computes
+    its pools and returns None.
 
     Raises:
-      ValueError: wrong settings, another configuration or code in the folder, metrics that are not
-        what their axes say, nothing to redraw or other settings than those of the results, parts
-        that are not there yet.
+      ValueError: wrong settings, another configuration or code in the folder, metrics whose shapes
+        are not those of their axes, nothing to redraw or other settings than those of the results,
+        incomplete parts.
     """
     settings = settings.decided()
     part = _asked_part(settings)
@@ -159,13 +158,12 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
 
 
 def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
-    """Raise `ValueError` unless results were simulated with the settings asked for, whatever the
-    versions."""
-    there, now = (provenance.fields_of(settings) for settings in (saved, asked))
-    if differ := store.differences(there, now):
+    """Raise `ValueError` unless the saved settings are those asked for; versions may differ."""
+    before, now = (provenance.fields_of(settings) for settings in (saved, asked))
+    if differ := store.differences(before, now):
         raise ValueError(
-            f"{folder / store.RESULTS} has other settings: {differ}; --redraw takes those there "
-            "without any option"
+            f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
+            "saved ones"
         )
 
 
@@ -173,11 +171,11 @@ def _asked_part(settings: Settings) -> Part | None:
     """The part asked for, if any.
 
     Raises:
-      ValueError: it is not I/N, or there are options that do not go with it.
+      ValueError: it is not I/N, or other options contradict it.
     """
     if settings.coordinator is not None:
         if not settings.distributed:
-            raise ValueError("--coordinator goes with --distributed, which is missing")
+            raise ValueError("--coordinator needs --distributed")
         if not re.fullmatch(r".+:[0-9]+", settings.coordinator):
             raise ValueError(f"coordinator must be ADDRESS:PORT, got {settings.coordinator!r}")
     if settings.part is None and not settings.distributed:
@@ -185,8 +183,8 @@ def _asked_part(settings: Settings) -> Part | None:
     option = "--distributed" if settings.distributed else "--part"
     if settings.overwrite:
         raise ValueError(
-            f"--overwrite does not go with {option}, as others may be writing: remove the "
-            "results' folder first"
+            f"--overwrite does not go with {option}, because other processes may be writing: "
+            "remove the results' folder first"
         )
     if settings.redraw:
         raise ValueError(f"--redraw does not go with {option}")
@@ -204,8 +202,8 @@ def _run_part(
     folder: Path,
     part: Part,
 ) -> None:
-    """Compute a part's pools, as far as they are not there."""
-    with ExitStack() as held:
+    """Compute those of a part's pools that no shard holds."""
+    with ExitStack() as stack:
         with store.locked(folder, wait=CLAIM_SECONDS) as writable:
             if writable:
                 store.claim(folder, configuration, code, overwrite=False)
@@ -215,13 +213,13 @@ def _run_part(
                 results.check_results(folder, configuration)
                 print(f"{folder} is complete, nothing is left for part {part}")
                 return
-            held.enter_context(parts.begun(folder, part))
+            stack.enter_context(parts.begun(folder, part))
         _simulate_missing(sweep, groups, settings, folder, part)
     print(f"part {part} is complete in {folder}")
 
 
 def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
-    """Raise `ValueError` unless every pool is there, after `wait` seconds at most."""
+    """Raise `ValueError` unless shards hold every pool; wait for them `wait` seconds at most."""
     deadline = time.monotonic() + wait
     while absent := shards.incomplete(folder, groups, count):
         if time.monotonic() >= deadline:
@@ -229,7 +227,7 @@ def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: floa
             raise ValueError(
                 f"{folder}: {len(absent)} of {count} parts are incomplete ({parts.listed(absent)})"
                 + (f", some of them running ({parts.listed(running)})" if running else "")
-                + "; they are collected once all of them are complete"
+                + "; the results are collected once all parts are complete"
             )
         time.sleep(1.0)
 
@@ -274,31 +272,35 @@ def _simulate_missing(
 def _default_chunk(group: Group) -> int | None:
     if jax.default_backend() != "cpu":
         return None
-    cost = max(1.0, group.n_items / 30) ** 3  # of a fit, against one of 30 items
+    cost = max(1.0, group.n_items / 30) ** 3  # of a fit, in fits of 30 items
     return max(1, int(CALL_PROBLEMS / cost / group.fits / group.n_conditions))
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
-    """The paper's numbers beside a sweep: its own, and those of the file paper.csv beside its
-    module, if there is one."""
+    """The paper's numbers for a sweep: those of the file paper.csv beside its module, if there is
+    one, and `Sweep.extra_paper_numbers`."""
     try:
-        file = Path(inspect.getsourcefile(sweep.groups) or "").with_name("paper.csv")
-    except (TypeError, ValueError):  # made in a notebook
-        return list(sweep.paper)
-    return [*(read_paper(file, sweep.name) if file.is_file() else ()), *sweep.paper]
+        source = Path(inspect.getsourcefile(sweep.groups) or "")
+        # A sweep may be a package beside the file.
+        folder = source.parents[1] if source.name == "__init__.py" else source.parent
+    except (TypeError, IndexError):  # made in a notebook
+        return list(sweep.extra_paper_numbers)
+    file = folder / "paper.csv"
+    numbers = read_paper(file, sweep.name) if file.is_file() else []
+    return [*numbers, *sweep.extra_paper_numbers]
 
 
 def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
-    """The table of some results, with the paper's numbers; on stderr, how many of those of these
-    settings stand beside no row."""
+    """The table of some results, with the paper's numbers. Numbers for these settings that no row
+    matches are reported on stderr."""
     table = Table(sweep.columns, settings, paper_of(sweep))
     sweep.table(dataset, settings, table)
-    if alone := table.without_a_row():
-        first = alone[0]
+    if unmatched := table.without_a_row():
+        first = unmatched[0]
         setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
-        count = "1 number" if len(alone) == 1 else f"{len(alone)} numbers"
+        count = "1 number" if len(unmatched) == 1 else f"{len(unmatched)} numbers"
         print(
-            f"paper.csv: no row of this table for {count} of its settings, the first: "
+            f"paper.csv: no row of this table matches {count} of these settings, the first: "
             f"{first.quantity} = {first.printed} at {setting or 'every setting'}",
             file=sys.stderr,
         )
@@ -306,11 +308,11 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
 
 
 def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.DataFrame:
-    """Table and figure, from results.nc alone; only printed if the folder is read-only."""
+    """Make table and figure from results.nc alone; only print the table if the folder is
+    read-only."""
     table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.open_results(folder) as dataset:
-        simulated_with = json.loads(dataset.attrs["code"])
-        changed = store.changed(simulated_with, provenance.code_of(sweep))
+        changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(sweep))
         try:
             table = table_of(sweep, dataset, settings)
         except KeyError as error:
@@ -318,7 +320,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 raise
             raise ValueError(
                 f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
-                f"has not what its table needs now ({error}); --overwrite simulates again"
+                f"lacks what its table needs now ({error}); --overwrite simulates again"
             ) from error
         if writable:
             from jbt.border import plots
@@ -332,7 +334,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 files.write_whole(
                     folder / store.PAGE, lambda p: p.write_text(page, encoding="utf-8")
                 )
-        flagged = {
+        failed = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
             if str(name).startswith("status")
@@ -342,7 +344,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
     printed = table if sweep.headline is None else sweep.headline(table, settings)
     shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
-    for name, count in flagged.items():
+    for name, count in failed.items():
         if count:
             print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
     if changed:
@@ -352,9 +354,9 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             file=sys.stderr,
         )
     if len(printed) < len(table):
-        print(f"\n{len(printed)} of {len(table)} rows; all of them are in the table's file")
-    made = [table_file, figure_file, *([folder / store.PAGE] if sweep.page else [])]
-    listed = ", ".join(map(str, made))
+        print(f"\n{len(printed)} of {len(table)} rows; {store.TABLE} has all of them")
+    paths = [table_file, figure_file, *([folder / store.PAGE] if sweep.page else [])]
+    listed = ", ".join(map(str, paths))
     if writable:
         print(f"\nwritten: {listed}, {folder / store.RESULTS}")
     else:

@@ -1,7 +1,7 @@
-"""The trusted-anchor gate: whether to switch a correction on, from a few trusted labels, and what
-is guaranteed when.
+"""The trusted-anchor gate: decides from a few trusted labels whether to switch a correction on, and
+with which guarantees.
 
-`labels` says which labels there are, `draws` draws them, `rules` and `betting` decide; `trial`
+`labels` defines the kinds of labels, `draws` draws them, `rules` and `betting` decide; `trial`
 tries every rule on every kind of label.
 """
 

@@ -1,5 +1,5 @@
-"""How much the verdicts say about one coefficient c: its profile log-likelihood, the maximum over
-all other parameters at fixed c; and the slice, which holds them and says nothing about it."""
+"""The profile log-likelihood of one coefficient c, which maximises over all other parameters and
+measures the evidence about c; and the slice, which holds them and measures none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from jbt.types import (
 )
 
 PROFILE_DROP = NormalDist().inv_cdf(0.975) ** 2 / 2
-"""Nats below its top at which a profile leaves the 95 % interval."""
+"""Nats below its maximum at which a profile leaves the 95 % interval."""
 
 
 @container
@@ -46,9 +46,9 @@ class Profile:
     def range(self) -> Float[Array, ""]:
         """Largest minus smallest, nats: the evidence the comparisons carry about c over this grid.
         NaN where a point did not converge."""
-        good = (self.status == Status.CONVERGED) | (self.status == Status.COVARIATE_CONSTANT)
+        usable = (self.status == Status.CONVERGED) | (self.status == Status.COVARIATE_CONSTANT)
         spread = self.log_likelihood.max() - self.log_likelihood.min()
-        return jnp.where(good.all(), spread, jnp.nan)
+        return jnp.where(usable.all(), spread, jnp.nan)
 
 
 def grid_around(
@@ -79,42 +79,42 @@ def profile(
     [the paper's Section 5, "Restoring identifiability"].
 
     Where an item always wins or loses, the maximum is a supremum at infinity; it is reached to
-    within 1e-9 nats all the same.
+    within 1e-9 nats.
 
     Args:
       comparisons, design: one pool, float64; of one judge, or of a panel.
       grid: [G] values of c, logits per unit of the covariate.
-      covariate: which one, 0..D-1.
-      judge: of a panel, whose, 0..J-1; may be traced, as `covariate` may.
+      covariate: index of the covariate, 0..D-1; may be traced.
+      judge: for a panel, index of the judge, 0..J-1; may be traced.
       variant: free coefficients, default all; the profiled one is set by the grid.
       start: where to begin, default zero; the coefficients that the variant fixes stay there.
 
     Raises:
       ValueError: an empty or not finite grid, no such covariate or judge, float32.
     """
-    of = Coefficient.of(comparisons, design, covariate, judge, variant)
+    coefficient = Coefficient.of(comparisons, design, covariate, judge, variant)
     if grid.ndim != 1 or not grid.shape[0]:
         raise ValueError(f"the grid must hold at least one value, got shape {grid.shape}")
     if not isinstance(grid, Tracer) and not np.isfinite(np.asarray(grid)).all():
         raise ValueError(f"the grid must be finite, got {np.asarray(grid)}")
-    return _profile(of, grid, of.zeros() if start is None else start)
+    return _profile(coefficient, grid, coefficient.zeros() if start is None else start)
 
 
 @jax.jit
-def _profile(of: Coefficient, grid: Float[Array, " G"], start: Parameters) -> Profile:
+def _profile(coefficient: Coefficient, grid: Float[Array, " G"], start: Parameters) -> Profile:
     middle = jnp.sort(grid)[grid.shape[0] // 2]
-    first = of.top_at(middle, start).parameters
-    along = of.compensation(of.centred().information(first))
+    first = coefficient.top_at(middle, start).parameters
+    tangent = coefficient.compensation(coefficient.centred().information(first))
 
     def point(value: Float[Array, ""]) -> tuple[Float[Array, ""], Int[Array, ""]]:
-        # Begun on the tangent of the path of maxima; every point is maximised all the same.
-        fit = of.top_at(value, of.moved(first, (value - middle) * along))
+        # Starts on the tangent of the path of maxima; every point is maximised from there.
+        fit = coefficient.top_at(value, coefficient.moved(first, (value - middle) * tangent))
         return -fit.objective, fit.status
 
     log_likelihood: Float[Array, " G"]
     status: Int[Array, " G"]
-    log_likelihood, status = over(point, grid, of.comparisons)
-    constant = ~of.varies() & (status != Status.NOT_FINITE)
+    log_likelihood, status = over(point, grid, coefficient.comparisons)
+    constant = ~coefficient.varies() & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
 
 
@@ -124,12 +124,12 @@ def likelihood_slice(
     """Log-likelihood with the first coefficient on the grid and all other parameters held, nats:
     the paper's negative control [Section 5, "Restoring identifiability"].
 
-    It falls where `profile` is flat, as what it loses is what moving every quality by -x delta
-    would bring back. So it measures how surely the verdicts fix the apparent quality, not c.
+    It falls even where `profile` is flat, because it does not move the qualities by -x delta. So it
+    measures how precisely the verdicts determine the apparent quality, not c.
 
     Args:
       comparisons, design: one pool of one judge.
-      at: what is held.
+      at: the parameters held.
       grid: [G] values of c_1, logits per unit of the covariate.
     """
 
@@ -141,7 +141,7 @@ def likelihood_slice(
 
 
 def over(f: Callable[..., Any], values: Float[Array, " V"], comparisons: Verdicts) -> Any:
-    """A function of one value of c, at several. Rows are long enough to fill a processor, and many
-    enough to fill its memory, one value at a time."""
-    made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
-    return jax.lax.map(f, values) if isinstance(made, Rows) else jax.vmap(f)(values)
+    """`f`, a function of one value of c, at each of `values`. For rows one value at a time: that
+    fills a processor already, and all at once could fill its memory."""
+    verdicts = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
+    return jax.lax.map(f, values) if isinstance(verdicts, Rows) else jax.vmap(f)(values)

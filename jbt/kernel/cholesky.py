@@ -2,12 +2,12 @@
 
 Up to `UNROLLED` parameters the factorisation is written out column by column, left-looking: each
 step is elementwise over the problems, which fills the vector units of a CPU, is plain arithmetic on
-a GPU, and needs no library. It takes longer to compile, so that larger matrices, and a
-single one, go to the library (LAPACK, one problem after the other; on a GPU cuSOLVER).
+a GPU, and needs no library. It takes longer to compile, so larger matrices, and single ones, go to
+the library (LAPACK, one problem after the other; on a GPU cuSOLVER).
 
-Rows appended below the matrix come out multiplied by the inverse transposed factor, which is
-the forward substitution for free. Of the matrix, only the lower triangle is read. Where it is not
-positive definite the results are NaN or infinite, for that problem alone.
+Rows appended below the matrix come out multiplied by the inverse transposed factor: the forward
+substitution at no extra cost. Only the lower triangle of the matrix is read. Where the matrix is
+not positive definite, the results of that problem alone are NaN or infinite.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def factor(
     eye = jnp.broadcast_to(jnp.eye(p, dtype=matrix.dtype)[:, :, None], matrix.shape)
     rows = jnp.concatenate([matrix, eye])
     columns = jnp.zeros_like(rows)
-    for j in range(p):  # of the appended rows, those from j + 1 are still zero here
+    for j in range(p):  # appended rows from j + 1 on are still zero here
         columns = _put_column(columns, rows[j : p + j + 1, j], j, slice(j, p + j + 1))
     return columns[:p], jnp.swapaxes(columns[p:], 0, 1)
 
@@ -62,7 +62,7 @@ def factor(
 def _put_column(
     columns: Float[Array, "R P B"], column: Float[Array, "r B"], j: int, rows: slice
 ) -> Float[Array, "R P B"]:
-    """The factor with its column j, made of the matrix's and of those on its left."""
+    """The factor with its column j, computed from the matrix's column and those on its left."""
     column = column - (columns[rows, :j] * columns[j, :j]).sum(1)
     column = column * jax.lax.rsqrt(column[0])
     # An update of a slice, as `.at[].set` would be a scatter on a GPU.

@@ -25,8 +25,8 @@ from jbt.types import (
 )
 
 FLAT = 1e-10
-"""Information left, as a fraction of what the same comparisons carry at even odds, below
-which a direction of the MLE counts as flat or separated. A pair decided 10^6 to 1 keeps 4e-6."""
+"""Fraction of the information at even odds below which a direction of the MLE counts as flat or
+separated. A pair decided 10^6 to 1 keeps 4e-6."""
 
 
 def fit_map(
@@ -44,17 +44,17 @@ def fit_map(
 
     Args:
       comparisons: counts [N, N], or rows; of one judge, or of a panel.
-      design: who owns what; its dtype decides the precision.
+      design: the items' contents and covariates; its dtype decides the precision.
       prior: precisions of quality and of bias.
       variant: free coefficients, see `model.variant`.
       start: where to begin (warm start), default the win rates (`from_win_rates`); coefficients
         that the variant fixes stay there.
       solver: "newton", or "lbfgs" (the paper's, through jaxopt).
       max_steps: step limit, default 64 (newton) or 500 (lbfgs).
-      tolerance: newton: error left, in posterior standard deviations, default 1e-4 in
-        float32 and 1e-12 in float64. Rounding may leave up to a tenth of its root, in float32
-        where the verdicts tell some 10^6 times as much as the prior; beyond 10^9, hardly a fit
-        in float32 converges, and one that does may be further off.
+      tolerance: newton: error left, in posterior standard deviations, default 1e-4 in float32 and
+        1e-12 in float64. In float32 rounding may leave up to a tenth of its root where the
+        verdicts carry some 10^6 times the prior's information; beyond 10^9 hardly a fit in float32
+        converges, and one that does may be further off.
         lbfgs: gradient norm, default 1e-2 in float32 and 1e-9 in float64.
 
     Returns:
@@ -91,14 +91,14 @@ def fit_mle(
     """Maximum likelihood estimate, without a prior; mean theta of the shown contents is 0.
 
     Arguments and result as `fit_map`; default step limit 512. Status `DOES_NOT_EXIST` where the
-    supremum is at infinity (separated comparisons: for plain Bradley-Terry, a win graph that
-    is not strongly connected, Ford 1957) or not at a single point (disconnected contents, or
-    a covariate that every item's own quality can absorb, Prop. 2), or where in float64 it
-    cannot be told from such a case: less than `FLAT` of the information is left. Counts are
-    taken to be of order 1 or more.
+    supremum is at infinity (separated comparisons: for plain Bradley-Terry, a win graph that is not
+    strongly connected, Ford 1957) or not at a single point (disconnected contents, or a covariate
+    that every item's own quality can absorb, Prop. 2), or where float64 cannot distinguish it from
+    such a case: less than `FLAT` of the information is left. Counts are taken to be of order 1 or
+    more.
 
     Raises:
-      ValueError: float32, which cannot tell a far optimum from one at infinity.
+      ValueError: float32, which cannot distinguish a far optimum from one at infinity.
     """
     fit = fit_supremum(comparisons, design, variant, start=start, max_steps=max_steps)
     design = design.centred()
@@ -122,11 +122,11 @@ def fit_supremum(
     whether that is attained at one point, along a line, or only in the limit.
 
     Arguments and result as `fit_map`; coefficients that the variant fixes stay at `start`. Default
-    step limit 512. Where an item always wins its quality is stopped some 30 logits out, the
-    supremum being nearer than 1e-12 nats by then.
+    step limit 512. Where an item always wins, its quality stops some 30 logits out, within 1e-12
+    nats of the supremum.
 
     Raises:
-      ValueError: float32, which cannot tell a far optimum from one at infinity.
+      ValueError: float32, which cannot distinguish a far optimum from one at infinity.
     """
     if design.dtype != jnp.float64:
         raise ValueError(
@@ -146,8 +146,8 @@ def scaled_information(
     free: Bool[Array, " P"],
     design: Design,
 ) -> Float[Array, "P P"]:
-    """The information in units of that at even odds, whose diagonal is `scale`; the constant of
-    theta and the fixed parameters are given 1."""
+    """The information in units of that at even odds, whose diagonal is `scale`; 1 for the constant
+    of theta and for fixed parameters."""
     constant = jnp.zeros_like(scale).at[: design.n_contents].set(design.content_mask())
     constant = constant * jnp.sqrt(scale)
     scaled = information / jnp.sqrt(scale[:, None] * scale)
@@ -163,7 +163,7 @@ def _is_unique(
 ) -> Bool[Array, ""]:
     """Whether every direction but the constant keeps a share of at least `FLAT` of its
     information at even odds, whose diagonal is `scale`."""
-    # Variances, not pivots: these cannot hide a flat direction that touches every parameter.
+    # Variances, not pivots, which can hide a flat direction that touches every parameter.
     chol = jnp.linalg.cholesky(scaled_information(information, scale, free, design))
     variances = (jnp.linalg.inv(chol) ** 2).sum(0)
     return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
@@ -172,29 +172,29 @@ def _is_unique(
 def check_judges(variant: Variant, n_judges: int | None) -> None:
     """Raise `ValueError` unless a variant is for J judges of a panel, or one judge (None)."""
     if variant.n_judges != n_judges:
-        found = [
+        names = [
             "one judge" if j is None else f"a panel of {j}" for j in (variant.n_judges, n_judges)
         ]
-        raise ValueError(f"a variant for {found[0]}, but comparisons of {found[1]}")
+        raise ValueError(f"a variant for {names[0]}, but comparisons of {names[1]}")
 
 
 def _check(comparisons: Verdicts, design: Design, variant: Variant) -> None:
     judges = n_judges(comparisons)
     check_judges(variant, judges)
-    made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
-    each = () if judges is None else (judges,)
-    shape = made.shown.shape
-    if isinstance(made, Rows):
-        found, d = made.difference.shape, design.n_covariates
-        if found != (shape[0], d, *each):
-            raise ValueError(f"differences must be [{shape[0]}, {d}] for this design, got {found}")
+    verdicts = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
+    judge_axis = () if judges is None else (judges,)
+    shape = verdicts.shown.shape
+    if isinstance(verdicts, Rows):
+        given, d = verdicts.difference.shape, design.n_covariates
+        if given != (shape[0], d, *judge_axis):
+            raise ValueError(f"differences must be [{shape[0]}, {d}] for this design, got {given}")
     else:
         n = design.n_items
-        if shape != (n, n, *each) or made.wins.shape != shape:
+        if shape != (n, n, *judge_axis) or verdicts.wins.shape != shape:
             raise ValueError(f"shown and wins must be [{n}, {n}] for this design, got {shape}")
     if comparisons.shown.dtype != design.dtype:
-        found = f"{comparisons.shown.dtype} comparisons, {design.dtype} design"
-        raise ValueError(f"comparisons and design must have one precision, got {found}")
+        given = f"{comparisons.shown.dtype} comparisons, {design.dtype} design"
+        raise ValueError(f"comparisons and design must have one precision, got {given}")
 
 
 def _lbfgs(

@@ -1,4 +1,4 @@
-"""The posterior at the mode: a Gaussian with the curvature found there."""
+"""The Laplace approximation: a Gaussian with the curvature at the mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def laplace(
 
     Args:
       mode: the MAP, as `fit.fit_map` returns it.
-      comparisons, design, prior, variant: what it was fitted with.
+      comparisons, design, prior, variant: as in that fit.
 
     Returns:
       A `Posterior`; parameters that the variant fixes, and contents never shown, have

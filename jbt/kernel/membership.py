@@ -1,12 +1,11 @@
 """Probability that a content is in the top k, by sampling the posterior.
 
-Two estimates of one number. `membership` takes few, well spread draws and uses of each more than
-who came in: given all other parameters of the draw, a content's quality is Gaussian and the k-th
-best of the other contents is a number, so its chance of being above is known. The mean of these
-chances has a small fraction of the variance of a count (conditional Monte Carlo, also called
-Rao-Blackwellisation: Owen, *Monte Carlo theory, methods and examples*, section 8.7), and as they
-are smooth in the draw, a scrambled Sobol sequence spreads the draws with profit. `counted` is the
-paper's: the share of S draws in which the content is in the top k.
+There are two estimates. `membership` takes few, evenly spread draws. Given all other parameters of
+a draw, a content's quality is Gaussian and the k-th best of the other contents is a number, so the
+chance of exceeding it is known. The mean of these chances has a small fraction of the variance of a
+count (conditional Monte Carlo, also called Rao-Blackwellisation: Owen, *Monte Carlo theory, methods
+and examples*, section 8.7). As they are smooth in the draw, a scrambled Sobol sequence reduces the
+variance further. `counted` is the paper's: the share of S draws with the content in the top k.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ DRAWS = {"conditional": 64, "counted": 1500}
 are 0.005 and 0.0075 (`python -m benchmarks.acquisition`)."""
 
 CHUNK = 512
-"""Columns of a table worked on together, so that they stay in cache."""
+"""Columns of a table processed together, so that they stay in cache."""
 
 INSERTION_LIMIT = 1000
-"""Largest M k for which the k-th largest is found by insertion, all of it unrolled: that is the
-fastest, but its time to compile grows faster than M k. Above, by bisection."""
+"""Largest M k for which the k-th largest is found by unrolled insertion, which runs fastest but
+takes compile time that grows faster than M k. Above it, by bisection."""
 
 Arrange = Callable[[Float[Array, "P M"]], Float[Array, "P M"]]
-"""What the rows that the normals multiply are to undergo first: a permutation and changes of sign,
-which are as good as the same done to the normals."""
+"""A permutation and changes of sign of the rows that the normals multiply, equivalent to the same
+operations on the normals."""
 
 
 def unchanged(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
@@ -47,14 +46,14 @@ def sobol_normals(
     """A table of scrambled Sobol points turned to normals, for `membership`; made once and used at
     every refit (common random numbers).
 
-    Each point on its own is standard normal over the scrambles; together they are spread more
-    evenly than independent ones. Best where S is a power of 2.
+    Over scrambles each point is standard normal; together the points are spread more evenly than
+    independent ones. Best where S is a power of 2.
 
     Args:
-      n_samples: S, draws wanted, one a point; rounded up to whole chunks.
+      n_samples: S, number of draws, one a point; rounded up to whole chunks.
       n_parameters: P of the posterior.
-      dtype: of the posterior.
-      seed: of the scramble; the loop uses table 0 whatever the seed of the simulation.
+      dtype: the posterior's.
+      seed: seed of the scramble; the loop uses table 0 whatever the seed of the simulation.
 
     Raises:
       ValueError: n_samples below 1, n_parameters beyond SciPy's table of Sobol numbers.
@@ -72,7 +71,7 @@ def sobol_normals(
 
 
 def shifted(key: Key[Array, ""], normals: Float[Array, "chunks P S"]) -> Float[Array, "chunks P S"]:
-    """Fresh draws that are as evenly spread: the points behind the normals, shifted modulo 1 by
+    """Fresh draws that are as evenly spread: the uniform points of the normals, shifted modulo 1 by
     one uniform vector (Cranley and Patterson, 1976)."""
     shift = jax.random.uniform(key, (normals.shape[1], 1), normals.dtype)
     points = (jax.scipy.special.ndtr(normals) + shift) % 1
@@ -83,19 +82,19 @@ def shifted(key: Key[Array, ""], normals: Float[Array, "chunks P S"]) -> Float[A
 def antithetic_normals(
     n_samples: int, n_parameters: int, dtype: Any, *, seed: int = 0
 ) -> Float[Array, "chunks P pairs"]:
-    """A table of independent standard normals for `counted`, likewise. Each serves two draws, mean
-    + d and mean - d: half the matrix products, and as membership rises with a content's own
-    quality, usually a smaller error than as many independent draws.
+    """A table of independent standard normals for `counted`. Each serves two draws, mean + d and
+    mean - d: half the matrix products, and as membership rises with a content's own quality,
+    usually a smaller error than as many independent draws.
 
     Args:
-      n_samples: S, draws wanted, two a normal; rounded up to whole chunks.
+      n_samples: S, number of draws, two a normal; rounded up to whole chunks.
       n_parameters, dtype, seed: as for `sobol_normals`.
 
     Raises:
       ValueError: n_samples below 1.
     """
     chunks, pairs = _chunks(n_samples, per_column=2)
-    # NumPy's, as XLA would compute a constant of JAX's generator, slowly, while compiling.
+    # NumPy's generator, as XLA would evaluate JAX's, slowly, while compiling.
     rng = np.random.default_rng(seed)
     return jnp.asarray(rng.standard_normal((chunks, n_parameters, pairs)), dtype)
 
@@ -117,22 +116,23 @@ def membership(
 ) -> Float[Array, " M"]:
     """P(content is among the k of highest quality) under the posterior [the paper's p_i].
 
-    With H the precision, of Cholesky factor L, a draw is mean + L'^-1 z, and given all parameters
-    but theta_i
+    With H the precision and L its Cholesky factor, a draw is mean + L'^-1 z, and given all
+    parameters but theta_i
 
         theta_i ~ N(drawn theta_i - (L z)_i / H_ii, 1 / H_ii).
 
-    p_i is the mean over the draws of its probability to exceed the k-th largest of the others.
+    p_i is the mean over draws of the probability that theta_i exceeds the k-th largest of the
+    others.
 
     Args:
-      posterior: of all parameters; c and kappa are marginalised.
+      posterior: Gaussian over all parameters; c and kappa are marginalised.
       k: size of the top set, 1..M-1.
       mask: real contents; padding gets 0.
       normals: from `sobol_normals`, of the posterior's dtype.
-      arrange: lets many runs share one table, each in its own way.
+      arrange: rearranges the draws, so that many runs can share one table.
 
     Returns:
-      [M] probabilities, which sum to k but for their errors; all NaN for a posterior that is not
+      [M] probabilities, which sum to k up to Monte Carlo error; all NaN for a posterior that is not
       finite.
 
     Raises:
@@ -154,7 +154,7 @@ def membership(
         rival = jnp.where(ranked >= last_in, first_out, last_in)
         ahead = (quality - rival) * per_sd - factor_z.T @ z / per_sd
         chance = jax.lax.erfc(ahead * -(0.5**0.5)) / 2
-        # A product, as XLA:CPU vectorises nothing that it fuses into a sum along the rows.
+        # A matrix product, because XLA:CPU does not vectorise what it fuses into a sum of rows.
         return total + chance @ weights, None
 
     total, _ = jax.lax.scan(add, jnp.zeros(m, mean.dtype), normals)
@@ -168,8 +168,8 @@ def counted(
     normals: Float[Array, "chunks P pairs"],
     arrange: Arrange = unchanged,
 ) -> Float[Array, " M"]:
-    """The same by counting: the shares of the draws in which the contents are in the top k, which
-    sum to k. Arguments and errors of `membership`, normals from `antithetic_normals`."""
+    """`membership` by counting: the share of draws in which each content is in the top k. The
+    shares sum to k. Arguments and errors as in `membership`, normals from `antithetic_normals`."""
     m = mask.shape[0]
     check_k(k, m)
     mean = jnp.where(mask, posterior.mean.theta, -jnp.inf)[:, None]
@@ -195,7 +195,7 @@ def _real_and_finite(
 
 def boundary(values: Float[Array, "M S"], k: int) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """The k-th and the (k+1)-th largest of each column."""
-    # A loop of its own: fused with what uses it, every use would find the threshold again.
+    # In a loop of its own: fused into its users, the threshold would be computed once for each.
     last_in: Array = jax.lax.map(lambda v: kth_largest(v, k), values[None])[0]
     below = jnp.where(values < last_in, values, -jnp.inf).max(0)
     tied = _count(values >= last_in) > k
@@ -205,8 +205,8 @@ def boundary(values: Float[Array, "M S"], k: int) -> tuple[Float[Array, " S"], F
 def kth_largest(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     """The k-th largest of each column; columns with fewer than k above -inf give -inf.
 
-    Sorting libraries are slow on many short columns: a sorted list of k is kept by insertion
-    (branch-free, along the columns), or for large k the threshold is bisected.
+    Sorting libraries are slow on many short columns. So a sorted list of k is kept by insertion
+    (branch-free, along the columns), or for large M k the threshold is bisected.
     """
     if len(values) * k <= INSERTION_LIMIT:
         top: list[Any] = []
@@ -229,8 +229,8 @@ def _bisect(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     def undecided(ends: tuple[Array, Array, Array]) -> Bool[Array, ""]:
         low, high, above = ends
         middle = low + (high - low) / 2
-        # k + 1 above will do: waiting for exactly k in the slowest of all columns takes half as
-        # many passes again. Where values are tied at the threshold, the ends meet.
+        # k + 1 above suffice: waiting for exactly k in the slowest column takes half as many passes
+        # again. Where values are tied at the threshold, the ends meet.
         return ((above > k + 1) & (low < middle) & (middle < high)).any()
 
     def halve(ends: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -244,13 +244,13 @@ def _bisect(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     low, _, _ = jax.lax.while_loop(undecided, halve, (low, high, _count(finite)))
     least = jnp.where(values > low, values, jnp.inf).min(0)
     second = jnp.where(values > least, values, jnp.inf).min(0)
-    found = jnp.where(_count(values > least) >= k, second, least)
-    return jnp.where(_count(finite) >= k, found, -jnp.inf)
+    kth = jnp.where(_count(values > least) >= k, second, least)
+    return jnp.where(_count(finite) >= k, kth, -jnp.inf)
 
 
-def _count(of: Bool[Array, "M S"]) -> Array:
+def _count(marks: Bool[Array, "M S"]) -> Array:
     # In as few bits as hold M: more columns fit a vector register.
-    return of.sum(0, dtype=np.min_scalar_type(len(of)))
+    return marks.sum(0, dtype=np.min_scalar_type(len(marks)))
 
 
 def check_k(k: int, n_contents: int) -> None:

@@ -1,4 +1,4 @@
-"""How good an estimate of quality is. Quality and estimate are per content, [M]."""
+"""Metrics of an estimate of quality. Quality and estimate are per content, [M]."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 TIED = 1e-9
-"""`tie_of` estimates in float64, logits; whatever compares two estimates takes it from here."""
+"""`tie_of` estimates in float64, logits; every comparison of two estimates uses it."""
 
 
 def tie_of(estimate: Float[Array, " M"]) -> float:
-    """Estimates closer than this, in logits, are tied: what a solver leaves of two contents
-    with the same record differs by rounding, which must not decide who is in the top k."""
+    """Estimates closer than this, in logits, are tied: a solver's estimates of two contents with
+    the same record differ by rounding, which must not decide which is in the top k."""
     return 1e-5 if estimate.dtype == jnp.float32 else TIED
 
 
 def order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How float64 estimates order a and b, elementwise: 1 where a is above, -1 where b is, 0 where
+    """Order of float64 estimates a and b, elementwise: 1 where a is above, -1 where b is, 0 where
     they are tied to within `TIED`; NaN where either is."""
-    apart = a - b
-    return np.where(np.abs(apart) <= TIED, 0.0, np.sign(apart))
+    difference = a - b
+    return np.where(np.abs(difference) <= TIED, 0.0, np.sign(difference))
 
 
 def top_k_recall(
@@ -32,9 +32,9 @@ def top_k_recall(
     """Share of the k contents ranked highest by the estimate whose true quality is at least
     the k-th largest true quality (the paper's tie-robust recall, Section 5).
 
-    Contents tied in the *estimate* with its k-th place (to within 1e-5 logits in float32, 1e-9
-    in float64) share the places left equally: the mean over all ways of breaking the tie, so
-    that the order of the items cannot matter.
+    Contents whose *estimate* is tied with the k-th place (to within 1e-5 logits in float32, 1e-9 in
+    float64) share the remaining places equally: the mean over all ways of breaking the tie, so that
+    the order of the items cannot matter.
 
     Args:
       estimate, quality: [M].
@@ -42,7 +42,7 @@ def top_k_recall(
       mask: [M] real contents, default all. NaN in the estimate gives NaN.
 
     Raises:
-      ValueError: k out of range, where it is not traced.
+      ValueError: k out of range, if it is not traced.
     """
     if isinstance(k, int) and not 1 <= k < quality.shape[0]:
         raise ValueError(f"k must lie in 1..{quality.shape[0] - 1}, got {k}")
@@ -88,12 +88,12 @@ def top_k_differ(
     def sure_and_possible(x: Float[Array, " M"]) -> tuple[Bool[Array, " M"], Bool[Array, " M"]]:
         possible = top_set(x, k, mask)
         x = jnp.where(mask, x, -jnp.inf)
-        # Sure: fewer than k others could be ranked at or above it.
+        # A sure content has fewer than k others that could be ranked at or above it.
         rivals = (x[None, :] >= x[:, None] - tie).sum(1) - 1
         return mask & (rivals < k), possible
 
-    (sure_a, may_a), (sure_b, may_b) = sure_and_possible(a), sure_and_possible(b)
-    needed, allowed = sure_a | sure_b, may_a & may_b
+    (sure_a, possible_a), (sure_b, possible_b) = sure_and_possible(a), sure_and_possible(b)
+    needed, allowed = sure_a | sure_b, possible_a & possible_b
     common = ~(needed & ~allowed).any() & (needed.sum() <= k) & (allowed.sum() >= k)
     return ~common
 
@@ -103,11 +103,10 @@ def pairwise_agreement(
     quality: Float[Array, " M"],
     mask: Bool[Array, " M"] | None = None,
 ) -> Float[Array, ""]:
-    """Share of the pairs of contents with different true quality that the estimate orders
-    as the truth does; a tie in the estimate, as in `top_k_recall`, is half.
-    NaN if no pair differs.
+    """Share of the pairs of contents with different true quality that the estimate orders as the
+    truth does; a tie in the estimate, as in `top_k_recall`, counts half. NaN if no pair differs.
 
-    (tau + 1) / 2 with Kendall's tau where there are no ties.
+    Without ties it is (tau + 1) / 2 with Kendall's tau.
     """
     mask = jnp.ones(quality.shape, bool) if mask is None else mask
     better = (quality[:, None] > quality) & mask[:, None] & mask
@@ -121,8 +120,8 @@ def pairwise_agreement(
 def boundary_distance(
     quality: Float[Array, " M"], k: int, mask: Bool[Array, " M"] | None = None
 ) -> Int[Array, " M"]:
-    """How many places each content is away from the boundary between the k-th and the next in
-    true quality: 0 for these two. Padding stands behind all others."""
+    """Number of places from each content to the boundary between the k-th and the next in true
+    quality: 0 for these two. Padding ranks below all others."""
     quality = quality if mask is None else jnp.where(mask, quality, -jnp.inf)
     rank = (quality > quality[:, None]).sum(1)
     return jnp.where(rank < k, k - 1 - rank, rank - k)
@@ -134,8 +133,8 @@ def allocation(
     k: int,
     mask: Bool[Array, " M"] | None = None,
 ) -> Float[Array, " distances"]:
-    """How a budget was spent: the share of all showings that went to the contents at each
-    distance from the boundary (`boundary_distance`).
+    """Share of all showings that went to the contents at each distance from the boundary
+    (`boundary_distance`).
 
     Args:
       counts: [M] how often each content was shown, first or second.
@@ -144,8 +143,8 @@ def allocation(
       mask: [M] real contents, default all.
 
     Returns:
-      [max(k, M - k)], summing to 1; NaN where nothing was shown. Spent evenly over M real contents
-      it is 2/M up to distance min(k, M - k) - 1 and 1/M beyond.
+      [max(k, M - k)], summing to 1; NaN where nothing was shown. An even allocation over M real
+      contents has 2/M up to distance min(k, M - k) - 1 and 1/M beyond.
     """
     m = len(quality)
     counts = counts if mask is None else jnp.where(mask, counts, 0)

@@ -7,7 +7,7 @@ Counts are the data: `shown[i, j]` comparisons with i first, `wins[i, j]` of the
 The matrix of design vectors z_ij (one row a verdict) is never built; its products are
 written out on the N x N counts, and in `jbt.kernel.rows` on the rows of sparse verdicts.
 
-Sums name their axis, counted from the front, so that axes which follow pass through (`...`).
+Sums name their axis, counted from the front, so that further axes (`...`) pass through.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def variant(name: str, design: Design, n_judges: int | None = None) -> Variant:
 
 
 def free_mask(v: Variant, design: Design) -> Bool[Array, "P ..."]:
-    """Which entries of the flat parameter vector are free: contents shown, and the variant's."""
+    """Which flat parameters are free: contents shown by a real item, and the variant's."""
     return flat(design.content_mask(), v.c, v.kappa)
 
 
@@ -72,8 +72,8 @@ def logits(parameters: Parameters, design: Design) -> Float[Array, "N N ..."]:
 def logits_of(
     parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "N N ..."] | Float[Array, "R ..."]:
-    """Log-odds that the first wins, for each of the comparisons: every ordered pair, or row; of a
-    panel for each judge, as last axis."""
+    """Log-odds that the first wins, for every ordered pair, or row; for a panel with the judge as
+    last axis."""
     if isinstance(comparisons, Panel):
         return logits_of(*_each_judge(parameters, design, comparisons))
     if isinstance(comparisons, Rows):
@@ -84,9 +84,9 @@ def logits_of(
 def _each_judge(
     parameters: Parameters, design: Design, comparisons: Panel
 ) -> tuple[Parameters, Design, Comparisons | Rows]:
-    """The model of each judge of a panel, judges as an axis behind those of one problem."""
-    each = panel.each_judge(parameters, comparisons)
-    return each, panel.for_judges(design), comparisons.verdicts
+    """The model of each judge of a panel, with the judge as an axis after those of one problem."""
+    models = panel.each_judge(parameters, comparisons)
+    return models, panel.for_judges(design), comparisons.verdicts
 
 
 def log_likelihood(
@@ -96,8 +96,8 @@ def log_likelihood(
     if isinstance(comparisons, Panel):
         return log_likelihood(*_each_judge(parameters, design, comparisons)).sum(0)
     z = logits_of(parameters, design, comparisons)
-    each = comparisons.wins * z - comparisons.shown * jax.nn.softplus(z)
-    return each.sum(0) if isinstance(comparisons, Rows) else each.sum((0, 1))
+    terms = comparisons.wins * z - comparisons.shown * jax.nn.softplus(z)
+    return terms.sum(0) if isinstance(comparisons, Rows) else terms.sum((0, 1))
 
 
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
@@ -111,7 +111,7 @@ def prior_precision(
     design: Design, prior: Prior, n_judges: int | None = None
 ) -> Float[Array, " P"]:
     """Diagonal of the prior's precision, in the order (theta, c, kappa). `n_judges` is J of a
-    panel, whose judges have one prior unless it gives one for each."""
+    panel, whose judges have the same prior unless `lam_b` has one for each."""
     lam = jnp.full(design.n_contents, prior.lam, design.dtype)
     judges = () if n_judges is None else (n_judges,)
     lam_b = bias_precision(prior, (design.n_covariates + 1, *judges), design.dtype)
@@ -119,7 +119,7 @@ def prior_precision(
 
 
 def bias_precision(prior: Prior, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Of each of (c, kappa), of a panel for each set of coefficients."""
+    """Prior precision of each of (c, kappa); for a panel, of each set of coefficients."""
     lam_b = jnp.asarray(prior.lam_b, dtype)
     return jnp.broadcast_to(lam_b[:, None] if len(shape) > lam_b.ndim == 1 else lam_b, shape)
 
@@ -127,8 +127,8 @@ def bias_precision(prior: Prior, shape: tuple[int, ...], dtype: Any) -> Float[Ar
 def score(parameters: Parameters, design: Design, comparisons: Verdicts) -> Float[Array, "P ..."]:
     """Gradient of the log-likelihood in (theta, c, kappa)."""
     if isinstance(comparisons, Panel):
-        each = score(*_each_judge(parameters, design, comparisons))
-        return panel.joint_score(each, comparisons, design.n_contents)
+        scores = score(*_each_judge(parameters, design, comparisons))
+        return panel.joint_score(scores, comparisons, design.n_contents)
     residual, _ = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
     return _score(residual, design, comparisons, chain_of(design))
 
@@ -141,15 +141,15 @@ def score_and_information(
 ) -> tuple[Float[Array, "P ..."], Float[Array, "P P ..."]]:
     """Gradient of the log-likelihood and the Fisher information (its negative Hessian).
 
-    `chain` is that of the design, where it is known already; of a panel its P is that of one judge.
+    `chain` is `chain_of(design)`, if known already; for a panel its P is that of one judge.
     """
     chain = chain_of(design) if chain is None else chain
     if isinstance(comparisons, Panel):
-        model_of_each = _each_judge(parameters, design, comparisons)
-        each = score_and_information(*model_of_each, _for_judges(chain))
+        models = _each_judge(parameters, design, comparisons)
+        scores, informations = score_and_information(*models, _for_judges(chain))
         return (
-            panel.joint_score(each[0], comparisons, design.n_contents),
-            panel.joint_information(each[1], comparisons, design.n_contents),
+            panel.joint_score(scores, comparisons, design.n_contents),
+            panel.joint_information(informations, comparisons, design.n_contents),
         )
     residual, weight = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
     return (
@@ -173,27 +173,27 @@ def information(
     """Fisher information in (theta, c, kappa).
 
     On counts, with W the weights, the information about phi is the Laplacian
-    diag(W1 + W'1) - W - W' of the comparison graph, its border with kappa W1 - W'1, and in kappa
-    the sum of W. All are chained through the design.
+    diag(W1 + W'1) - W - W' of the comparison graph, its border with kappa is W1 - W'1, and the
+    information about kappa is the sum of W. All are chained through the design.
 
     Args:
-      weight: shown p (1 - p) of every ordered pair, or row; of a panel for each judge.
-      comparisons: which the weights are of.
-      chain: that of the design, where it is known already.
+      weight: shown p (1 - p) of every ordered pair, or row; for a panel of each judge.
+      comparisons: the verdicts that the weights belong to.
+      chain: `chain_of(design)`, if known already.
     """
     if isinstance(comparisons, Rows):
         return rows.information(weight, comparisons, design.n_contents)
     chain = chain_of(design) if chain is None else chain
     if isinstance(comparisons, Panel):
-        of_judges = panel.for_judges(design), comparisons.verdicts, _for_judges(chain)
-        each = information(weight, *of_judges)
-        return panel.joint_information(each, comparisons, design.n_contents)
-    of_items = _information_of_items(weight, design)
+        judges = panel.for_judges(design), comparisons.verdicts, _for_judges(chain)
+        informations = information(weight, *judges)
+        return panel.joint_information(informations, comparisons, design.n_contents)
+    by_item = _item_information(weight, design)
     if chain is None:
-        return of_items
-    # Matrix products, which are worth a turn of the axes that follow to the front.
-    chain, of_items = (jnp.moveaxis(v, (0, 1), (-2, -1)) for v in (chain, of_items))
-    return jnp.moveaxis(jnp.swapaxes(chain, -1, -2) @ of_items @ chain, (-2, -1), (0, 1))
+        return by_item
+    # Matrix products are faster with their two axes last.
+    chain, by_item = (jnp.moveaxis(v, (0, 1), (-2, -1)) for v in (chain, by_item))
+    return jnp.moveaxis(jnp.swapaxes(chain, -1, -2) @ by_item @ chain, (-2, -1), (0, 1))
 
 
 def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..."] | None:
@@ -203,9 +203,9 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
 def _residual_and_weight(
     z: Float[Array, "*each"], comparisons: Comparisons | Rows
 ) -> tuple[Float[Array, "*each"], Float[Array, "*each"]]:
-    """wins - shown p and shown p (1 - p), p = sigmoid(z), without the cancellation of either where
-    p is near 0 or 1. Both end with the division, after which XLA on a CPU keeps them: what looks
-    cheaper it would compute again for each sum taken of them."""
+    """wins - shown p and shown p (1 - p), p = sigmoid(z), without cancellation where p is near 0 or
+    1. Both end with a division, after which XLA on a CPU stores them; a form that looks cheaper
+    would be recomputed for each sum."""
     won, lost = comparisons.wins, comparisons.shown - comparisons.wins
     odds = jnp.exp(-jnp.abs(z))
     residual = jnp.where(z > 0, won * odds - lost, won - lost * odds) / (1 + odds)
@@ -223,17 +223,17 @@ def _score(
     row, col = r.sum(1), r.sum(0)
     g_phi = row - col
     g_c = (design.covariates * g_phi[:, None]).sum(0)
-    of_items = jnp.concatenate([g_phi, g_c, _half_sum(row, col)[None]])
-    return of_items if chain is None else (chain * of_items[:, None]).sum(0)
+    by_item = jnp.concatenate([g_phi, g_c, _half_sum(row, col)[None]])
+    return by_item if chain is None else (chain * by_item[:, None]).sum(0)
 
 
-def _information_of_items(w: Float[Array, "N N ..."], design: Design) -> Float[Array, "Q Q ..."]:
-    """In (phi, c, kappa), phi being each item's own."""
+def _item_information(w: Float[Array, "N N ..."], design: Design) -> Float[Array, "Q Q ..."]:
+    """Information in (phi, c, kappa), with a phi for each item."""
     x = design.covariates
     row, col = w.sum(1), w.sum(0)
     degree, border = row + col, row - col
     laplacian = diagonal(degree) - w - jnp.swapaxes(w, 0, 1)
-    # The Laplacian times x, without waiting for the Laplacian.
+    # The Laplacian times x, computed without the Laplacian.
     lx = degree[:, None] * x - (w[:, :, None] * x).sum(1) - (w[:, :, None] * x[:, None]).sum(0)
     cc, ck = (x[:, :, None] * lx[:, None]).sum(0), (border[:, None] * x).sum(0)
     return jnp.concatenate(
@@ -246,21 +246,21 @@ def _information_of_items(w: Float[Array, "N N ..."], design: Design) -> Float[A
 
 
 def chain_of(design: Design) -> Float[Array, "Q P ..."] | None:
-    """How (phi, c, kappa) of the items follow (theta, c, kappa): the ownership, and ones for c and
-    kappa. None where every item is its own content, and they are the same."""
+    """Linear map from (theta, c, kappa) to the items' (phi, c, kappa): the ownership, and ones for
+    c and kappa. None where every item is its own content and the map is the identity."""
     if design.content is None:
         return None
     n, m, rest = design.n_items, design.n_contents, design.n_covariates + 1
     shows = design.ownership()
     after = (1,) * (shows.ndim - 2)
-    itself = jnp.eye(n + rest, m + rest, m - n, dtype=shows.dtype) * (jnp.arange(m + rest) >= m)
+    identity = jnp.eye(n + rest, m + rest, m - n, dtype=shows.dtype) * (jnp.arange(m + rest) >= m)
     widths = [(0, rest), (0, rest), *((0, 0) for _ in after)]
-    return jnp.pad(shows, widths) + itself.reshape(*itself.shape, *after)
+    return jnp.pad(shows, widths) + identity.reshape(*identity.shape, *after)
 
 
 def _half_sum(row: Float[Array, "N ..."], col: Float[Array, "N ..."]) -> Float[Array, "..."]:
-    """The sum of a matrix from its sums by row and by column. From one of them alone XLA on a CPU
-    would make a sum over the whole matrix again."""
+    """The sum of a matrix from its sums by row and by column. Given only one of them, XLA on a CPU
+    would sum over the whole matrix again."""
     return (row + col).sum(0) / 2
 
 

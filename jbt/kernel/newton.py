@@ -1,20 +1,20 @@
 """Newton's method on many problems at once, the last axis; see `jbt.kernel.batching`.
 
-Its safeguard needs no objective: along a step d the logistic
-likelihood is generalised self-concordant with constant m = max |change of any logit|
-(Bach 2010; Sun & Tran-Dinh 2019), so the step length t = 1 if m <= 1, log(1 + m) / m
-otherwise, decreases the objective for certain. Full steps are tried first, being faster on
-ordinary pools; at the first one that does not shrink the gradient the safeguard is
-switched on for good. It begins at the logits of win rates, where these are not far out.
+The safeguard needs no objective: along a step d the logistic likelihood is generalised
+self-concordant with constant m = max |change of any logit| (Bach 2010; Sun & Tran-Dinh 2019), so
+the step length t = 1 if m <= 1, log(1 + m) / m otherwise, is certain to decrease the objective.
+Full steps are tried first, as they are faster on ordinary pools; the first one that does not shrink
+the gradient switches the safeguard on for good. The start is at the logits of win rates, where
+these are not far out.
 
 By the same constant, a full step leaves an error of about m / 2 times the Newton decrement, which
-is the distance to the optimum in posterior standard deviations: it ends with the step for which
-that is below `tolerance`.
+is the distance to the optimum in posterior standard deviations. The method ends with the step for
+which this error is below `tolerance`.
 
-The constant that no comparison sees (theta + a) is fixed by adding the projection on it to
-the Hessian, at the scale of the Hessian's diagonal. That leaves every step unchanged in
-exact arithmetic (the gradient has no component there, as the mean of theta is kept at 0,
-where the MAP's is too) and takes the worst-conditioned direction out of the arithmetic.
+No comparison depends on the constant of theta (theta + a). It is fixed by adding the projection on
+it to the Hessian, at the scale of the Hessian's diagonal. That leaves every step unchanged in exact
+arithmetic (the gradient has no component there, as the mean of theta is kept at 0, like the MAP's)
+and takes the worst-conditioned direction out of the arithmetic.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from jbt.types import (
 )
 
 MAX_STEPS = 64
-"""Default step limit. Ordinary pools take 3 to 6 steps; each step beyond moves a
-separated item by about one logit."""
+"""Default step limit. Ordinary pools take 3 to 6 steps; each further step moves a separated item by
+about one logit."""
 
 FAR = 4.0
-"""Change of a logit by the first step from the win rates beyond which it begins again at zero."""
+"""Change of a logit by the first step from the win rates beyond which the fit restarts at zero."""
 
 LONGEST_STRETCH = 8.0
-"""How much longer than Newton's the steps towards an optimum at infinity may be."""
+"""Largest factor on the length of Newton steps towards an optimum at infinity."""
 
 RIDGE = 1e-12
 """Ridge in the Hessian of an MLE, as a fraction of the information at even odds."""
@@ -75,9 +75,9 @@ def newton(
 ) -> Fit:
     """Newton's method on the objective with these prior precisions, for B problems.
 
-    Without a prior (None) the tolerance is of the decrement, and a ridge in the Hessian alone keeps
-    flat directions finite without moving the optimum. Steps towards an optimum at infinity are
-    lengthened then. There the loss decays exponentially, so that a full step divides it by e, and a
+    Without a prior (None), the tolerance applies to the decrement, a ridge in the Hessian alone
+    keeps flat directions finite without moving the optimum, and steps towards an optimum at
+    infinity are lengthened. There the loss decays exponentially: a full step divides it by e, and a
     step t times as long by exp(t); the decrement, which goes like the root of the loss, falls by
     exp(t / 2). As long as a small decrement falls at that rate or more slowly, each step is
     stretched twice as far as the last. At an ordinary optimum the decrement falls faster, and steps
@@ -85,12 +85,12 @@ def newton(
     """
     design = design.centred()
     m, contents, judges = design.n_contents, design.content_mask(), n_judges(comparisons)
-    chain = model.chain_of(design)  # or every step would build it
-    each = jax.tree.leaves((comparisons, design, precision, free, start))
-    problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in each))
+    chain = model.chain_of(design)  # built once, not at every step
+    leaves = jax.tree.leaves((comparisons, design, precision, free, start))
+    problems = jnp.broadcast_shapes(*(leaf.shape[-1:] for leaf in leaves))
     without_prior = precision is None
     if precision is None:
-        precision = RIDGE * information_scale(_of_all(comparisons, problems), design, free)
+        precision = RIDGE * information_scale(_for_all(comparisons, problems), design, free)
     pull = 0 * precision if without_prior else precision
 
     def step(s: _State) -> _State:
@@ -116,20 +116,18 @@ def newton(
             stretch = jnp.where(decays, jnp.minimum(2 * stretch, LONGEST_STRETCH), 1)
             length = length * stretch
         else:
-            # A decrement that rounding keeps up is an error in itself. Where the optimum is far
-            # out, it is small long before the steps are: they have to be short as well.
+            # A decrement that rounding keeps from falling is itself an error. Where the optimum is
+            # far out, it is small long before the steps are, so these must be short as well.
             done = (decrement * reach <= 2 * tolerance) & (decrement <= 0.1 * tolerance**0.5)
             done &= reach <= 0.1
         beta = s.beta + length * delta
         if start is None:
             # Win rates of few or very unequal verdicts may lie far out, where full steps are too
-            # long and safe ones many. Full steps from zero are neither.
-            begun_far = (s.steps == 0) & ~(reach <= FAR)
-            beta = jnp.where(begun_far, 0, beta)
-            decrement, grad_norm = (
-                jnp.where(begun_far, jnp.inf, v) for v in (decrement, grad_norm)
-            )
-            done &= ~begun_far
+            # long and safe ones too many. Full steps from zero avoid both.
+            restart = (s.steps == 0) & ~(reach <= FAR)
+            beta = jnp.where(restart, 0, beta)
+            decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))
+            done &= ~restart
         theta = jnp.where(contents, beta[:m], 0)
         theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)
         beta = jnp.concatenate([theta, beta[m:]])
@@ -139,28 +137,29 @@ def newton(
         # A NaN decrement ends the loop.
         return ~s.done & (s.steps < limit) & ~jnp.isnan(s.decrement)
 
-    def unless_ended(s: _State) -> _State:
+    def step_if_active(s: _State) -> _State:
         active = going(s)
         return jax.tree.map(lambda new, old: jnp.where(active, new, old), step(s), s)
 
     inf = jnp.full(problems, jnp.inf, design.dtype)
-    no, none = jnp.zeros(problems, bool), jnp.zeros(problems, int)
-    # From where verdicts look settled already, a full step could overshoot beyond return.
-    careful = ~no if without_prior and start is not None else no
+    off, zero = jnp.zeros(problems, bool), jnp.zeros(problems, int)
+    # From a start where verdicts look decided already, a full step could overshoot for good.
+    careful = ~off if without_prior and start is not None else off
     beta = from_win_rates(comparisons, design, precision, free) if start is None else start
     beta = jnp.broadcast_to(beta, (len(free), *problems))
-    first = _State(beta, inf, inf, careful, jnp.ones_like(inf), no, none)
-    end = jax.lax.while_loop(lambda s: going(s).any(), unless_ended, first)
+    first = _State(beta, inf, inf, careful, jnp.ones_like(inf), off, zero)
+    end = jax.lax.while_loop(lambda s: going(s).any(), step_if_active, first)
     finite = jnp.isfinite(end.beta).all(0) & ~jnp.isnan(end.decrement)
     if not without_prior:  # a traced precision could not be refused, but has no mode
         finite &= (precision > 0).all(0)
     return result(end.beta, end.done, finite, end.steps, comparisons, design, pull, free)
 
 
-def _of_all(comparisons: Verdicts, problems: tuple[Any, ...]) -> Verdicts:
-    """The comparisons as of each problem, where all may share them and differ in their designs."""
+def _for_all(comparisons: Verdicts, problems: tuple[Any, ...]) -> Verdicts:
+    """The comparisons repeated for each problem, as problems may share them and differ in their
+    designs."""
     if isinstance(comparisons, Panel):
-        return dataclasses.replace(comparisons, verdicts=_of_all(comparisons.verdicts, problems))
+        return dataclasses.replace(comparisons, verdicts=_for_all(comparisons.verdicts, problems))
     shown = comparisons.shown
     return dataclasses.replace(
         comparisons, shown=jnp.broadcast_to(shown, (*shown.shape[:-1], *problems))
@@ -168,10 +167,10 @@ def _of_all(comparisons: Verdicts, problems: tuple[Any, ...]) -> Verdicts:
 
 
 def _reach(change: Parameters, design: Design, comparisons: Verdicts) -> Float[Array, "..."]:
-    """The largest change of any logit (of counts, by any pair of items, shown or not)."""
+    """The largest change of any logit (for counts, of any pair of items, shown or not)."""
     if isinstance(comparisons, Panel):
-        each = panel.each_judge(change, comparisons), panel.for_judges(design)
-        return _reach(*each, comparisons.verdicts).max(0)
+        models = panel.each_judge(change, comparisons), panel.for_judges(design)
+        return _reach(*models, comparisons.verdicts).max(0)
     if isinstance(comparisons, Rows):
         return jnp.abs(rows.logits(change, comparisons)).max(0)
     items, phi = design.item_mask, model.apparent_quality(change, design)
@@ -185,18 +184,18 @@ def from_win_rates(
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
 ) -> Float[Array, "P ..."]:
-    """Where Newton's method begins: theta and kappa at the logits of shares of wins, c at 0.
+    """The start of Newton's method: theta and kappa at the logits of shares of wins, c at 0.
 
-    Each share is taken with two wins and two losses more. A share averages over opponents, which
-    shrinks its logit: by about the root of 1 + v / 2, v the variance of the shrunk logits (a fit to
-    MacKay's 1 + pi/8 times the true variance, 1992). The prior shrinks it as it would at even odds.
+    Two wins and two losses are added to each share. A share averages over opponents, which shrinks
+    its logit by about the root of 1 + v / 2, v the variance of the shrunk logits (a fit to MacKay's
+    1 + pi/8 times the true variance, 1992). The prior shrinks it as it would at even odds.
     """
     won, asked, wins, shown = _wins(comparisons, design)
     discrimination = 1.0
     if isinstance(comparisons, Panel):
         s, sets = comparisons.discrimination, jnp.abs(comparisons.sharing)
-        # Of a content by its judges, two verdicts at discrimination 1 more; of a set by those
-        # that have a part in it.
+        # A content gets the mean over its judges, with four verdicts added at discrimination 1; a
+        # set of coefficients adds the judges that use it.
         discrimination = ((asked * s).sum(1) + 4) / (asked.sum(1) + 4)
         won, asked = won.sum(1), asked.sum(1)
         wins, shown = ((sets * v[:, None]).sum(0) for v in (wins, shown))
@@ -209,8 +208,8 @@ def from_win_rates(
     mean = jnp.where(contents, theta, 0).sum(0) / contents.sum(0)
     theta = jnp.where(contents, theta - mean, 0)
     stretch = jnp.sqrt(1 + (theta**2).sum(0) / contents.sum(0) / 2)
-    of_kappa = Parameters.unflat(precision, m, n_judges(comparisons)).kappa
-    kappa = stretch * logit(wins, shown, of_kappa)
+    kappa_precision = Parameters.unflat(precision, m, n_judges(comparisons)).kappa
+    kappa = stretch * logit(wins, shown, kappa_precision)
     c = jnp.zeros((design.n_covariates, *kappa.shape), kappa.dtype)
     return jnp.where(free, flat(stretch * theta / discrimination, c, kappa), 0)
 
@@ -218,8 +217,8 @@ def from_win_rates(
 def _wins(
     comparisons: Verdicts, design: Design
 ) -> tuple[Array, Array, Float[Array, "..."], Float[Array, "..."]]:
-    """How many of its verdicts each content won, and how many it has; how many the first shown
-    won, and how many tell of that. Of a panel for each judge, as last axis."""
+    """Wins and verdicts of each content; wins of the first shown, and verdicts of known order. For
+    a panel with the judge as last axis."""
     if isinstance(comparisons, Panel):
         return _wins(comparisons.verdicts, panel.for_judges(design))
     shown, wins = comparisons.shown, comparisons.wins
@@ -237,14 +236,14 @@ def _wins(
 def _trace(
     information: Float[Array, "P P ..."], m: int, comparisons: Verdicts
 ) -> Float[Array, "..."]:
-    """The sum of the diagonal that belongs to theta; where a content meets itself, or more; of a
-    panel as if all discriminations were 1."""
-    made = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
-    if isinstance(made, Rows):
+    """The trace of theta's block, or more where a content meets itself; for a panel as if all
+    discriminations were 1."""
+    verdicts = comparisons.verdicts if isinstance(comparisons, Panel) else comparisons
+    if isinstance(verdicts, Rows):
         return jnp.einsum("ii...->...", information[:m, :m])
-    # The Laplacian's trace is twice the information about kappa, which is one number to read.
-    of_kappa = [information[-h, -h] for h in range(1, 1 + (n_judges(comparisons) or 1))]
-    return 2 * sum(of_kappa[1:], of_kappa[0])
+    # The Laplacian's trace is twice the information about kappa, which is a single entry.
+    kappas = [information[-h, -h] for h in range(1, 1 + (n_judges(comparisons) or 1))]
+    return 2 * sum(kappas[1:], kappas[0])
 
 
 def _hessian(
@@ -254,8 +253,8 @@ def _hessian(
     free: Bool[Array, "P ..."],
     contents: Bool[Array, "M ..."],
 ) -> Float[Array, "P P ..."]:
-    """Of the objective over the free parameters, the constant of theta fixed; identity in the rows
-    and columns of the others, so that they never move."""
+    """Hessian of the objective over the free parameters, with the constant of theta fixed; identity
+    in the rows and columns of fixed parameters, so that they never move."""
     p, m = len(free), len(contents)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
     scale = precision[:m].max(0) + trace / contents.sum(0)
@@ -274,8 +273,8 @@ def result(
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
 ) -> Fit:
-    """The fit at beta, with status, gradient norm and objective. These cost nothing where nobody
-    reads them, as the compiler leaves them out."""
+    """The fit at beta, with status, gradient norm and objective. The compiler drops them where they
+    are not used."""
     parameters = Parameters.unflat(beta, design.n_contents, n_judges(comparisons))
     gradient = model.score(parameters, design, comparisons) - precision * beta
     gradient = jnp.where(free, gradient, 0)
@@ -289,7 +288,7 @@ def result(
 def information_scale(
     comparisons: Verdicts, design: Design, free: Bool[Array, "P ..."]
 ) -> Float[Array, "P ..."]:
-    """What the comparisons would tell about each parameter alone at even odds, which is the most
-    they can; 1 for parameters that are fixed or never seen."""
+    """Information about each parameter alone at even odds, the most the comparisons can carry; 1
+    for parameters that are fixed or in no comparison."""
     scale = jnp.einsum("ii...->i...", model.information_at_even_odds(comparisons, design))
     return jnp.where(free & (scale > 0), scale, 1)

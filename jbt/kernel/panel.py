@@ -1,14 +1,14 @@
-"""Several judges of the same items: from the numbers of each judge to those of one joint model.
+"""Several judges of the same items: score and information of the joint model from each judge's.
 
     P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
 
 Judges share the qualities theta and nothing else. For judge g this is the model of one judge with
 parameters (s_g theta, c_g, kappa_g), which are linear in those of the panel; so its score is the
 sum of the judges' scores, and its information the sum of their informations, each taken through
-that linear map. The judges are an axis behind those of one problem, and `jbt.kernel.model` works on
-all at once.
+that linear map. The judge is an axis after those of one problem, and `jbt.kernel.model` works on
+all judges at once.
 
-Of the panel's flat parameters theta comes first, then (c, kappa): of each the values of all sets.
+In the panel's flat parameters theta comes first, then each of (c, kappa) for all sets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def each_judge(parameters: Parameters, panel: Panel) -> Parameters:
 
 
 def for_judges(design: Design) -> Design:
-    """The design with an axis for the judges, who all have the same."""
+    """The design with an axis of length 1 for the judges, who share it."""
     content = design.content
     return dataclasses.replace(
         design,
@@ -56,15 +56,15 @@ def joint_information(
 ) -> Float[Array, "P P ..."]:
     """The panel's information from that of each judge's own model."""
     m, s, sharing = n_contents, panel.discrimination, panel.sharing
-    after = information.shape[3:]
+    axes = information.shape[3:]
     theta = (information[:m, :m] * s**2).sum(2)
     border = (information[:m, m:, :, None] * (s[:, None] * sharing)).sum(2)
-    border = border.reshape(m, -1, *after)
+    border = border.reshape(m, -1, *axes)
     by_set = jnp.swapaxes(sharing, 0, 1)
     both = by_set[:, None] * by_set  # sets, sets, judges
     corner = (information[m:, None, m:, None] * both[:, None]).sum(4)
     n_biases = border.shape[1]
-    corner = corner.reshape(n_biases, n_biases, *after)
+    corner = corner.reshape(n_biases, n_biases, *axes)
     return jnp.concatenate(
         [
             jnp.concatenate([theta, border], 1),
@@ -79,9 +79,8 @@ def of_one_judge(
     shares: Float[Array, " J"],
     n_contents: int,
 ) -> Float[Array, "... own_P"]:
-    """Values for the panel's flat parameters, last axis, taken to those of one judge's own model:
-    the linear map behind `each_judge`, for the judge of this discrimination and row of `sharing`.
-    """
+    """Apply the linear map of `each_judge` to the last axis: from the panel's flat parameters to
+    those of the judge with this discrimination and row of `sharing`."""
     sets = values[..., n_contents:]
     sets = sets.reshape(*values.shape[:-1], -1, len(shares))
     return jnp.concatenate([values[..., :n_contents] * discrimination, (sets * shares).sum(-1)], -1)

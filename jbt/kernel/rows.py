@@ -1,10 +1,10 @@
 """Products with the design matrix Z of verdicts given as rows, where counts would be mostly zeros.
 
-A row compares content f with content s, differs by d in the covariates, and was shown in the order
-given or in one that is not known (o = 1 or 0): its design vector is z = (e_f - e_s, d, o). Z has
-one row a verdict, and is never built: only 2 + D + 1 entries of a row are not zero.
+A row compares content f with content s, with difference d in the covariates; the order shown is the
+order given (o = 1) or unknown (o = 0). Its design vector is z = (e_f - e_s, d, o). Z has one row a
+verdict, and is never built: only 2 + D + 1 entries of a row are not zero.
 
-The rows are the first axis; axes that follow pass through, as in `jbt.kernel.model`.
+The rows are the first axis; further axes pass through, as in `jbt.kernel.model`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def information(
     between = pairs + jnp.swapaxes(pairs, 0, 1)
     laplacian = jnp.eye(m, dtype=between.dtype).reshape(m, m, *(1,) * (between.ndim - 2))
     laplacian = laplacian * between.sum(1) - between
-    # Column by column, as sums of vectors over rows are ten times as fast as those of short rows.
+    # Column by column: sums of vectors over rows are ten times as fast as sums of short rows.
     x = [rows.difference[:, d] for d in range(n_biases - 1)] + [rows.ordered]
     weighted = [weight * v for v in x]
     border = [_sums(v, rows.first, m) - _sums(v, rows.second, m) for v in weighted]
     border = jnp.stack(border, 1)
     corner = jnp.stack([jnp.stack([(v * u).sum(0) for u in x]) for v in weighted])
-    # Of several problems, some leaves may be one for all.
-    after = jnp.broadcast_shapes(*(v.shape[2:] for v in (laplacian, border, corner)))
+    # Several problems may share some leaves.
+    axes = jnp.broadcast_shapes(*(v.shape[2:] for v in (laplacian, border, corner)))
     laplacian, border, corner = (
-        jnp.broadcast_to(v, (*v.shape[:2], *after)) for v in (laplacian, border, corner)
+        jnp.broadcast_to(v, (*v.shape[:2], *axes)) for v in (laplacian, border, corner)
     )
     return jnp.concatenate(
         [
@@ -63,7 +63,7 @@ def information(
 def won_and_asked(
     rows: Rows, n_contents: int
 ) -> tuple[Float[Array, "M ..."], Float[Array, "M ..."]]:
-    """How many of its verdicts each content won, and how many it has."""
+    """Wins and verdicts of each content."""
     lost = rows.shown - rows.wins
     won = _sums(rows.wins, rows.first, n_contents) + _sums(lost, rows.second, n_contents)
     asked = [_sums(rows.shown, side, n_contents) for side in (rows.first, rows.second)]
@@ -71,11 +71,11 @@ def won_and_asked(
 
 
 def of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Design]:
-    """The same verdicts as rows, one for every ordered pair of items; and their design.
+    """The same verdicts as rows, one for every ordered pair of items; and their design, whose mask
+    still excludes contents that no item shows.
 
     Args:
-      comparisons, design: one pool; of contents that no item shows the new design knows nothing
-        else, so that their mask is kept.
+      comparisons, design: one pool.
     """
     n, x = design.n_items, design.covariates
     content = jnp.arange(n) if design.content is None else design.content
@@ -89,12 +89,12 @@ def of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Design]:
         comparisons.wins.reshape(-1),
     )
     m = design.n_contents
-    nothing = jnp.zeros((m, design.n_covariates), design.dtype)
-    return rows, Design(nothing, None, design.content_mask(), m)
+    zeros = jnp.zeros((m, design.n_covariates), design.dtype)
+    return rows, Design(zeros, None, design.content_mask(), m)
 
 
 def _take(values: Float[Array, "M ..."], index: Int[Array, "R ..."]) -> Float[Array, "R ..."]:
-    if index.size == len(index):  # one for all problems
+    if index.size == len(index):  # shared by all problems
         return values[index.reshape(-1)]
     return jnp.take_along_axis(values, index, axis=0)
 
@@ -103,10 +103,10 @@ def _sums(
     values: Float[Array, "R ..."], index: Int[Array, "R ..."], n: int
 ) -> Float[Array, "n ..."]:
     """The sum of the values at each index, 0..n-1."""
-    if index.size == len(index):  # one for all problems
+    if index.size == len(index):  # shared by all problems
         return jax.ops.segment_sum(values, index.reshape(-1), n)
     values, index = jnp.broadcast_arrays(values, index)
-    each = partial(jax.ops.segment_sum, num_segments=n)
+    segment_sum = partial(jax.ops.segment_sum, num_segments=n)
     for _ in index.shape[1:]:
-        each = jax.vmap(each, in_axes=-1, out_axes=-1)
-    return each(values, index)
+        segment_sum = jax.vmap(segment_sum, in_axes=-1, out_axes=-1)
+    return segment_sum(values, index)

@@ -1,7 +1,7 @@
-"""Before any verdict or label is bought: what a design would identify, and how precisely.
+"""Plans made before any verdict or label is bought: what a design would identify, how precisely.
 
-`pairing_plan` and `reference_plan` say how precisely a bias coefficient would be known, `gate_plan`
-how many trusted labels the decision to correct for it takes.
+`pairing_plan` and `reference_plan` compute how precisely a bias coefficient would be known,
+`gate_plan` how many trusted labels the decision to correct for it takes.
 """
 
 from jbt.planning.gate_plan import GatePlan, gate_labels, over_pools

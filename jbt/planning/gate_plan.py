@@ -1,4 +1,4 @@
-"""How many trusted labels it takes to decide whether a correction is switched on."""
+"""Plans the number of trusted labels for the decision to switch a correction on."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Prior, check_count, check_positive
 
 CLASSES = ("helped", "recall_harmed", "agreement_harmed")
-"""Of pools: recall is higher with the correction; it is not; bias-aware is right on at most half of
-the untied pairs that the two rankings order differently. The last overlaps with both others."""
+"""Classes of pools: recall is higher with the correction; it is not; bias-aware is right on at most
+half of the untied pairs that the rankings order differently. The last overlaps with both others."""
 
 ROUND = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 """Numbers of labels tried by default."""
 
 RISE = 1e-6
-"""Recall is higher if it is by more than this, which rounding is not."""
+"""Least difference that counts as higher recall; rounding is smaller."""
 
 
 @dataclass(frozen=True)
 class GatePlan:
-    """What the sign test makes of each number of labels, by kind of label.
+    """How often the sign test enables the correction, by number and kind of labels.
 
-    Rates are means over the simulated pools of a class, of the share of label sets on which the
-    correction is enabled: [3] the rate and its 95 % interval, the pool being the unit. NaN where no
-    pool is of the class.
+    A rate is the share of label sets on which the correction is enabled, averaged over the
+    simulated pools of a class: [3] the rate and its 95 % interval, with the pool as the unit. NaN
+    where no pool is of the class.
     """
 
     n_labels: np.ndarray
-    """[K] labels, increasing; of members, draws of two."""
+    """[K] labels, increasing; for members, draws of two."""
     rate: Mapping[str, Mapping[str, np.ndarray]]
     """Kind of label -> class of pools -> [3, K] share enabled."""
     labels_used: Mapping[str, np.ndarray]
@@ -47,17 +47,17 @@ class GatePlan:
     census_rate: Mapping[str, np.ndarray]
     """Class of pools -> [3] share in which labels of all members say that recall rises."""
     census_used: float
-    """Members that a pool has (contents), mean."""
+    """Mean number of members in a pool (contents)."""
     share: Mapping[str, np.ndarray]
     """Class -> [3] share of the pools."""
     recall_naive: float
     """Mean top-k recall without the correction."""
     recall_bias_aware: float
-    """And with it."""
+    """Mean top-k recall with the correction."""
 
     def smallest(self, labels: str, power: float) -> int | None:
-        """The smallest n_labels from which on the correction is enabled in a share `power` of the
-        pools that it helps, by the lower end of the interval; None if there is none."""
+        """The smallest n_labels from which on the rate in pools that the correction helps is at
+        least `power`, by the lower end of its interval; None if there is none."""
         low = self.rate[labels]["helped"][1]
         missed = np.flatnonzero(~(low >= power))
         first = missed[-1] + 1 if len(missed) else 0
@@ -90,15 +90,15 @@ def gate_labels(
     Args:
       n_items, k: items of a pool and of its top set. The judge judges every ordered pair once.
       alpha: level of the test.
-      n_labels: numbers of labels to try, increasing; default `ROUND` as far as there are pairs, and
-        all pairs if they are no more than the last of these.
+      n_labels: numbers of labels to try, increasing; default `ROUND` up to the number of pairs, and
+        all pairs if these are not more than its last entry.
       bias, position, discrimination: the judge expected.
-      noise: chance that a label is wrong, for whoever uses it.
+      noise: chance that a stored label is wrong.
       sd, rho, covariate: the pools expected, as in `pools.gaussian`.
       lam, lam_b: prior of the fits, 1/logit^2.
       sets: label sets drawn in each pool.
       pools_simulated: pools to average over.
-      seed: of the pools and labels.
+      seed: seed of the pools and labels.
       progress: see `simulate`.
 
     Raises:
@@ -111,10 +111,10 @@ def gate_labels(
         raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
     gate.check_alpha(alpha)
     n_pairs = n_items * (n_items - 1) // 2
-    which = _by_default(n_pairs) if n_labels is None else np.asarray(n_labels, int)
-    if not which.size or which.min() < 1 or which.max() > n_pairs or (np.diff(which) <= 0).any():
-        there = f"within 1..{n_pairs}, the pairs of {n_items} items"
-        raise ValueError(f"n_labels must increase {there}, got {which.tolist()}")
+    numbers = _by_default(n_pairs) if n_labels is None else np.asarray(n_labels, int)
+    if not numbers.size or (np.diff(np.r_[0, numbers, n_pairs + 1]) <= 0).any():
+        limits = f"within 1..{n_pairs}, the pairs of {n_items} items"
+        raise ValueError(f"n_labels must increase {limits}, got {numbers.tolist()}")
     for name, value in (
         ("discrimination", discrimination),
         ("sd", sd),
@@ -129,8 +129,8 @@ def gate_labels(
         raise ValueError(f"noise must lie in [0, 0.5), got {noise:g}")
     pools.check_rho(rho, covariate)
     judge = Judge(jnp.full(1, bias), position, discrimination)
-    rules = gate.Rules(tuple(which.tolist()), (alpha,), sets=sets)
-    at = rules.names.index(("sign", alpha))
+    rules = gate.Rules(tuple(numbers.tolist()), (alpha,), sets=sets)
+    sign_rule = rules.names.index(("sign", alpha))
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.gaussian(
@@ -140,36 +140,36 @@ def gate_labels(
         comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
         thetas = [
             estimate(comparisons, pool.design, Prior(lam, lam_b)).parameters.theta
-            for estimate in estimators.ESTIMATORS.values()
+            for estimate in (estimators.naive, estimators.bias_aware)
         ]
         r = Rankings(pool, thetas[0], thetas[1], k)
-        found = gate.trial(stream(key, "labels"), r, rules, gate.Noise(stored=noise))
+        result = gate.trial(stream(key, "labels"), r, rules, gate.Noise(stored=noise))
         return {
-            "rate": found.enable_rate[:, at],
-            "used": found.labels_used[:, at],
-            "census_rate": found.census_rate,
-            "census_used": found.census_used,
-            "naive": found.naive_recall,
-            "bias_aware": found.bias_aware_recall,
-            "agreement_harmed": found.right <= found.wrong,
+            "rate": result.enable_rate[:, sign_rule],
+            "used": result.labels_used[:, sign_rule],
+            "census_rate": result.census_rate,
+            "census_used": result.census_used,
+            "naive": result.naive_recall,
+            "bias_aware": result.bias_aware_recall,
+            "agreement_harmed": result.right <= result.wrong,
         }
 
     ids = range(pools_simulated)
     out = simulate(experiment, {"rho": [rho]}, ids, seed=seed, progress=progress)
     out = {name: values[:, 0] for name, values in out.items()}
     helped = out["bias_aware"] > out["naive"] + RISE
-    inside = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))
+    classes = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))
 
-    def rates(of: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: over_pools(of[pools]) for name, pools in inside.items()}
+    def rates(values: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: over_pools(values[pools]) for name, pools in classes.items()}
 
     return GatePlan(
-        which,
+        numbers,
         {labels: rates(out["rate"][:, i]) for i, labels in enumerate(LABELS)},
         dict(zip(LABELS, out["used"].mean(0, dtype=float), strict=True)),
         {name: v[:, 0] for name, v in rates(out["census_rate"][:, None]).items()},
         float(out["census_used"].mean()),
-        {name: over_pools(v[:, None])[:, 0] for name, v in inside.items()},
+        {name: over_pools(v[:, None])[:, 0] for name, v in classes.items()},
         float(out["naive"].mean()),
         float(out["bias_aware"].mean()),
     )
@@ -181,15 +181,15 @@ def _by_default(n_pairs: int) -> np.ndarray:
 
 
 def over_pools(values: np.ndarray) -> np.ndarray:
-    """Mean over pools with its 95 % interval, [3, K]: of bounded means (`stats.bounded_interval`:
-    none for fewer than five pools), and exact (Clopper and Pearson) for zeros and ones.
+    """Mean over pools with its 95 % interval, [3, K]: `stats.bounded_interval` (none for fewer than
+    five pools), or exact (Clopper and Pearson) where all values are zeros and ones.
 
     Args:
-      values: [P, K] shares of a pool; without pools all is NaN.
+      values: [P, K] a share for each pool; without pools the result is NaN.
     """
     if not len(values):
         return np.full((3, values.shape[1]), np.nan)
     values = np.round(values.T.astype(np.float64), 6)  # a mean of ones is 1
-    found = np.stack(stats.bounded_interval(values))
+    bounded = np.stack(stats.bounded_interval(values))
     exact = np.stack(stats.share_interval(np.round(values)))
-    return np.where(np.isin(values, [0, 1]).all(1), exact, found)
+    return np.where(np.isin(values, [0, 1]).all(1), exact, bounded)

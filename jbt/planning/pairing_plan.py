@@ -1,4 +1,4 @@
-"""How well a design of comparisons would tell a bias coefficient."""
+"""Plans how precisely a design of comparisons would identify a bias coefficient."""
 
 from __future__ import annotations
 
@@ -31,45 +31,45 @@ Z = NormalDist().inv_cdf(0.975)
 def expected_half_width(
     pool: Pool, judge: Judge, shown: Float[Array, "N N"], *, level: float = 0.95
 ) -> Float[Array, ""]:
-    """Half-width of the interval for c that these comparisons would give, from the Fisher
-    information at the truth: no verdict is drawn and nothing is fitted. float64, D = 1.
+    """Half-width of the interval for c from these comparisons, by the Fisher information at the
+    truth: no verdict is drawn and nothing is fitted. float64, D = 1.
 
     Args:
       shown: [N, N] how often each ordered pair would be shown; may be a fraction.
       level: coverage of the interval.
 
     Returns:
-      Logits per unit of the covariate; infinite where the comparisons are silent about c.
+      Logits per unit of the covariate; infinite where the comparisons do not identify c.
     """
     truth = Parameters(
         judge.discrimination * pool.quality,
         jnp.asarray(judge.bias),
         jnp.asarray(judge.position, shown.dtype),
     )
-    made = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
-    information = identifiability.efficient_information(truth, made, pool.design)
+    comparisons = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
+    information = identifiability.efficient_information(truth, comparisons, pool.design)
     design = pool.design.centred()
-    even = model.score_and_information(Parameters.zeros(design), design, made)[1]
+    even = model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
     index = pool.design.n_contents
-    told = information > identifiability.FLAT * even[index, index]
+    identified = information > identifiability.FLAT * even[index, index]
     z = NormalDist().inv_cdf((1 + level) / 2)
-    return jnp.where(told, z / jnp.sqrt(jnp.where(told, information, 1)), jnp.inf)
+    return jnp.where(identified, z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)
 
 
 @dataclass(frozen=True)
 class PairingPlan:
-    """What each number of contents rendered twice would tell about c."""
+    """How precisely c would be known, for each number of contents rendered twice."""
 
     n_twice: np.ndarray
     """[T] contents rendered twice, increasing."""
     half_width: Mapping[str, np.ndarray]
     """Choice of comparisons -> [T] mean half-width over pools, logits per unit of the covariate;
-    infinite where the comparisons are silent in some pool."""
+    infinite where c is not identified in some pool."""
     low: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
-    """The same: the central 90 % of pools."""
+    """Likewise, the ends of the central 90 % of pools."""
     verdicts: Mapping[str, np.ndarray]
-    """The same: verdicts spent, below the budget where the limit of repeats binds."""
+    """Likewise, verdicts spent: below the budget where the limit of repeats binds."""
 
     def smallest(self, comparisons: str, half_width: float) -> int | None:
         """The smallest n_twice whose mean half-width is at most `half_width`; None if there is
@@ -95,19 +95,19 @@ def pairing(
     seed: int = 0,
     progress: Callable[[int], Any] | None = None,
 ) -> PairingPlan:
-    """How well a budget of verdicts would tell c, by how many contents are rendered twice and by
-    which comparisons are made.
+    """How precisely a budget of verdicts would identify c, by the number of contents rendered twice
+    and the choice of comparisons.
 
     Args:
       n_contents: M.
       budget: verdicts.
       n_twice: numbers of contents rendered twice, 1..M, increasing; default all of them.
-      max_repeats: how often an ordered pair may be asked; a judge that repeats itself tells nothing
-        by a second answer.
+      max_repeats: how often an ordered pair may be shown; the second answer of a judge that repeats
+        itself carries no information.
       bias, position, discrimination: the judge expected.
       sd, rho, spread, offset: the pools expected, as in `pools.paired`.
       pools_simulated: pools to average over.
-      seed: of the pools.
+      seed: seed of the pools.
       progress: see `simulate`.
 
     Raises:
@@ -115,12 +115,12 @@ def pairing(
     """
     check_count("n_contents", n_contents, least=2)
     check_count("pools", pools_simulated)
-    which = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
-    if not which.size or which.min() < 1 or which.max() > n_contents or (np.diff(which) <= 0).any():
-        raise ValueError(f"n_twice must increase within 1..{n_contents}, got {which.tolist()}")
+    numbers = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
+    if not numbers.size or (np.diff(np.r_[0, numbers, n_contents + 1]) <= 0).any():
+        raise ValueError(f"n_twice must increase within 1..{n_contents}, got {numbers.tolist()}")
     for name, value in (("budget", budget), ("sd", sd)):
         check_positive(name, value)
-    if not max_repeats >= 1:  # NaN neither
+    if not max_repeats >= 1:  # also refuses NaN
         raise ValueError(f"max_repeats must be at least 1, got {max_repeats}")
     check_positive("discrimination", discrimination)
     for name, value in (("bias", bias), ("position", position)):
@@ -145,8 +145,8 @@ def pairing(
         return {"half_width": expected_half_width(pool, judge, shown), "verdicts": shown.sum()}
 
     conditions = {
-        "n_twice": np.tile(which, len(names)),
-        "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(which)),
+        "n_twice": np.tile(numbers, len(names)),
+        "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
     }
     ids = range(pools_simulated)
     out = simulate(experiment, conditions, ids, seed=seed, dtype="float64", progress=progress)
@@ -158,5 +158,5 @@ def pairing(
         return dict(zip(names, values, strict=True))
 
     return PairingPlan(
-        which, by_name(half_width.mean(0)), by_name(low), by_name(high), by_name(verdicts)
+        numbers, by_name(half_width.mean(0)), by_name(low), by_name(high), by_name(verdicts)
     )

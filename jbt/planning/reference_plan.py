@@ -1,4 +1,4 @@
-"""How many verdicts of a trusted reference a bias coefficient takes."""
+"""Plans the number of verdicts of a trusted reference that a bias coefficient takes."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from jbt.types import (
 )
 
 FAR, HALVINGS = 50.0, 30
-"""How far from the truth an end of an interval is looked for, in half-widths expected, and in how
-many halvings."""
+"""Distance from the truth within which an end of an interval is searched, in expected half-widths,
+and number of halvings."""
 
 
 @dataclass(frozen=True)
 class ReferencePlan:
-    """What each number of reference verdicts would tell about a cheap judge's c, and be worth."""
+    """Precision of a cheap judge's c, and recall, for each number of reference verdicts."""
 
     n_reference: np.ndarray
     """[T] verdicts of the reference, increasing."""
     half_width: Mapping[str, np.ndarray]
     """Placement -> [T] expected half-width of the 95 % interval for c, median over pools, logits
-    per unit of the covariate; infinite where half of the pools or more are silent about it."""
+    per unit of the covariate; infinite where c is not identified in at least half of the pools."""
     low: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
-    """The same: the central 90 % of pools."""
+    """Likewise, the ends of the central 90 % of pools."""
     asked: Mapping[str, np.ndarray]
-    """The same: verdicts that there were pairs for, mean."""
+    """Likewise, mean number of verdicts, below n_reference where there are too few pairs."""
     recall: Mapping[str, np.ndarray]
-    """The same: mean top-k recall of the fit of both (`reference.correlated`)."""
+    """Likewise, mean top-k recall of the joint fit (`reference.correlated`)."""
     recall_error: Mapping[str, np.ndarray]
-    """The same: its standard error."""
+    """Likewise, standard error of that mean."""
     recall_naive: float
     """Mean top-k recall of the cheap judge's verdicts alone, by the naive model."""
     recall_bias_aware: float
-    """And by the bias-aware one."""
+    """The same by the bias-aware model."""
 
     def recall_interval(self, placement: str) -> tuple[np.ndarray, np.ndarray]:
-        """Ends [T] of the 95 % interval of mean recall, by how much pools differ."""
+        """Ends [T] of the 95 % interval of mean recall, with the pool as the unit."""
         half = Z * self.recall_error[placement]
         return self.recall[placement] - half, self.recall[placement] + half
 
@@ -64,16 +64,16 @@ class ReferencePlan:
         self, placement: str, *, half_width: float | None = None, recall: float | None = None
     ) -> int | None:
         """The smallest n_reference from which on c is known to `half_width` in the median pool, and
-        mean recall is at least `recall` for certain: by the lower end of its 95 % interval, so that
-        few pools plan too many verdicts rather than too few. None if there is none."""
-        good = np.ones(len(self.n_reference), bool)
+        mean recall is at least `recall` by the lower end of its 95 % interval, so that simulating
+        few pools plans too many verdicts rather than too few. None if there is none."""
+        sufficient = np.ones(len(self.n_reference), bool)
         if half_width is not None:
-            good &= self.half_width[placement] <= half_width
+            sufficient &= self.half_width[placement] <= half_width
         if recall is not None:
-            good &= self.recall_interval(placement)[0] >= recall
-        lasting = np.flatnonzero(~good)
-        first = 0 if not len(lasting) else lasting[-1] + 1
-        return int(self.n_reference[first]) if first < len(good) else None
+            sufficient &= self.recall_interval(placement)[0] >= recall
+        insufficient = np.flatnonzero(~sufficient)
+        first = 0 if not len(insufficient) else insufficient[-1] + 1
+        return int(self.n_reference[first]) if first < len(sufficient) else None
 
 
 def reference_verdicts(
@@ -95,26 +95,25 @@ def reference_verdicts(
     seed: int = 0,
     progress: Callable[[int], Any] | None = None,
 ) -> ReferencePlan:
-    """How well a few verdicts of a reference would tell a cheap judge's c, and what recall they
-    would buy, by which pairs it is shown (`reference.PLACEMENTS`).
+    """How precisely a few verdicts of a reference would identify a cheap judge's c, and the recall
+    they would give, by the pairs the reference is shown (`reference.PLACEMENTS`).
 
-    Half-widths are those of profile-likelihood intervals, in which the reference's biases are taken
-    for zero: nothing of them is the prior's. They are from the Fisher information at the truth
-    about all other parameters, times what few simulated verdicts make of it
-    (`realised_over_expected`). Recall is of simulated fits in which quality may go with the
-    covariate (`reference.correlated`).
+    Half-widths are those of profile-likelihood intervals without a prior, in which the reference's
+    biases are taken to be zero. They come from the Fisher information at the true parameters, times
+    a factor for few verdicts from simulation (`realised_over_expected`). Recall is that of
+    simulated fits in which quality may correlate with the covariate (`reference.correlated`).
 
     Args:
       n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair
         once, the reference none twice.
       n_reference: verdicts of the reference to try, increasing.
       bias, position, discrimination: the cheap judge expected.
-      reference_bias: what the reference's bias is in truth (logits per unit).
+      reference_bias: the reference's true bias (logits per unit).
       reference_discrimination: factor on quality in its logits, known to the fit.
       sd, rho, covariate: the pools expected, as in `pools.gaussian`.
       lam, lam_b: prior of the fits, 1/logit^2.
       pools_simulated: pools to average over.
-      seed: of the pools.
+      seed: seed of the pools.
       progress: see `simulate`.
 
     Raises:
@@ -124,9 +123,9 @@ def reference_verdicts(
     check_count("pools", pools_simulated, least=2)
     if not 1 <= k < n_items:
         raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
-    which = np.asarray(n_reference, int)
-    if not which.size or which.min() < 0 or (np.diff(which) <= 0).any():
-        raise ValueError(f"n_reference must increase from at least 0, got {which.tolist()}")
+    numbers = np.asarray(n_reference, int)
+    if not numbers.size or numbers.min() < 0 or (np.diff(numbers) <= 0).any():
+        raise ValueError(f"n_reference must increase from at least 0, got {numbers.tolist()}")
     for name, value in (
         ("discrimination", discrimination),
         ("reference_discrimination", reference_discrimination),
@@ -147,29 +146,32 @@ def reference_verdicts(
         pool = pools.gaussian(
             stream(key, "pool"), n_items, sd=sd, rho=condition["rho"], covariate=covariate
         )
-        every, prior = pairs.every_pair(pool), Prior(lam, lam_b)
-        comparisons = judges.reveal(judges.frozen_draw(stream(key, "verdicts"), pool, cheap), every)
+        prior, oracle = Prior(lam, lam_b), judges.frozen_draw(stream(key, "verdicts"), pool, cheap)
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         answers = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
         thetas = [
             estimate(comparisons, pool.design, prior).parameters.theta
-            for estimate in estimators.ESTIMATORS.values()
+            for estimate in (estimators.naive, estimators.bias_aware)
         ]
         rankings = reference.Rankings(pool, thetas[0], thetas[1], k)
         alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
 
-        def told(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
+        def outcome(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
             panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
             fit, _ = reference.correlated(panel, pool.design, prior)
             recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
             half_width = expected_half_width_beside(pool, cheap, panel)
-            half_width *= realised_over_expected(pool, cheap, panel, int(which[-1]))
+            half_width *= realised_over_expected(pool, cheap, panel, int(numbers[-1]))
             return half_width, recall, shown.sum()
 
         allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
-        numbers = jnp.asarray(which, pool.design.dtype)
-        each = jax.vmap(lambda a: jax.vmap(lambda n: told(a, n))(numbers))(allowed)
-        return {"alone": alone, **dict(zip(("half_width", "recall", "asked"), each, strict=True))}
+        n_verdicts = jnp.asarray(numbers, pool.design.dtype)
+        outcomes = jax.vmap(lambda a: jax.vmap(lambda n: outcome(a, n))(n_verdicts))(allowed)
+        return {
+            "alone": alone,
+            **dict(zip(("half_width", "recall", "asked"), outcomes, strict=True)),
+        }
 
     ids = range(pools_simulated)
     out = simulate(experiment, {"rho": [rho]}, ids, seed=seed, dtype="float64", progress=progress)
@@ -182,7 +184,7 @@ def reference_verdicts(
         return dict(zip(reference.PLACEMENTS, values, strict=True))
 
     return ReferencePlan(
-        which,
+        numbers,
         by_name(middle),
         by_name(low),
         by_name(high),
@@ -195,33 +197,34 @@ def reference_verdicts(
 
 
 def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) -> Float[Array, ""]:
-    """How many times wider the profile-likelihood interval for a cheap judge's c is, beside these
-    verdicts of a reference, than the information at the truth says: 1 in the limit of many
-    verdicts, 1.25 in the median of ten. D = 1.
+    """Width of the profile-likelihood interval for a cheap judge's c with these verdicts of a
+    reference, relative to the width from the information at the true parameters: 1 in the limit of
+    many verdicts, 1.25 in the median for ten. D = 1.
 
-    The cheap judge's apparent quality is taken as known, for it has judged every pair: then the
-    reference's verdicts are a logistic regression on one number, c. Its log-likelihood is no
-    parabola where they are few.
+    The cheap judge's apparent quality is taken as known, as it has judged every pair. Then the
+    reference's verdicts are a logistic regression on one number, c. With few verdicts its
+    log-likelihood is not a parabola.
 
     Args:
       cheap: judge 0 of the panel.
-      panel: of both judges; of the reference's verdicts every pair's are counted.
-      most: pairs shown to the reference, at most.
+      panel: both judges, as counts of every pair.
+      most: largest number of pairs shown to the reference.
 
     Returns:
-      Infinite where these verdicts set no bound on c on either side; 1 without a verdict.
+      Infinite where these verdicts do not bound c on both sides; 1 without a verdict.
     """
     shown, wins = (v[..., 1].ravel() for v in (panel.verdicts.shown, panel.verdicts.wins))
-    shown, at = jax.lax.top_k(shown, min(max(most, 1), shown.size))
-    wins, ratio = wins[at], panel.discrimination[1]
-    ahead, longer = (
-        (v[:, None] - v).ravel()[at]
+    shown, index = jax.lax.top_k(shown, min(max(most, 1), shown.size))
+    wins, ratio = wins[index], panel.discrimination[1]
+    quality, covariate = (
+        (v[:, None] - v).ravel()[index]
         for v in (
             cheap.discrimination * (pool.design.ownership() @ pool.quality),
             pool.design.covariates[:, 0],
         )
     )
-    offset, slope = ratio * ahead, ratio * longer  # logits at the truth; less slope * the change
+    # Logits: `offset` at the true parameters, minus `slope` times the change of c.
+    offset, slope = ratio * quality, ratio * covariate
 
     def score(change: Float[Array, ""]) -> Float[Array, ""]:
         return (slope * (shown * jax.nn.sigmoid(offset - slope * change) - wins)).sum()
@@ -234,12 +237,12 @@ def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) ->
     expected = Z / jnp.sqrt((shown * slope**2 * p * (1 - p)).sum())
     far = FAR * expected
 
-    def root(of: Callable[[Array], Array], low: Array, high: Array) -> Array:
-        """Of a function that falls."""
+    def root(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
+        """The root of a falling function, by bisection."""
 
         def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             middle = (ends[0] + ends[1]) / 2
-            above = of(middle) > 0
+            above = function(middle) > 0
             return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)
 
         low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
@@ -255,16 +258,16 @@ def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) ->
 
 
 def expected_half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[Array, ""]:
-    """Half-width of the 95 % interval for a cheap judge's c beside a reference's verdicts, from the
-    Fisher information at the truth: no prior takes part. float64, D = 1.
+    """Half-width of the 95 % interval for a cheap judge's c with a reference's verdicts, by the
+    Fisher information at the truth, without a prior. float64, D = 1.
 
     Args:
       cheap: judge 0 of the panel.
-      panel: of both judges; only how often each pair was shown to each matters. The reference's
-        biases are known to be zero, its discrimination is a factor on the cheap judge's.
+      panel: both judges; only how often each pair was shown to each matters. The reference's biases
+        are known to be zero, its discrimination is a factor on the cheap judge's.
 
     Returns:
-      Logits per unit of the covariate; infinite where the comparisons are silent about c.
+      Logits per unit of the covariate; infinite where the comparisons do not identify c.
     """
     c = jnp.stack([jnp.asarray(cheap.bias), jnp.zeros(1)], -1)
     kappa = jnp.stack([jnp.asarray(cheap.position, c.dtype), jnp.zeros((), c.dtype)])
@@ -275,5 +278,5 @@ def expected_half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[
     )
     even = model.information_at_even_odds(panel, pool.design.centred())
     index = pool.design.n_contents
-    told = information > identifiability.FLAT * even[index, index]
-    return jnp.where(told, Z / jnp.sqrt(jnp.where(told, information, 1)), jnp.inf)
+    identified = information > identifiability.FLAT * even[index, index]
+    return jnp.where(identified, Z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)

@@ -1,4 +1,4 @@
-"""How a judge answers: verdict probabilities, a frozen oracle, fresh draws; and known judges."""
+"""Verdicts of simulated judges: probabilities, frozen oracles, fresh draws; and known judges."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "judges.csv"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
-    """What the paper prints of a judge: one line of `data/judges.csv`."""
+    """The paper's numbers for one judge: one line of `data/judges.csv`."""
 
     name: str
     model: str
-    """As the paper calls it."""
+    """The paper's name for the model."""
     group: Literal["biased", "neutral", "weak"]
     """biased but competent; frontier or nearly neutral; too weak to be useful."""
     c_hat: float
     """Bias-aware estimate of the bias, logits for x = 1 over x = 0."""
     kappa_hat: float
-    """Of the position bias, logits in favour of the first shown."""
+    """Estimate of the position bias, logits in favour of the first shown."""
     naive_recall: float
     """Share of the top 5 of 30, from all ordered pairs."""
     bias_aware_recall: float
     gain: float
     """The difference as printed, from recalls before rounding."""
     pools: int
-    """Pools behind it (count)."""
+    """Number of pools behind the estimates."""
     oracle: Literal["argmax", "draws"]
     """How its verdicts were cached (appendix, "Open-weight and closed (API) judge details"): the
     likelier answer, read from logits or at temperature 0, or one draw, where the temperature cannot
-    be set. Of reasoning models the paper names no temperature; a draw is assumed."""
+    be set. For reasoning models the paper names no temperature; a draw is assumed."""
     source: str
-    """Where it stands."""
+    """Place in the paper."""
 
     def judge(self, discrimination: float = 1.0) -> Judge:
-        """The estimates read as truths. The paper gives no discrimination."""
+        """A judge with the estimates as its true values. The paper gives no discrimination."""
         return Judge.of(self.c_hat, self.kappa_hat, discrimination)
 
 
 def published() -> dict[str, Published]:
-    """The paper's fifteen judges by name, in the order of its table: of largest c_hat in each
-    group first."""
+    """The paper's fifteen judges by name, in the order of its table: by falling c_hat within each
+    group."""
     kinds = dict.fromkeys(("name", "model", "group", "oracle", "source"), str) | {"pools": int}
-    found: dict[str, Published] = {}
+    judges: dict[str, Published] = {}
     with DATA.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            read: dict[str, Any] = {k: kinds.get(k, float)(v) for k, v in row.items()}
-            found[read["name"]] = Published(**read)
-    return found
+            fields: dict[str, Any] = {k: kinds.get(k, float)(v) for k, v in row.items()}
+            judges[fields["name"]] = Published(**fields)
+    return judges
 
 
 PUBLISHED: Mapping[str, Published] = published()
@@ -79,25 +79,25 @@ SECOND_DOMAIN = Published(
     oracle="argmax",
     source="A second task domain (its position is not printed; that of Table 1 is assumed)",
 )
-"""The paper's first judge on questions about Python, which are no part of its table."""
+"""The paper's first judge on questions about Python, which are not in its table."""
 
 OPEN: Mapping[str, Judge] = {
     **{name: PUBLISHED[name].judge() for name in ("llama", "qwen", "phi")},
     "coder": PUBLISHED["coder"].judge(0.1),
 }
 """The paper's four open judges: Llama-3.1-8B, Qwen-2.5-Coder-7B, Phi-4 and DeepSeek-Coder-6.7B.
-Bias, in logits for x = 1 over x = 0, and position are the estimates of its table of judges, read as
-truths. It gives no discrimination: 1 is assumed of the three, and 0.1 of the last, whose verdicts
-it calls nearly a function of elaboration alone."""
+Bias, in logits for x = 1 over x = 0, and position are the estimates in its table of judges, taken
+as true. It gives no discrimination: 1 is assumed for the first three, and 0.1 for the last, whose
+verdicts it calls nearly a function of elaboration alone."""
 
 GATED: Mapping[str, Judge] = {
     name: judge.judge() for name, judge in PUBLISHED.items() if judge.group == "biased"
 }
-"""The five biased judges of the paper's table, from Llama-3.1-8B to GPT-4o-mini: of which five it
-says that it gated, it does not name. Read as `OPEN`, at discrimination 1."""
+"""The five biased judges of the paper's table, from Llama-3.1-8B to GPT-4o-mini, at discrimination
+1: the paper says that it gated five judges, without naming them."""
 
 UNBIASED = Judge.of(0.0)
-"""The paper's unbiased judge, simulated there too."""
+"""The paper's unbiased judge, which it simulates too."""
 
 UNBIASED_FIRST = Judge.of(0.0, position=1.0)
 """Ours: no preference among answers, and one logit in favour of the first shown."""
@@ -107,7 +107,7 @@ JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED, "unbiased_first": U
 
 
 def conditions(judges: Sequence[Judge]) -> dict[str, np.ndarray]:
-    """The judges as conditions of an experiment, one a judge: bias, position, discrimination [C].
+    """The judges as conditions of an experiment: bias, position, discrimination, each [C].
 
     Raises:
       ValueError: a judge with several biases.
@@ -128,8 +128,8 @@ def of_condition(condition: Mapping[str, Array]) -> Judge:
 
 
 def pair_preference(key: Key[Array, ""], pool: Pool) -> Float[Array, "N N"]:
-    """What the judge thinks of two answers beyond quality, covariates and position: a standard
-    normal that belongs to the unordered pair, +e with i first and -e with j first."""
+    """The judge's preference between two answers beyond quality, covariates and position: a
+    standard normal of the unordered pair, +e with i first and -e with j first."""
     n = pool.design.n_items
     e = jnp.triu(jax.random.normal(key, (n, n), pool.design.dtype), 1)
     return e - e.T
@@ -142,7 +142,7 @@ def verdict_logits(
     the true coefficients, quality times the judge's discrimination].
 
     Args:
-      preference: [N, N] logits to be added, `pair_preference` times its standard deviation, say.
+      preference: [N, N] logits to add, for example a standard deviation times `pair_preference`.
 
     Raises:
       ValueError: not one bias for each covariate.
@@ -161,8 +161,8 @@ def _probit(logits: Array) -> Array:
 
 LINKS: Mapping[str, Callable[[Array], Array]] = {"logit": jax.nn.sigmoid, "probit": _probit}
 """From log-odds to the probability of a verdict. logit: the model's own [Eq. 1]. probit: a
-Thurstone judge (the paper's Proposition 1), Phi(z / s) with s = pi / sqrt(3), at which its Gaussian
-noise has the variance of the logistic; another s is a factor on discrimination, bias and
+Thurstone judge (the paper's Proposition 1), Phi(z / s) with s = pi / sqrt(3), which gives its
+Gaussian noise the variance of the logistic; another s is a factor on discrimination, bias and
 position."""
 
 
@@ -195,9 +195,9 @@ def verdict_probability(
 def frozen_draw(
     key: Key[Array, ""], pool: Pool, judge: Judge, *, link: str = "logit"
 ) -> Bool[Array, "N N"]:
-    """A frozen oracle: one Bernoulli verdict of every ordered pair, to be asked for as often
-    as one likes. True where the first shown wins. The uniforms depend on the key alone, so
-    that judges, links and conditions are paired. Errors of `verdict_probability`."""
+    """A frozen oracle: one Bernoulli verdict for every ordered pair, the same at every query. True
+    where the first shown wins. The uniforms depend on the key alone, so that judges, links and
+    conditions are paired. Errors as in `verdict_probability`."""
     p = verdict_probability(pool, judge, link=link)
     return jax.random.uniform(key, p.shape, p.dtype) < p
 
@@ -225,7 +225,7 @@ def fresh_verdict(
     *at: Int[Array, ""],
 ) -> Bool[Array, ""]:
     """A new draw at every query: True if the first shown wins. `at` is the first, the second, and
-    the judge where the table is of several."""
+    for a table of several judges the judge."""
     return jax.random.uniform(key, (), probability.dtype) < probability[at]
 
 

@@ -1,4 +1,4 @@
-"""How much memory a device has, and how much of it a compiled program takes."""
+"""Memory of a device, and memory that a compiled program takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 ROOT = Path("/")
-"""Where /proc and /sys are."""
+"""The folder of /proc and /sys."""
 
 
 def needed(compiled: jax.stages.Compiled) -> int:
@@ -25,10 +25,10 @@ def needed(compiled: jax.stages.Compiled) -> int:
 
 
 def there_is(device: Any) -> int | None:
-    """Bytes that programs may take of a `jax.Device`'s memory, or None where nothing tells.
+    """Bytes of a `jax.Device`'s memory that programs may take, or None if unknown.
 
-    A GPU's is what JAX may allocate, in use or not, so that a run chooses alike whenever it is
-    continued. That of a CPU is what the machine has available, or less if a control group (a
+    On a GPU this is all that JAX may allocate, in use or not, so that a continued run makes the
+    same choices. On a CPU it is the machine's available memory, or less if a control group (a
     container, a batch job) allows less; all CPU devices of a process share it.
     """
     if device.platform != "cpu":
@@ -47,7 +47,7 @@ def _machine() -> Iterator[int]:
 
 
 def _control_groups() -> Iterator[int]:
-    """What each group that this process is in, its own and those around it, has left."""
+    """Bytes left in each control group of this process, its own and those around it."""
     with suppress(OSError):
         for line in (ROOT / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -65,7 +65,7 @@ def _control_groups() -> Iterator[int]:
 
 
 def _left(group: Path, limit: str, used: str, cached: str) -> int:
-    """Bytes below the group's limit; files kept in memory are given up when it is needed."""
+    """Bytes below the group's limit; cached files count as free, as they give way when needed."""
     statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     in_use = int((group / used).read_text()) - int(statistics.get(cached, 0))
     return int((group / limit).read_text()) - in_use

@@ -18,8 +18,8 @@ def every_pair(pool: Pool) -> Float[Array, "N N"]:
 
 
 def within_contents(pool: Pool) -> Float[Array, "N N"]:
-    """One showing of every ordered pair of different renderings of the same content. They tell c
-    and kappa, and nothing about quality."""
+    """One showing of every ordered pair of different renderings of the same content. They identify
+    c and kappa, and say nothing about quality."""
     d = pool.design
     owner = jnp.arange(d.n_items) if d.content is None else d.content
     return every_pair(pool) * (owner[:, None] == owner)
@@ -31,8 +31,8 @@ def across_contents(pool: Pool) -> Float[Array, "N N"]:
 
 
 NATURAL = -1.0
-"""In the place of a share of the budget: the share that the pairs within contents have among all
-ordered pairs. A number, so that it may be traced."""
+"""Instead of a share of the budget: the share of pairs within contents among all ordered pairs. A
+number, so that it may be traced."""
 
 WITHIN_SHARE = {"all": NATURAL, "across": 0.0, "within": 1.0, "mixed": 0.5}
 """Choice of comparisons -> share of the budget spent between two renderings of one content."""
@@ -52,11 +52,11 @@ def share_of(pool: Pool, within_share: ScalarLike) -> Float[Array, ""]:
         as `NATURAL`.
     """
     if not isinstance(within_share, Tracer):
-        given = float(within_share)
-        if given != NATURAL and not 0 <= given <= 1:
-            raise ValueError(f"within_share must lie in 0..1, got {given:g}")
-    asked = jnp.asarray(within_share)
-    return jnp.where(asked < 0, natural_share(pool), asked)
+        value = float(within_share)
+        if value != NATURAL and not 0 <= value <= 1:
+            raise ValueError(f"within_share must lie in 0..1, got {value:g}")
+    share = jnp.asarray(within_share)
+    return jnp.where(share < 0, natural_share(pool), share)
 
 
 def choose(
@@ -68,8 +68,7 @@ def choose(
       key: PRNG key, consumed.
       budget: verdicts; may be traced, as the share may.
       within_share: share of the budget spent between two renderings of one content, see
-        `WITHIN_SHARE`; what is left goes across contents. All of it does where no content is
-        rendered twice.
+        `WITHIN_SHARE`; the rest, or all if no content is rendered twice, goes across contents.
 
     Raises:
       ValueError: a share that `share_of` refuses.
@@ -77,21 +76,21 @@ def choose(
     share = share_of(pool, within_share)
     within = within_contents(pool)
     spent = jnp.where(within.sum() > 0, jnp.round(share * budget), 0)
-    one, two = jax.random.split(key)
-    rest = spread_evenly(two, across_contents(pool), budget - spent)
-    return spread_evenly(one, within, spent) + rest
+    key_within, key_across = jax.random.split(key)
+    rest = spread_evenly(key_across, across_contents(pool), budget - spent)
+    return spread_evenly(key_within, within, spent) + rest
 
 
 def spread_evenly(
     key: Key[Array, ""], pairs: Float[Array, "N N"], budget: ScalarLike
 ) -> Float[Array, "N N"]:
-    """A budget of verdicts spread over some ordered pairs, as evenly as whole verdicts can be:
-    what is left after full rounds goes to pairs drawn without replacement.
+    """A budget of verdicts spread over some ordered pairs as evenly as possible: the remainder
+    after full rounds goes to pairs drawn without replacement.
 
     Args:
       key: PRNG key, consumed.
-      pairs: [N, N] above 0 for the pairs that may be shown.
-      budget: verdicts, a whole number; may be traced. Nothing is shown where no pair may be.
+      pairs: [N, N] above 0 for the pairs that may be shown; if there is none, nothing is shown.
+      budget: verdicts, a whole number; may be traced.
     """
     allowed = pairs > 0
     n = jnp.maximum(allowed.sum(), 1)
@@ -105,11 +104,11 @@ def spread_evenly(
 def collected(
     key: Key[Array, ""], shown: Float[Array, "N N"], completeness: ScalarLike
 ) -> Float[Array, "N N"]:
-    """What is left of a design where each ordered pair is missing at random, on its own and with
-    all its showings, with probability 1 - completeness: as when queries of a judge time out.
+    """A design with ordered pairs missing at random: each pair independently loses all its showings
+    with probability 1 - completeness, as when queries of a judge time out.
 
     Args:
-      key: PRNG key, consumed. What a smaller completeness leaves is part of what a larger does.
+      key: PRNG key, consumed. A smaller completeness leaves a subset of a larger one.
       shown: [N, N] showings of the design.
       completeness: probability that a pair is collected, in (0, 1]; may be traced.
 
@@ -129,24 +128,24 @@ def check_completeness(completeness: ScalarLike) -> None:
 def expected(
     pool: Pool, budget: ScalarLike, within_share: ScalarLike, max_repeats: ScalarLike
 ) -> Float[Array, "N N"]:
-    """`choose` on average, with a limit on how often a pair is shown; fractions of a showing.
+    """The average of `choose`, with a limit on how often a pair is shown; fractions of a showing.
 
-    What the limit does not let be spent between two renderings of one content goes across contents,
-    unless all was to be spent within; what it does not let be spent there is not spent.
+    Budget that the limit excludes between two renderings of one content goes across contents,
+    unless all was to be spent within; budget that it excludes across contents is not spent.
 
     Args:
-      budget: verdicts; may be traced, as the others may.
+      budget: verdicts; may be traced, as the other numbers may.
       within_share: as in `choose`.
-      max_repeats: showings of an ordered pair at most.
+      max_repeats: most showings of an ordered pair.
 
     Raises:
       ValueError: a share that `share_of` refuses.
     """
     share = share_of(pool, within_share)
     within, across = within_contents(pool), across_contents(pool)
-    some = within.sum() > 0
-    limit = max_repeats * jnp.where(some, within.sum(), 1)
-    inside = jnp.where(some, jnp.minimum(share * budget, limit), 0)
+    has_within = within.sum() > 0
+    limit = max_repeats * jnp.where(has_within, within.sum(), 1)
+    inside = jnp.where(has_within, jnp.minimum(share * budget, limit), 0)
     outside = jnp.minimum(budget - inside, max_repeats * across.sum())
-    outside = jnp.where(some & (share >= 1), 0, outside)
+    outside = jnp.where(has_within & (share >= 1), 0, outside)
     return within * inside / jnp.maximum(within.sum(), 1) + across * outside / across.sum()

@@ -1,7 +1,7 @@
-"""One pool to thousands: vmap over pools and conditions, chunks, devices.
+"""Runs one-pool experiments on thousands of pools: vmap over pools and conditions, chunks, devices.
 
-The only module of the simulation with a pool axis. An *experiment* is a function of one pool's
-key and one condition that returns named numbers:
+This is the only module of the simulation with a pool axis. An *experiment* is a function of one
+pool's key and one condition that returns named numbers:
 
     def experiment(key, condition):            # condition: dict of traced scalars
         pool = pools.gaussian(stream(key, "pool"), 30, rho=condition["rho"])
@@ -12,8 +12,8 @@ Pool number i uses `fold_in(key(seed), i)` and nothing else, so its numbers depe
 and on i alone, and every condition sees the same pools. Draws that do not depend on the
 condition are made once a pool, as `vmap` leaves them alone.
 
-Where pools are not drawn but recorded, `data` holds them, and the experiment takes its pool's row
-of it as a third argument: `experiment(key, condition, recorded)`.
+Where pools are recorded instead of drawn, `data` holds them, and the experiment takes its pool's
+row as a third argument: `experiment(key, condition, recorded)`.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ Condition = dict[str, Any]
 Experiment = Callable[..., dict[str, Array]]
 
 MOST_PROBLEMS = 131_072
-"""Problems (pool x condition) a call, at most; batched GPU libraries stop at a few hundred
-thousand."""
+"""Most problems (pool x condition) in a call; batched GPU libraries stop at a few hundred thousand.
+"""
 
 SHARE = 0.8
-"""Of the memory there is, what a call may take; the rest is for the results of the call before it,
-and for everybody else."""
+"""Share of the available memory that a call may take; the rest is for the results of the previous
+call, and for other programs."""
 
 
 def stream(key: Key[Array, ""], name: str) -> Key[Array, ""]:
-    """The pool's own key for one purpose: `stream(key, "verdicts")`. Adding a stream to an
-    experiment leaves the draws of the others as they were."""
+    """The pool's key for one purpose: `stream(key, "verdicts")`. Adding a stream to an experiment
+    does not change the draws of other streams."""
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 
 class Simulation:
-    """An experiment ready to be run for some pools and conditions, a chunk of pools at a time.
+    """An experiment ready to run on pools and conditions, a chunk of pools at a time.
 
-    Compiled when first run, for one padded shape: numbers depend neither on the chunk size, beyond
-    rounding, nor on the order of the ids. A chunk is as large as was asked for, if the compiled
-    program fits in `SHARE` of the memory there is, else as large as does.
+    It is compiled when first run, for one padded shape: numbers depend neither on the chunk size,
+    beyond rounding, nor on the order of the ids. A chunk has the requested size if the compiled
+    program fits in `SHARE` of the available memory, else the largest size that fits.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class Simulation:
         Args:
           experiment: one pool, one condition; see the module's docstring.
           conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers.
-          pool_ids: which pools, integers >= 0, in any order.
+          pool_ids: integers >= 0, in any order.
           data: arrays, in any structure, whose row i belongs to pool i; floats become `dtype`.
           seed: root of every draw.
           dtype: "float32" or "float64", for building, tracing and running.
           chunk: pools a call, rounded up to fill every device's batches; default 131,072 problems.
             Fewer where memory is short.
-          devices: how many local devices to spread a chunk over, default all.
+          devices: number of local devices to spread a chunk over, default all.
 
         Raises:
-          ValueError: no conditions, or of different length; no pools, ids or seed that are no
-            integers in 0..2^32-1, ids without a row of the data; conditions or data that are no
-            numbers, or none that their dtype holds; chunk or devices that cannot be had.
+          ValueError: no conditions, or of different length; no pools; ids or seed that are not
+            integers in 0..2^32-1; ids without a row of the data; conditions or data that are not
+            numbers, or that their dtype cannot hold; chunk or devices out of range.
         """
         self.pool_ids = _pool_ids(pool_ids)
         check_seed(seed)
@@ -122,24 +122,24 @@ class Simulation:
         self._dtype = dtype
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of every metric of one pool and condition, without computing any. What is traced
-        for it need not be traced again to run.
+        """Shape of every metric of one pool and condition, from tracing alone. Running reuses the
+        trace.
 
         Raises:
           ValueError: the experiment does not return a dictionary of arrays of real numbers.
         """
-        found = self._traced.out_info
-        if not isinstance(found, dict) or not found:
-            kind = "an empty one" if found == {} else f"a {type(found).__name__}"
+        metrics = self._traced.out_info
+        if not isinstance(metrics, dict) or not metrics:
+            kind = "an empty one" if metrics == {} else f"a {type(metrics).__name__}"
             raise ValueError(f"an experiment must return a dictionary of arrays, got {kind}")
-        for name, v in found.items():
+        for name, v in metrics.items():
             kind = str(getattr(v, "dtype", type(v).__name__))
             if not re.fullmatch(r"bool|u?int\d+|float(16|32|64)", kind):
                 raise ValueError(f"metric {name} must be an array of real numbers, got a {kind}")
-        return {name: v.shape[2:] for name, v in found.items()}
+        return {name: v.shape[2:] for name, v in metrics.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """(ids [n], name -> array [n, C, ...]) a chunk.
+        """Run the chunks, yielding (ids [n], name -> array [n, C, ...]) for each.
 
         Raises:
           ValueError: the smallest chunk does not fit in memory; see `shapes`.
@@ -155,22 +155,22 @@ class Simulation:
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
 
     def under(self, conditions: Mapping[str, Any]) -> Simulation:
-        """The same pools under other conditions, by the program that is compiled already.
+        """The same pools under other conditions, with the program already compiled.
 
         Raises:
           ValueError: other names, kinds of numbers, or another number of conditions.
         """
         with runtime.precision(self._dtype) as precision:
-            found = _conditions(conditions, precision)
-        for name in found.keys() | self._conditions.keys():
-            there, given = self._conditions.get(name), found.get(name)
-            kinds = [None if v is None else (v.shape, str(v.dtype)) for v in (there, given)]
+            new = _conditions(conditions, precision)
+        for name in new.keys() | self._conditions.keys():
+            values = self._conditions.get(name), new.get(name)
+            kinds = [None if v is None else (v.shape, str(v.dtype)) for v in values]
             if kinds[0] != kinds[1]:
                 raise ValueError(f"condition {name} had {kinds[0]}, now has {kinds[1]}")
-        _ = self._compiled  # of both
-        other = copy.copy(self)
-        other._conditions = found
-        return other
+        _ = self._compiled  # shared with the copy
+        simulation = copy.copy(self)
+        simulation._conditions = new
+        return simulation
 
     @functools.cached_property
     def _traced(self) -> jax.stages.Traced:
@@ -185,40 +185,39 @@ class Simulation:
 
     @functools.cached_property
     def _compiled(self) -> tuple[jax.stages.Compiled, int]:
-        """The program, and how many pools a call it takes: as a rule those asked for. Where they
-        do not fit in memory, another is compiled for as many as should."""
+        """The program, and its number of pools a call: the requested number or, if that does not
+        fit in memory, a smaller one, for which it is compiled again."""
         traced, size = self._traced, self._size
         device = self._mesh.devices.flat[0]
-        there_is = memory.there_is(device)
+        available = memory.there_is(device)
         sharing = self._mesh.size if device.platform == "cpu" else 1
         while True:
             with runtime.precision(self._dtype):
                 compiled = traced.lower().compile()
             needed = sharing * memory.needed(compiled)
-            if there_is is None or needed <= SHARE * there_is:
+            if available is None or needed <= SHARE * available:
                 return compiled, size
             if size == self._unit:
                 raise ValueError(
-                    f"{size} pools x {self.n_conditions} conditions at once, the least that can "
-                    f"be, take {needed / 1e9:,.1f} GB of memory; {SHARE:.0%} of the "
-                    f"{there_is / 1e9:,.1f} GB there are may be taken; fewer items, conditions or "
-                    "devices take less"
+                    f"{size} pools x {self.n_conditions} conditions, the smallest chunk, take "
+                    f"{needed / 1e9:,.1f} GB of memory, more than {SHARE:.0%} of the "
+                    f"{available / 1e9:,.1f} GB available; use fewer items, conditions or devices"
                 )
-            # At most half, so that it ends where memory does not shrink with the chunk.
-            fitting = min(size // 2, int(size * SHARE * there_is / needed))
+            # At most half, so that the loop ends even if memory does not shrink with the chunk.
+            fitting = min(size // 2, int(size * SHARE * available / needed))
             size = max(fitting // self._unit, 1) * self._unit
             traced = self._trace(size)
 
 
 def check_seed(seed: int) -> None:
-    """Raise `ValueError` unless `seed` is an integer, 0 <= seed < 2^32, where no two seeds are the
-    same key."""
+    """Raise `ValueError` unless `seed` is an integer, 0 <= seed < 2^32, where different seeds give
+    different keys."""
     if not _whole(seed) or not 0 <= seed < 2**32:
         raise ValueError(f"seed must lie in 0..2^32-1, got {seed}")
 
 
 def check_chunking(chunk: int | None, devices: int | None) -> None:
-    """Raise `ValueError` for a chunk or a number of devices that cannot be had; None passes."""
+    """Raise `ValueError` for a chunk or a number of devices out of range; None passes."""
     n_local = jax.local_device_count()
     if devices is not None and not (_whole(devices) and 1 <= devices <= n_local):
         raise ValueError(f"devices must lie in 1..{n_local}, got {devices}")
@@ -238,13 +237,13 @@ def simulate(
     progress: Callable[[int], Any] | None = None,
     **options: Any,
 ) -> dict[str, np.ndarray]:
-    """An experiment for every pool and condition: name -> array [pools, C, ...] in the order of the
-    ids.
+    """Run an experiment on every pool and condition: name -> array [pools, C, ...] in the order of
+    the ids. Other arguments and errors as in `Simulation`.
 
     Args:
       progress: called with 0 at the start and after each chunk with the number of its pools; chunks
-        are then at most a twentieth of the pools, as far as that costs nothing.
-      options: and the other arguments, and errors: those of `Simulation`.
+        are then at most a twentieth of the pools, where that costs nothing.
+      options: further arguments of `Simulation`.
     """
     if progress is not None:
         options.setdefault("chunk", -(-len(pool_ids) // 20))
@@ -270,15 +269,15 @@ def _pool_ids(given: Any) -> np.ndarray:
 
 
 def _conditions(given: Mapping[str, Any], dtype: np.dtype) -> Condition:
-    found = {name: _array(f"condition {name}", value, dtype) for name, value in given.items()}
-    return {name: jnp.atleast_1d(value) for name, value in found.items()}
+    arrays = {name: _array(f"condition {name}", value, dtype) for name, value in given.items()}
+    return {name: jnp.atleast_1d(value) for name, value in arrays.items()}
 
 
 def _array(name: str, value: Any, dtype: np.dtype) -> jax.Array:
     """Floats as `dtype`, integers as int32, booleans as they are.
 
     Raises:
-      ValueError: something else, or numbers that these do not hold.
+      ValueError: other values, or numbers that these types cannot hold.
     """
     try:
         v = np.asarray(value)
@@ -286,15 +285,15 @@ def _array(name: str, value: Any, dtype: np.dtype) -> jax.Array:
         v = np.asarray(None)
     if v.dtype.kind not in "fiub":
         plain = v.dtype == object and not isinstance(value, np.ndarray)
-        what = type(value).__name__ if plain else str(v.dtype)
-        raise ValueError(f"{name} must be numbers, got {what}")
+        given = type(value).__name__ if plain else str(v.dtype)
+        raise ValueError(f"{name} must be numbers, got {given}")
     kind = {"f": dtype, "b": np.dtype(bool)}.get(v.dtype.kind, np.dtype(np.int32))
     with np.errstate(over="ignore", invalid="ignore"):
-        kept = v.astype(kind)
-    lost = np.isinf(kept) & np.isfinite(v) if kind.kind == "f" else kept != v
+        cast = v.astype(kind)
+    lost = np.isinf(cast) & np.isfinite(v) if kind.kind == "f" else cast != v
     if lost.any():
         raise ValueError(f"{name} holds {v[lost].flat[0]}, which {kind} does not")
-    return jnp.asarray(kept)
+    return jnp.asarray(cast)
 
 
 def _round_up(size: int, unit: int) -> int:
@@ -302,31 +301,31 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
-    """The function that a simulation compiles: (root key, ids [chunk], conditions [C], data of
-    every pool or None) -> results [chunk, C], jitted.
+    """The jitted function of a simulation: (root key, ids [chunk], conditions [C], data of every
+    pool or None) -> results [chunk, C].
 
     Args:
       mesh: devices, on one axis "pools", over which a chunk is spread.
-      batch: pools in one vmapped loop on a device, one batch after the other; on a GPU all of the
-        device's share of a chunk.
+      batch: pools vmapped together on a device, batch after batch; on a GPU the device's whole
+        share of a chunk.
     """
 
     def one_pool(
         root: Key[Array, ""], conditions: Condition, data: Any, pool_id: Array
     ) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)
-        own = () if data is None else (jax.tree.map(lambda leaf: leaf[pool_id], data),)
-        return jax.vmap(lambda condition: experiment(key, condition, *own))(conditions)
+        row = () if data is None else (jax.tree.map(lambda leaf: leaf[pool_id], data),)
+        return jax.vmap(lambda condition: experiment(key, condition, *row))(conditions)
 
     def one_device(root: Any, ids: Array, conditions: Condition, data: Any) -> dict[str, Array]:
         return jax.lax.map(lambda i: one_pool(root, conditions, data, i), ids, batch_size=batch)
 
-    pools, whole = PartitionSpec("pools"), PartitionSpec()
+    pools, replicated = PartitionSpec("pools"), PartitionSpec()
     return jax.jit(
         jax.shard_map(
             one_device,
             mesh=mesh,
-            in_specs=(whole, pools, whole, whole),
+            in_specs=(replicated, pools, replicated, replicated),
             out_specs=pools,
             check_vma=False,  # the fit's loop starts from constants, which vary over no device
         )

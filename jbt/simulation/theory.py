@@ -1,12 +1,12 @@
-"""Closed forms: what the prior chooses (Eq. 3), what the naive fit estimates (Prop. 1), and
-where correction stops paying when nothing but the covariate stands in the way.
+"""Closed forms: the prior's choice of c (Eq. 3), the naive fit's estimand (Prop. 1), and where
+correction stops paying when the covariate is the only source of error.
 
 The crossing law. Compare two rankings of infinitely many items, judged without noise:
 
     naive       by  theta + c x                     (Prop. 1 at kappa = 0)
     bias-aware  by  theta + c x - c_hat x = theta - b x,   b = Cov(theta, x) / Var(x)
 
-where c_hat is Eq. 3 for phi = theta + c x, as lambda_b / (lambda N) -> 0: the prior books
+where c_hat is Eq. 3 for phi = theta + c x, as lambda_b / (lambda N) -> 0: the prior counts
 everything that moves with x as bias, the judge's c and the genuine b alike. Assume (theta, x)
 jointly Gaussian with correlation rho > 0, k/N fixed, and let r = c sd_x / sd_theta. Each
 score is then jointly Gaussian with theta, and the recall of the top k, which is
@@ -22,9 +22,9 @@ Squaring and collecting powers of rho leaves
 
 which has one root in (0, 1): it is -r^2 at rho = 0, r^2 + 2 r + 1 > 0 at rho = 1, and
 increasing in between. Near r = 0 the root is about r; as r grows it tends to 1/sqrt(2).
-Neither k/N, nor sd, nor c enters but through r. For -1 < r < 0 (a bias against what goes with
-quality) the same holds, as 1 + r rho > 0 and squaring lost nothing; the root is -r, where
-c = -b and the two scores are one. At r <= -1 no rho reaches it, and correction always pays.
+k/N does not enter, and sd and c only through r. For -1 < r < 0 (a bias against what goes with
+quality) the same holds, as 1 + r rho > 0 and squaring loses no sign; the root is -r, where c = -b
+and the two scores are equal. At r <= -1 no rho reaches it, and correction always pays.
 
 A binary x (a median split of a Gaussian latent) is not jointly Gaussian with theta, and its
 limit depends on k/N: `limit_recall` and `crossing_limit` compute it by quadrature.
@@ -44,8 +44,8 @@ from jbt.simulation.pools import BINARY_RHO_MAX, CovariateKind, check_rho
 from jbt.types import ScalarLike
 
 FAR = 12.0
-"""Standard deviations beyond which a normal has no mass that float64 could add to 1; finite
-ends keep quadrature from stepping over the rest."""
+"""Standard deviations beyond which a normal has no mass that float64 could add to 1; finite ends
+keep quadrature from stepping over the mass inside."""
 
 
 def map_bias(
@@ -60,20 +60,20 @@ def map_bias(
 
         c_hat = (lam N S_xx + lam_b I)^-1 lam N S_xphi
 
-    with S the centred (co)variances, divisor N. Exact at every MAP of the unpaired design
-    with phi = theta_hat + x . c_hat, whatever comparisons were made: along the flat
-    directions theta + x delta, c - delta and theta + a the likelihood has no say.
+    with S the centred (co)variances, divisor N. Exact at every MAP of the unpaired design with
+    phi = theta_hat + x . c_hat, whatever comparisons were made: the likelihood is flat along the
+    directions theta + x delta, c - delta and theta + a.
 
-    Without centring, the paper's negative control, the inner products are <x, x> and <x, phi>,
-    and the result moves with the constant in phi, which no comparison tells. With one binary
+    Without centring, the paper's negative control, the inner products are <x, x> and <x, phi>, and
+    the result moves with the constant in phi, which no comparison identifies. With one binary
     covariate that a share s of the items has, it is
 
         c_hat                                                     where theta has mean 0,
         c_hat (lam N s (1 - s) + lam_b) / (lam N s + lam_b)       where phi has mean 0,
 
-    and with another constant a more of it, lam N s a / (lam N s + lam_b) more. The first is the
-    constant of every MAP, whose prior leaves theta no other mean: there centring changes nothing.
-    The second is about (1 - s) c_hat.
+    and adding a constant a to phi adds lam N s a / (lam N s + lam_b). The first is the constant of
+    every MAP, as the prior keeps the mean of theta at 0: there centring changes nothing. The second
+    is about (1 - s) c_hat.
 
     Args:
       phi: [N] apparent quality, logits (any constant may be added if centred), without padding.
@@ -92,14 +92,14 @@ def map_bias(
 def naive_estimand(
     theta: Float[Array, " N"], covariates: Float[Array, "N D"], c: Float[Array, " D"]
 ) -> Float[Array, " N"]:
-    """What the naive model estimates with ever more comparisons: theta + x . c, centred
-    [Prop. 1], logits.
+    """The limit of the naive estimate with ever more comparisons: theta + x . c, centred [Prop. 1],
+    logits.
 
-    Exact for the logistic judge at kappa* = 0, discrimination 1. With a position bias and
-    both orders judged equally often, the naive win rate of a pair is the mean of
-    sigmoid(d + kappa) and sigmoid(d - kappa), a flatter function of the difference d than
-    the logistic: the limit keeps the order of theta + x . c if every pair is judged equally
-    often, as each item's expected wins still increase with it, but shrinks the differences.
+    Exact for the logistic judge at kappa* = 0, discrimination 1. With a position bias and both
+    orders judged equally often, the naive win rate of a pair is the mean of sigmoid(d + kappa) and
+    sigmoid(d - kappa), a flatter function of the difference d than the logistic. The limit then has
+    smaller differences; if every pair is judged equally often, it keeps the order of theta + x . c,
+    as each item's expected wins still increase with it.
     """
     phi = theta + (covariates * c).sum(-1)
     return phi - phi.mean()
@@ -114,7 +114,7 @@ def crossing_law(r: float) -> float:
       r: c* sd_x / sd_theta, the judge's bias in units of the quality spread.
 
     Returns:
-      The crossing; NaN where there is none (r = 0: never pays; r <= -1: always pays).
+      The crossing; NaN if there is none (r = 0: correction never pays; r <= -1: it always pays).
 
     Raises:
       ValueError: r not finite.
@@ -170,20 +170,20 @@ def limit_recall(
     if covariate == "continuous":
         sd = np.sqrt(1 + 2 * slope * rho + slope**2)
         corr = (1 + slope * rho) / sd
-        rest = np.sqrt(max(1 - corr**2, 1e-300))
-        found = quad(lambda z: density(z) * ndtr((corr * z - top) / rest), top, np.inf)[0]
-        return found / top_fraction
+        residual = np.sqrt(max(1 - corr**2, 1e-300))
+        both = quad(lambda z: density(z) * ndtr((corr * z - top) / residual), top, np.inf)[0]
+        return both / top_fraction
 
     latent = min(max(rho / BINARY_RHO_MAX, -1), 1)
-    rest = np.sqrt(max(1 - latent**2, 1e-300))
+    residual = np.sqrt(max(1 - latent**2, 1e-300))
 
     def mass(above: Callable[[float], float], has_x: bool) -> float:
-        """P(theta > above(x) and x)."""
+        """P(theta > above(x) and x = has_x)."""
         sign = 1 if has_x else -1
         low = max(above(1.0 if has_x else 0.0), -FAR)
         if low >= FAR:
             return 0.0
-        return quad(lambda z: density(z) * ndtr(sign * latent * z / rest), low, FAR)[0]
+        return quad(lambda z: density(z) * ndtr(sign * latent * z / residual), low, FAR)[0]
 
     def selected(cut: float, floor: float) -> float:
         """P(score > cut and theta > floor)."""
@@ -209,9 +209,9 @@ def limit_benefit(
 
 
 def crossing_limit(r: float, top_fraction: float, covariate: CovariateKind = "continuous") -> float:
-    """Where the noise-free benefit changes sign: the crossing law for a continuous
-    covariate; for a binary one the first root of `limit_benefit`, which depends on k/N (NaN
-    if there is none).
+    """The correlation where the noise-free benefit changes sign: the crossing law for a continuous
+    covariate; for a binary one the first root of `limit_benefit`, which depends on k/N (NaN if
+    there is none).
 
     Args:
       r: c* sd_x / sd_theta with sd_x = 1 (continuous) or 1/2 (binary).
@@ -228,8 +228,8 @@ def crossing_limit(r: float, top_fraction: float, covariate: CovariateKind = "co
     def benefit(rho: float) -> float:
         return limit_benefit(r, rho, top_fraction, covariate)
 
-    # The first root: at the largest rho x is a function of theta and the benefit can return
-    # to 0. Near 0 it is positive, as the bias costs naive recall and nothing else does.
+    # The first root: at the largest rho x is a function of theta and the benefit can return to 0.
+    # Near rho = 0 it is positive, as the bias costs naive recall and correction costs nothing.
     grid = np.linspace(1e-6, BINARY_RHO_MAX - 1e-6, 81)
     if benefit(grid[0]) <= 0:
         return math.nan

@@ -1,4 +1,4 @@
-"""A judge of the model in the place of a published one: its numbers, its answers, its pools."""
+"""A simulated judge that stands for a published one: its numbers, its answers, its pools."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "twins.csv"
 ORACLES = ("argmax", "draws")
 """How verdicts are cached: the likelier one, or one draw."""
 MAX_CORRELATION = 0.12
-"""Of quality and elaboration in the paper's pools."""
+"""Bound on the |correlation| of quality and elaboration in the paper's pools."""
 UNCERTAIN = 0.43
-"""Share of pairs of which an open judge of the paper has 0.2 < p < 0.8, by its own logits."""
+"""Share of pairs for which an open judge of the paper has 0.2 < p < 0.8, by its own logits."""
 DOUBT = (0.2, 0.8)
 TOLERANCE = {"c_hat": 0.05, "kappa_hat": 0.05, "naive_recall": 0.02}
-"""How near a twin is to be to each target; the unit of the search's residuals."""
+"""Largest distance of a twin from each target; the unit of the search's residuals."""
 PERFECT = 0.995
-"""Aim of a recall that is printed as 1.00."""
+"""Target for a recall printed as 1.00."""
 
 Draw = Callable[[Key[Array, ""], Condition], Pool]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Twin:
-    """A simulated judge in a published one's place."""
+    """A simulated judge that stands for a published one."""
 
     name: str
-    """Of the judge whose twin it is."""
+    """Name of the published judge."""
     oracle: str
     """One of `ORACLES`."""
     others: str
@@ -50,13 +50,13 @@ class Twin:
     position: float
     """kappa*, logits."""
     pair_noise: float
-    """Standard deviation, logits; 0 for one who draws."""
+    """Standard deviation, logits; 0 for a judge that draws."""
     c_hat: float
-    """Found, mean over the pools it was calibrated on; so are the next two."""
+    """The twin's own value, mean over the pools it was calibrated on; so are the next three."""
     kappa_hat: float
     naive_recall: float
     bias_aware_recall: float
-    """Not aimed at."""
+    """Not a target."""
 
     @property
     def judge(self) -> Judge:
@@ -67,25 +67,25 @@ class Twin:
         return self.oracle == "argmax"
 
     def misses(self, published: Published) -> list[str]:
-        """The targets that it is further from than `TOLERANCE`."""
-        found = dataclasses.asdict(self)
-        return [n for n, t in TOLERANCE.items() if not abs(found[n] - getattr(published, n)) <= t]
+        """The targets that it misses by more than `TOLERANCE`."""
+        values = dataclasses.asdict(self)
+        return [n for n, t in TOLERANCE.items() if not abs(values[n] - getattr(published, n)) <= t]
 
 
 def conditions(twins: Sequence[Twin]) -> dict[str, np.ndarray]:
-    """The twins as conditions of an experiment, one each; `answers` takes them."""
-    found = judges.conditions([twin.judge for twin in twins])
-    found["pair_noise"] = np.array([twin.pair_noise for twin in twins])
-    found["argmax"] = np.array([float(twin.argmax) for twin in twins])
-    return found
+    """The twins as conditions of an experiment, in the form that `answers` takes."""
+    values = judges.conditions([twin.judge for twin in twins])
+    values["pair_noise"] = np.array([twin.pair_noise for twin in twins])
+    values["argmax"] = np.array([float(twin.argmax) for twin in twins])
+    return values
 
 
 def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array, "N N"]:
     """The frozen verdicts of a twin, True where the first shown wins.
 
     Args:
-      key: of the pool; the streams "verdicts" and "pair noise" are taken from it.
-      condition: of one twin, see `conditions`.
+      key: the pool's; the streams "verdicts" and "pair noise" are taken from it.
+      condition: one twin's, see `conditions`.
     """
     judge = judges.of_condition(condition)
     drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
@@ -95,13 +95,13 @@ def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array
 
 
 def probability(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
-    """P(first wins) of a twin [N, N], whose verdicts are drawn afresh; arguments as `answers`."""
-    own = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
-    return judges.verdict_probability(pool, judges.of_condition(condition), own)
+    """P(first wins) [N, N] of a twin whose verdicts are drawn afresh; arguments as in `answers`."""
+    noise = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
+    return judges.verdict_probability(pool, judges.of_condition(condition), noise)
 
 
 def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Draw:
-    """Pools of statements as the paper's, their elaboration balanced to `MAX_CORRELATION`."""
+    """Pools of statements like the paper's, their elaboration balanced to `MAX_CORRELATION`."""
 
     def draw(key: Key[Array, ""], condition: Condition) -> Pool:
         return pools.statement_bank(key, n_items, k, others=others, max_correlation=MAX_CORRELATION)
@@ -112,17 +112,16 @@ def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Dra
 def read() -> dict[tuple[str, str, str], Twin]:
     """The twins of the paper's judges, by (name, oracle, others)."""
     text = ("name", "oracle", "others")
-    found = {}
+    twins = {}
     with DATA.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            read: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
-            found[tuple(row[name] for name in text)] = Twin(**read)
-    return found
+            fields: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
+            twins[tuple(row[name] for name in text)] = Twin(**fields)
+    return twins
 
 
 def known() -> dict[str, Published]:
-    """The judges that have twins, by name: the fifteen, and the first of them in its second
-    domain."""
+    """The judges that have twins, by name: the fifteen, and the first in its second domain."""
     return {**PUBLISHED, SECOND_DOMAIN.name: SECOND_DOMAIN}
 
 
@@ -137,12 +136,12 @@ def twin(name: str, *, oracle: str | None = None, others: str = "uniform") -> Tw
     """
     if name not in known():
         raise ValueError(f"unknown judge {name!r}: one of {', '.join(known())}")
-    asked = oracle or known()[name].oracle
-    found = read()
-    if (name, asked, others) not in found:
-        oracles, kinds = (sorted({key[i] for key in found}) for i in (1, 2))
+    oracle = oracle or known()[name].oracle
+    twins = read()
+    if (name, oracle, others) not in twins:
+        oracles, kinds = (sorted({key[i] for key in twins}) for i in (1, 2))
         raise ValueError(
-            f"no twin of oracle {asked!r} and others {others!r}: oracle is one of "
+            f"no twin of oracle {oracle!r} and others {others!r}: oracle is one of "
             f"{', '.join(oracles)}, others one of {', '.join(kinds)}"
         )
-    return found[name, asked, others]
+    return twins[name, oracle, others]

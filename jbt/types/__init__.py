@@ -7,19 +7,19 @@ Axis letters, used in every annotation of the package:
     R  rows of verdicts, where they are not counted over all pairs of items
     D  covariates of an item
     J  judges of a panel
-    P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa); of a panel
+    P  free and fixed parameters together, P = M + D + 1, ordered (theta, c, kappa); for a panel
        M + (D + 1) J, each coefficient of (c, kappa) for all judges before the next
-    biases  all of them behind theta
+    biases  all parameters after theta
 
-Containers describe *one* pool; thousands of them are the same containers with leading
-axes, made by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. `...` in an annotation says that axes
-which follow are passed through: the solver works on thousands of pools with the pool as the last
-axis (`jbt.kernel.batching`), and reads no differently for it. Where jaxtyping's import hook is on,
-as under pytest, shapes are checked when a container is built by hand, and not when JAX rebuilds
-one from its leaves. `build` checks values, at any time.
+Containers describe *one* pool; thousands of pools are the same containers with leading axes, made
+by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. `...` in an annotation says that further axes pass
+through: the solver works on thousands of pools with the pool as the last axis
+(`jbt.kernel.batching`), in the same code. Where jaxtyping's import hook is on, as under pytest,
+shapes are checked when a container is built by hand, not when JAX rebuilds one from its leaves.
+`build` always checks values.
 
-Orientation, here and everywhere: index `[i, j]` means "i shown first, j second", and a
-win of `[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.
+Orientation, here and everywhere: index `[i, j]` means "i shown first, j second", and a win at
+`[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.
 """
 
 from jbt.types.container import (

@@ -1,4 +1,4 @@
-"""The base of every container, and the checks of values that constructors make."""
+"""The base of every container, and checks of values for constructors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 T = TypeVar("T")
 
 ArrayLike = Array | np.ndarray
-"""Of JAX or NumPy."""
+"""An array of JAX or NumPy."""
 
 ScalarLike = Float[Array, ""] | float | int
 """A number per pool: traced inside a kernel, a plain float outside."""
@@ -24,10 +24,10 @@ ScalarLike = Float[Array, ""] | float | int
 def container(cls: type[T]) -> type[T]:
     """A frozen dataclass registered as a pytree.
 
-    Unlike `jax.tree_util.register_dataclass` it rebuilds without calling `__init__`, so
-    that batched leaves (one more axis than declared) and the placeholders of JAX's
-    transformations pass, while the constructor keeps its checks. A field with
-    `metadata={"static": True}` belongs to the structure: changing it recompiles.
+    Unlike `jax.tree_util.register_dataclass` it rebuilds without calling `__init__`, so that
+    batched leaves (one more axis than declared) and the placeholders of JAX's transformations pass,
+    while the constructor keeps its checks. A field with `metadata={"static": True}` belongs to the
+    structure: changing it recompiles.
     """
     cls = dataclasses.dataclass(frozen=True)(cls)
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def container(cls: type[T]) -> type[T]:
 
 
 LARGEST_COUNT = 10**6
-"""Of anything but pools in a sweep."""
+"""Largest number of anything but pools in a sweep."""
 
 
 def check_count(
@@ -70,7 +70,7 @@ def check_count(
 
 
 def check_word(name: str, value: Any, allowed: Sequence[str | bool]) -> None:
-    """Raise `ValueError` unless `value` is one of the words, or truth values, that are allowed."""
+    """Raise `ValueError` unless `value` is one of the allowed words or truth values."""
     if not (isinstance(value, str | bool | np.bool_) and value in allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
 

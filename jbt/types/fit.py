@@ -1,4 +1,4 @@
-"""What a fit takes and gives: parameters, prior, variant, status, mode, posterior."""
+"""Inputs and results of a fit: parameters, prior, variant, status, mode, posterior."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Status(IntEnum):
     NO_VERDICTS = 5
     """Set at the border: the pool has no valid verdict, so the estimate is the prior's mean."""
     FLAT = 6
-    """One coefficient has no prior-free estimate: the comparisons made are silent about it, as
-    another parameter can undo any change of it."""
+    """One coefficient has no prior-free estimate: the comparisons made do not identify it, as other
+    parameters can undo any change of it."""
     DISCONNECTED = 7
-    """As FLAT, but comparing items that no chain of comparisons (of a panel: of one judge's) links
-    would break the silence."""
+    """As FLAT, but comparing items that no chain of comparisons (for a panel: by one judge) links
+    would identify it."""
     SEPARATED = 8
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
     NO_REFERENCE = 9
-    """Set at the border: of a panel, the judges whose biases are known saw nothing of the pool, so
-    that what others tell of the biases corrects it."""
+    """Set at the border: in a panel, the judges whose biases are known have no verdict on the pool,
+    so its correction rests on the biases estimated from other pools."""
 
 
 @container
@@ -45,13 +45,13 @@ class Parameters:
     theta: Float[Array, "M ..."]
     """Quality of each content, logits."""
     c: Float[Array, "D ..."]
-    """Bias coefficient of each covariate, logits per unit of the covariate; of a panel [D, J]."""
+    """Bias coefficient of each covariate, logits per unit of the covariate; for a panel [D, J]."""
     kappa: Float[Array, "..."]
-    """Position term, logits in favour of the first shown; of a panel [J]."""
+    """Position term, logits in favour of the first shown; for a panel [J]."""
 
     @classmethod
     def zeros(cls, design: Design, n_judges: int | None = None) -> Parameters:
-        """All zero; `n_judges` is J of a panel, None of a single judge."""
+        """All zero; `n_judges` is J for a panel, None for a single judge."""
         d, j = design.dtype, () if n_judges is None else (n_judges,)
         return cls(
             jnp.zeros(design.n_contents, d),
@@ -60,14 +60,14 @@ class Parameters:
         )
 
     def flat(self) -> Float[Array, "P ..."]:
-        """theta, c, kappa one after the other."""
+        """theta, c, kappa in one vector."""
         return flat(self.theta, self.c, self.kappa)
 
     @classmethod
     def unflat(
         cls, beta: Float[Array, "P ..."], n_contents: int, n_judges: int | None = None
     ) -> Parameters:
-        """`n_judges`: J of a panel, None of a single judge."""
+        """The inverse of `flat`. `n_judges` is J for a panel, None for a single judge."""
         biases = beta[n_contents:]
         if n_judges is not None:
             biases = biases.reshape(-1, n_judges, *biases.shape[1:])
@@ -79,7 +79,7 @@ def flat(
     c: Shaped[ArrayLike, "D ..."],
     kappa: Shaped[ArrayLike, "..."],
 ) -> Shaped[Array, "P ..."]:
-    """Values for theta, c and kappa one after the other, in the order of P."""
+    """Values for theta, c and kappa in one vector, in the order of P."""
     biases = jnp.concatenate([c, kappa[None]])
     return jnp.concatenate([theta, biases.reshape(-1, *theta.shape[1:])])
 
@@ -91,8 +91,8 @@ class Prior:
     lam: ScalarLike = 1.0
     """Precision of quality, 1/logit^2."""
     lam_b: ScalarLike | Float[Array, " biases"] | Float[Array, " biases J"] = 0.1
-    """Precision of c and kappa, 1/tau^2: one for all, one for each of (c, kappa), or of a panel
-    one for each of them and each set of coefficients."""
+    """Precision of c and kappa, 1/tau^2: one for all, one for each of (c, kappa), or for a panel
+    one for each of (c, kappa) and each set of coefficients."""
 
     def __post_init__(self) -> None:
         check_positive("lam", self.lam)
@@ -101,21 +101,21 @@ class Prior:
 
 @container
 class Variant:
-    """Which coefficients a model frees; the others stay at zero. Traced, so that all
-    variants are one compiled kernel."""
+    """Which coefficients a model frees; the others stay at zero. Traced, so that all variants share
+    one compiled kernel."""
 
     c: Bool[Array, "D ..."]
     kappa: Bool[Array, "..."]
 
     @property
     def n_judges(self) -> int | None:
-        """J of a panel, None of a single judge."""
+        """J for a panel, None for a single judge."""
         return self.kappa.shape[0] if self.kappa.ndim else None
 
 
 @container
 class Fit:
-    """What a solver returns."""
+    """The result of a solver."""
 
     parameters: Parameters
     status: Int[Array, "..."]
@@ -135,11 +135,11 @@ class Posterior:
     mean: Parameters
     root: Float[Array, "Z P"]
     """Inverse of the precision's lower Cholesky factor, columns of fixed parameters zeroed:
-    mean + z @ root with standard normal z [Z] is a draw. Z is P; of one judge's own model in a
-    panel it is the P of the panel."""
+    mean + z @ root with standard normal z [Z] is a draw. Z is P; for the own model of one judge in
+    a panel it is the P of the panel."""
     factor: Float[Array, "Z Z"]
-    """The precision's lower Cholesky factor; of fixed parameters, rows of the identity."""
+    """The precision's lower Cholesky factor; for fixed parameters, rows of the identity."""
 
     def covariance(self) -> Float[Array, "P P"]:
-        """Of theta, c, kappa, in that order; its leading M x M block marginalises c and kappa."""
+        """Covariance of (theta, c, kappa); its leading M x M block marginalises c and kappa."""
         return self.root.T @ self.root

@@ -1,4 +1,4 @@
-"""What a judge is asked about: a pool's items, and a judge."""
+"""A pool's items, and a simulated judge."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jbt.types.container import ScalarLike, container
 
 @container
 class Design:
-    """Who owns what: how items map to parameters."""
+    """How items map to parameters: which content owns each quality, and each item's covariates."""
 
     covariates: Float[Array, "N D ..."]
-    """Covariates of each item, in the units c is to be read in."""
+    """Covariates of each item; c is in logits per unit of these."""
     content: Int[Array, "N ..."] | None
     """Content of each item, in 0..M-1. None means that every item is its own content
     (M = N, the unpaired design): the same numbers as `arange(N)` without a gather."""
@@ -39,7 +39,7 @@ class Design:
 
         Args:
           covariates: [N, D] finite numbers ([N] is read as D = 1; [N, 0] for none).
-          content: [N] integers in 0..M-1, or None for one content an item.
+          content: [N] integers in 0..M-1, or None if every item is its own content.
           item_mask: [N] booleans, default all True.
           n_contents: M, default `max(content) + 1`.
 
@@ -73,7 +73,7 @@ class Design:
 
     @classmethod
     def of_contents(cls, n_contents: int, n_covariates: int, dtype: Any = None) -> Design:
-        """The design that goes with `Rows`: every content once, without covariates of its own."""
+        """The design for `Rows`: every content once, with covariates of zero."""
         x = jnp.zeros((n_contents, n_covariates), dtype or jnp.result_type(float))
         return cls(x, None, jnp.ones(n_contents, bool), n_contents)
 
@@ -89,11 +89,11 @@ class Design:
 
     @property
     def dtype(self) -> Any:
-        """Precision of everything computed with this design."""
+        """Data type of everything computed with this design."""
         return self.covariates.dtype
 
     def ownership(self) -> Float[Array, "N M ..."]:
-        """One-hot matrix of which content each item shows; rows of padding are zero."""
+        """One-hot matrix of the content that each item shows; rows of padding are zero."""
         owner = self.content
         if owner is None:
             owner = jax.lax.broadcasted_iota(jnp.int32, self.item_mask.shape, 0)
@@ -105,11 +105,11 @@ class Design:
         return self.item_mask if self.content is None else (self.ownership() > 0).any(0)
 
     def centred(self) -> Design:
-        """The design with each covariate's mean over the real items taken off, zeros at padding.
-        Only differences between items are compared, so nothing else changes but the rounding."""
+        """The design with each covariate's mean over the real items subtracted, zeros at padding.
+        Comparisons depend on differences between items, so only the rounding changes."""
         items = self.item_mask[:, None]
         x = jnp.where(items, self.covariates, 0)
-        for _ in range(2):  # the mean of a large offset is rounded; what is left of it is not large
+        for _ in range(2):  # the mean of a large offset is rounded; its remainder is not large
             x = jnp.where(items, x - x.sum(0) / items.sum(0), 0)
         return dataclasses.replace(self, covariates=x)
 
@@ -127,14 +127,14 @@ class Design:
         content = self.content
         if content is None:
             return per_content
-        if content.size == len(content):  # one for all problems
+        if content.size == len(content):  # shared by all problems
             return per_content[content.reshape(-1)]
         return jnp.take_along_axis(per_content, content, axis=0)
 
 
 @container
 class Pool:
-    """One prompt with its candidate answers, and the truth about them."""
+    """One prompt with its candidate answers and their true qualities."""
 
     quality: Float[Array, " M"]
     """True quality theta*, in logits at discrimination 1."""
@@ -150,12 +150,12 @@ class Judge:
     position: ScalarLike
     """kappa*, logits in favour of the first shown."""
     discrimination: ScalarLike = 1.0
-    """Factor on quality (not on the biases); below 1 the judge hears quality less well."""
+    """Factor on quality (not on the biases); below 1 the judge separates qualities less well."""
 
     @classmethod
     def of(cls, bias: Any, position: float = 0.0, discrimination: float = 1.0) -> Judge:
-        """A judge from numbers, in NumPy: making one does not start JAX, so that lists of judges
-        can be constants of a module.
+        """A judge from numbers, in NumPy: building one does not start JAX, so lists of judges can
+        be constants of a module.
 
         Args:
           bias: a number for one covariate, or [D] numbers.

@@ -45,20 +45,20 @@ class Comparisons:
 
 @container
 class Rows:
-    """Verdicts one a row, or like ones together: the same data as `Comparisons` where N x N counts
-    would be mostly zeros (a leaderboard has a few models and thousands of answers), or where it is
-    not known for all of them which item was shown first. Whatever takes `Verdicts` takes either;
-    rows go with a `Design.of_contents`, as each brings its own difference of covariates."""
+    """Verdicts one a row, equal ones merged: the same data as `Comparisons` where N x N counts
+    would be mostly zeros (a leaderboard has a few models and thousands of answers), or where the
+    order shown is not always known. Whatever takes `Verdicts` takes either form; rows go with a
+    `Design.of_contents`, as each row has its own difference of covariates."""
 
     first: Int[Array, "R ..."]
     """Content of one item, in 0..M-1; the one shown first where that is known."""
     second: Int[Array, "R ..."]
     """Content of the other item."""
     difference: Float[Array, "R D ..."]
-    """Covariates of the first less those of the second."""
+    """Covariates of the first minus those of the second."""
     ordered: Float[Array, "R ..."]
-    """1 where `first` was shown first, so that kappa acts in its favour; 0 where it is not known
-    which was, so that kappa is left out."""
+    """1 where `first` was shown first, so that kappa acts in its favour; 0 where the order is not
+    known, so that kappa is left out."""
     shown: Float[Array, "R ..."]
     """How many verdicts the row stands for; 0 for padding."""
     wins: Float[Array, "R ..."]
@@ -79,8 +79,8 @@ class Rows:
 
         Args:
           first, second: [R] contents, integers from 0.
-          difference: [R, D] covariates of the first less those of the second.
-          share: [R] of the verdicts won by the first, 0..1.
+          difference: [R, D] covariates of the first minus those of the second.
+          share: [R] share of the verdicts won by the first, 0..1.
           weight: [R] or one number, how many verdicts a row stands for.
           ordered: [R] or one boolean, whether `first` was shown first.
 
@@ -105,29 +105,28 @@ class Rows:
             raise ValueError("share must lie between 0 and 1")
         if (w < 0).any() or not np.isin(o, (0, 1)).all():
             raise ValueError("weight must not be negative, ordered must be true or false")
-        number = jnp.result_type(float)
-        each = [jnp.asarray(v, number) for v in (d, o, w, w * p)]
-        return cls(jnp.asarray(f, jnp.int32), jnp.asarray(s, jnp.int32), *each)
+        dtype = jnp.result_type(float)
+        values = [jnp.asarray(v, dtype) for v in (d, o, w, w * p)]
+        return cls(jnp.asarray(f, jnp.int32), jnp.asarray(s, jnp.int32), *values)
 
 
 @container
 class Panel:
-    """Several judges' verdicts about the same items, who share the qualities and nothing else:
+    """The verdicts of several judges about the same items. The judges share only the qualities:
 
         P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
 
-    What takes `Verdicts` and a `Variant` takes a panel, with a variant for its judges. `Parameters`
-    then hold c [D, J] and kappa [J], and so does the `Variant`."""
+    Whatever takes `Verdicts` and a `Variant` takes a panel and a variant for its judges.
+    `Parameters` and the `Variant` then hold c [D, J] and kappa [J]."""
 
     verdicts: Comparisons | Rows
-    """Of all judges, the judge as last axis: counts [N, N, J], or rows [R, J]."""
+    """The verdicts with the judge as last axis: counts [N, N, J], or rows [R, J]."""
     discrimination: Float[Array, "J ..."]
     """s_g above 0, a factor on quality and not on the biases."""
     sharing: Float[Array, "J J ..."]
-    """How the judges' biases are made of J sets of coefficients, which are the parameters: those
-    of judge g, (c, kappa), are the sum over h of `sharing[g, h]` times set h. The identity gives
-    every judge its own; a first column of ones and zeros elsewhere, one for all; any other matrix
-    passes."""
+    """How J sets of coefficients, which are the parameters, make up the judges' biases: (c, kappa)
+    of judge g is the sum over h of `sharing[g, h]` times set h. The identity gives every judge its
+    own set; a first column of ones, and zeros elsewhere, one set for all. Any matrix is allowed."""
 
     @classmethod
     def build(
@@ -140,51 +139,52 @@ class Panel:
         """A panel from the verdicts of each judge, checked.
 
         Args:
-          verdicts: J of them, all counts over the same items or all rows; shorter rows are padded.
+          verdicts: one of each of J judges, all counts over the same items or all rows; shorter
+            rows are padded.
           discrimination: s_g, one number or [J].
           sharing: [J, J], default the identity.
 
         Raises:
           ValueError: no judge, counts beside rows, shapes that do not fit, s not above 0.
         """
-        each = list(verdicts)
-        if not each:
+        judges = list(verdicts)
+        if not judges:
             raise ValueError("a panel needs at least one judge")
-        if len({type(v) for v in each}) > 1:
-            raise ValueError("the judges of a panel have all counts or all rows")
-        if isinstance(each[0], Rows):
-            longest = max(v.shown.shape[0] for v in each)
-            each = [_padded(v, longest) for v in each if isinstance(v, Rows)]
-            widths = sorted({v.difference.shape[1] for v in each})
+        if len({type(v) for v in judges}) > 1:
+            raise ValueError("the judges of a panel must have all counts or all rows")
+        if isinstance(judges[0], Rows):
+            longest = max(v.shown.shape[0] for v in judges)
+            judges = [_padded(v, longest) for v in judges if isinstance(v, Rows)]
+            widths = sorted({v.difference.shape[1] for v in judges})
             if len(widths) > 1:
-                raise ValueError(f"the judges' rows differ in their covariates: {widths} of them")
-        shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in each}
+                raise ValueError(f"the judges' rows differ in their number of covariates: {widths}")
+        shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in judges}
         if len(shapes) > 1:
-            found = " and ".join(sorted(str(v.shown.shape) for v in each))
-            raise ValueError(f"the judges of a panel see the same items, got counts {found}")
-        n, dtype = len(each), each[0].shown.dtype
+            counts = " and ".join(sorted(str(v.shown.shape) for v in judges))
+            raise ValueError(f"the judges of a panel must see the same items, got counts {counts}")
+        n, dtype = len(judges), judges[0].shown.dtype
         check_positive("discrimination", discrimination)
         s = jnp.asarray(discrimination, dtype)
         if s.shape not in ((), (n,)):
             raise ValueError(f"discrimination must be a number or [{n}], got shape {s.shape}")
-        given = np.eye(n) if sharing is None else sharing
-        finite = isinstance(given, Tracer) or bool(np.isfinite(np.asarray(given)).all())
-        mixes = jnp.asarray(given, dtype)
-        if mixes.shape != (n, n) or not finite:
-            raise ValueError(f"sharing must be [{n}, {n}] finite numbers, got shape {mixes.shape}")
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *each)
-        return cls(stacked, jnp.broadcast_to(s, n), mixes)
+        sharing = np.eye(n) if sharing is None else sharing
+        finite = isinstance(sharing, Tracer) or bool(np.isfinite(np.asarray(sharing)).all())
+        matrix = jnp.asarray(sharing, dtype)
+        if matrix.shape != (n, n) or not finite:
+            raise ValueError(f"sharing must be [{n}, {n}] finite numbers, got shape {matrix.shape}")
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *judges)
+        return cls(stacked, jnp.broadcast_to(s, n), matrix)
 
     @property
     def shown(self) -> Float[Array, "... J"]:
-        """How many verdicts of each judge stand behind each pair or row."""
+        """How many verdicts each judge has on each pair or row."""
         return self.verdicts.shown
 
 
 def _padded(rows: Rows, n: int) -> Rows:
-    """With rows of no verdicts behind, n in all."""
-    more = n - rows.shown.shape[0]
-    return jax.tree.map(lambda v: jnp.pad(v, [(0, more)] + [(0, 0)] * (v.ndim - 1)), rows)
+    """The rows followed by empty ones, n in all."""
+    padding = n - rows.shown.shape[0]
+    return jax.tree.map(lambda v: jnp.pad(v, [(0, padding)] + [(0, 0)] * (v.ndim - 1)), rows)
 
 
 Verdicts = Comparisons | Rows | Panel
@@ -192,5 +192,5 @@ Verdicts = Comparisons | Rows | Panel
 
 
 def n_judges(verdicts: Verdicts) -> int | None:
-    """J of a panel, None of a single judge."""
+    """J for a panel, None for a single judge."""
     return verdicts.discrimination.shape[0] if isinstance(verdicts, Panel) else None

@@ -1,9 +1,9 @@
-"""What the two experiments on acquisition share: the settings, the run of one pool, and the
-comparison of rules with the pool as the unit."""
+"""Settings, the run of one pool and the comparison of rules, with the pool as the unit, for all
+sweeps on acquisition."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +16,32 @@ from jaxtyping import Array, Key
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import DEFAULT_RULES, families, resolve
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
+from jbt.border import plots
 from jbt.experiments import declare, labelled_arrays
-from jbt.experiments import table as tables
 from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Prior, Variant, check_positive
-from sweeps._shared import calibration
-from sweeps._shared import judge as _judge
-from sweeps._shared.calibration import V
-from sweeps._shared.judge import Case
+from jbt.types import Variant, check_positive
+
+from . import calibration
+from .calibration import SHARE, SIGNED, V
+from .judge import Case, JudgeSettings, check_judge, pools_of
+from .scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
-
 REFERENCE = "top_k_aware"
-"""Each family of rules is compared with this one and corrected for itself (Holm), as the paper does
-with its five baselines."""
+"""The rule that each family of rules is compared with. Holm's correction is within a family, as
+over the paper's five baselines."""
 SMALL_STUDY = 10
-"""Pools of the paper's tests (count)."""
+"""Pools of each of the paper's tests (count)."""
 COLUMNS = (
     "protocol",
     "judge",
@@ -57,48 +57,49 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(_judge.Settings):
+class RunSettings:
+    """Repeats of the active loop on a pool, and its estimate of the membership."""
+
+    n_seeds: int = 4
+    """Acquisition seeds a pool (count), averaged within the pool."""
+    n_samples: int | None = None
+    """S, draws for the membership (count); default 64, or 1500 if counted."""
+    membership: str = "conditional"
+    """Estimate of the membership: `conditional`, the mean over scrambled Sobol draws of each item's
+    chance given the rest of the draw; `counted`, the share of antithetic normal draws, as in the
+    paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(MapPrior, RunSettings, JudgeSettings):
     pools: int = 1000
-    """Pools simulated at every condition (count)."""
     rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table (verdicts); runs go on to the largest."""
-    n_seeds: int = 4
-    """Acquisition seeds a pool (count), averaged within the pool."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
-    n_samples: int | None = None
-    """S, draws for the membership (count); default 64, or 1500 if counted."""
-    membership: str = "conditional"
-    """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
-    given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
 
     def defaults(self) -> dict[str, Any]:
         return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
 
 
 def experiment(s: Settings, settings: Loop) -> Experiment:
-    """Run one rule on one pool; the condition holds the case and the acquisition seed."""
-    draw = _judge.pools_of(s)
+    """Runs one rule on one pool; the condition holds the case and the acquisition seed."""
+    draw = pools_of(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
-        prior = Prior(s.lam, s.lam_b)
-        out = {"targets": twins.observed(answers, pool, s.k, prior), "steps": steps}
+        out = {"targets": twins.observed(answers, pool, s.k, s.prior), "steps": steps}
         if settings.protocol != "frozen":
             answers = twins.probability(key, pool, condition)
             uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
-        own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(own, task, settings, s.budget)
+        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=s.prior)
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
         out |= {"recall": trace.recall[at], "status": trace.status.max()}
         return out | allocations(s, trace.queries, pool.quality)
@@ -107,15 +108,15 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
 
 
 def reported(s: Settings, settings: Loop) -> np.ndarray:
-    """Budgets whose recall is kept: the whole curve of cached verdicts, else those of the table,
+    """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the table,
     which do not depend on R."""
     whole = settings.protocol == "frozen"
     return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
 
 
 def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
-    """Share of the showings by distance from the boundary, at each budget of the table; items of
-    one quality, whose places are arbitrary, in the order of their numbers."""
+    """Share of the showings by distance from the boundary, at each budget of the table. Items of
+    equal quality are ranked by their numbers."""
     item = jnp.arange(s.n_items)
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
     place = before.sum(1).astype(quality.dtype)
@@ -130,23 +131,23 @@ def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Arra
 def group(
     s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
 ) -> declare.Group:
-    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated also displaced, by
-    one acquisition seed."""
+    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated are also run
+    displaced, with one acquisition seed."""
     settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
-    each = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
-    each += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
-    conditions = judges.conditions([c.judge for c, *_ in each])
-    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in each])
+    runs = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
+    runs += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
+    conditions = judges.conditions([c.judge for c, *_ in runs])
+    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in runs])
     constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
-    labels: dict[str, Sequence[Any]] = {k: [v] * len(each) for k, v in constant.items()}
-    labels |= {"judge": [c.name for c, *_ in each], "model": [c.model for c, *_ in each]}
+    labels: dict[str, Sequence[Any]] = {k: [v] * len(runs) for k, v in constant.items()}
+    labels |= {"judge": [c.name for c, *_ in runs], "model": [c.model for c, *_ in runs]}
     labels |= {name: list(values) for name, values in conditions.items()}
-    labels["displaced"] = [way for *_, way in each]
+    labels["displaced"] = [way for *_, way in runs]
     conditions["displaced"] = np.array(labels["displaced"])
-    conditions["argmax"] = np.full(len(each), float(s.oracle == "argmax"))
-    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in each])
-    conditions["seed"] = np.array([seed for _, seed, _ in each])
-    labels[SEEDS] = [seed for _, seed, _ in each]
+    conditions["argmax"] = np.full(len(runs), float(s.oracle == "argmax"))
+    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in runs])
+    conditions["seed"] = np.array([seed for _, seed, _ in runs])
+    labels[SEEDS] = [seed for _, seed, _ in runs]
     at = reported(s, settings).tolist()
     distances = list(range(max(s.k, s.n_items - s.k)))
     return declare.Group(
@@ -165,10 +166,27 @@ def group(
     )
 
 
+def groups(
+    s: Settings, cases: Callable[[str], Sequence[Case]], protocol: str, refit_every: Sequence[int]
+) -> list[declare.Group]:
+    """The groups of every rule and number of verdicts between refits, with the cases of a rule.
+
+    Raises:
+      ValueError: settings that make no sense, before anything runs.
+    """
+    check(s, protocol, refit_every)
+    return [
+        group(s, rule, cases(rule), protocol=protocol, refit_every=r)
+        for r in refit_every
+        for rule in s.rule
+    ]
+
+
 def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    _judge.check(s, protocol)
-    for name in ("sd", "lam", "lam_b", "discrimination"):
+    check_judge(s, protocol)
+    s.check_prior()
+    for name in ("sd", "discrimination"):
         value = getattr(s, name, None)
         if value is not None:
             check_positive(name, value)
@@ -190,22 +208,21 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         for r in refit_every:
             settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
-    told: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
-    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **told)
+    scenario: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
+    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **scenario)
 
 
 # --- from the saved results
 
 
 def own_judge(values: xr.DataArray) -> str:
-    """Name of the judge of the settings, which is every rule's first."""
+    """Name of the settings' judge, the first that every rule is run with."""
     return str(values["judge"].values[0])
 
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
-    """A metric [condition, ..., pool] with the conditions that differ in their acquisition seed
-    alone put side by side, [condition, acquisition_seed, ..., pool]; displaced judges are left
-    out."""
+    """A metric [condition, ..., pool] as [condition, acquisition_seed, ..., pool], without the
+    displaced judges."""
     values = calibration.at(values)
     first = values.isel(condition=slice(None, None, n_seeds)).drop_vars(SEEDS)
     data = values.values.reshape(-1, n_seeds, *values.shape[1:]).astype(float)
@@ -213,114 +230,115 @@ def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
 
 
 def opened(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
-    """A metric as `by_seed` gives it with the error of the judges' calibration in it, see
-    `calibration.opened`; None where no judge of the paper is simulated."""
+    """A metric as `by_seed` returns it, with the error of the judges' calibration in it (see
+    `calibration.opened`); None where no judge of the paper is simulated."""
     ways = [calibration.at(values, way) for way in twins.DISPLACED]
     if not ways[0].sizes["condition"]:
         return None
     errors = {}
     for judge in dict.fromkeys(ways[0]["judge"].values):
-        mine = select(ds, judge=judge)
-        one = [calibration.at(mine, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)]
+        ways_here = select(ds, judge=judge)
+        one = [
+            calibration.at(ways_here, way).isel(condition=[0]) for way in (0.0, *twins.DISPLACED)
+        ]
         (errors[judge],) = calibration.errors(one[0], one[1:], [twins.known()[str(judge)]])
-    own = by_seed(values, n_seeds).copy()
-    weights = xr.zeros_like(own.isel({SEEDS: 0, "pool": 0}, drop=True))
+    values_by_seed = by_seed(values, n_seeds).copy()
+    weights = xr.zeros_like(values_by_seed.isel({SEEDS: 0, "pool": 0}, drop=True))
     weights = weights.expand_dims(weight=len(twins.TARGETS) + len(twins.PARAMETERS), axis=-1).copy()
-    names = [n for n in ("judge", "model", "rule", "refit_every") if n in own.coords]
-    for i in range(own.sizes["condition"]):
-        label = {name: own[name].values[i] for name in names}
-        mine = [select(way, **label).values.astype(float) for way in ways]
-        if len(mine[0]):
+    names = [n for n in ("judge", "model", "rule", "refit_every") if n in values_by_seed.coords]
+    for i in range(values_by_seed.sizes["condition"]):
+        label = {name: values_by_seed[name].values[i] for name in names}
+        ways_here = [select(way, **label).values.astype(float) for way in ways]
+        if len(ways_here[0]):
             error = errors[label["judge"]]
-            weights[i] = error.weights(mine[0][0], mine[1][0])
-            own[i] = error.carried(own.values[i], weights.values[i])
-    return calibration.opened(own, weights)
+            weights[i] = error.weights(ways_here[0][0], ways_here[1][0])
+            values_by_seed[i] = error.carried(values_by_seed.values[i], weights.values[i])
+    return calibration.opened(values_by_seed, weights)
 
 
 def select(values: V, **where: Any) -> V:
     """The conditions with these labels, each a value or a list of them."""
-    mine = np.ones(values.sizes["condition"], bool)
+    chosen = np.ones(values.sizes["condition"], bool)
     for name, wanted in where.items():
-        mine &= np.isin(np.asarray(values[name]), wanted)
-    return values.isel(condition=np.flatnonzero(mine))
+        chosen &= np.isin(np.asarray(values[name]), wanted)
+    return values.isel(condition=np.flatnonzero(chosen))
 
 
 def rows(recall: xr.DataArray, ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Recall, difference from the reference with its tests, and allocation, for every setting and
-    budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
+    """Adds recall, its difference from the reference with tests, and the allocation, for every
+    setting and budget of the table. `recall` [condition, acquisition_seed, budget, pool]."""
     at_budgets = recall.sel(budget=list(s.budget))
     open_ = opened(ds["recall"].sel(budget=list(s.budget)), ds, s.n_seeds)
-    t.means("recall", at_budgets, carried=_drawn_from(open_, calibration.SHARE))
+    t.means("recall", at_budgets, carried=calibration.drawn_from(open_, SHARE))
     compare(at_budgets, open_, t)
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         ahead(at_budgets, recall.isel(condition=at), s, t)
     share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
-    of_share = _drawn_from(opened(share, ds, s.n_seeds), calibration.SHARE)
+    of_share = calibration.drawn_from(opened(share, ds, s.n_seeds), SHARE)
     t.means("share_at_boundary", by_seed(share, s.n_seeds), carried=of_share)
 
 
-def _drawn_from(open_: xr.Dataset | None, within: tuple[float, float]) -> tables.Carried | None:
-    return None if open_ is None else calibration.drawn_from(open_, within)
-
-
 def compare(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """Each rule against the reference, for the same judge, model and refits. Corrected within each
-    family, as far as it was run, at each budget; a small study has as many acquisition seeds a pool
-    as this one, replicates of the paper's have its own."""
+    """Compares each rule with the reference, for the same judge, model and refits. Tests are
+    corrected at each budget within each family, as far as it was run. A small study has as many
+    acquisition seeds a pool as this one, a replicate of the paper's study as many as that."""
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         base = recall.isel(condition=at)
         same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
         for names in families().values():
-            others = [name for name in names if name != REFERENCE]
-            mine = select(recall, rule=others, **same)
-            if mine.sizes["condition"]:
+            rules = [name for name in names if name != REFERENCE]
+            family = select(recall, rule=rules, **same)
+            if family.sizes["condition"]:
                 # Without the labels of the reference, those of the rules remain.
-                delta = mine - base.reset_coords(drop=True)
+                delta = family - base.reset_coords(drop=True)
                 of_delta = None
                 if open_ is not None:
                     of_base = open_.isel(condition=at).reset_coords(drop=True)
-                    of_delta = select(open_, rule=others, **same) - of_base
-                t.means("delta", delta, carried=_drawn_from(of_delta, calibration.SIGNED))
+                    of_delta = select(open_, rule=rules, **same) - of_base
+                t.means("delta", delta, carried=calibration.drawn_from(of_delta, SIGNED))
                 for budget in delta["budget"].values:
-                    test(delta.sel(budget=budget), others, len(others) == len(delta), t)
+                    test(delta.sel(budget=budget), rules, len(rules) == len(delta), t)
 
 
 def ahead(recall: xr.DataArray, base: xr.DataArray, s: Settings, t: Table) -> None:
-    """In how many studies of the paper's size the reference has the highest mean of all of the
-    paper's rules, and in how many a test tells it from each: its two claims."""
+    """Shares of studies of the paper's size in which the reference has the highest mean of the
+    paper's rules, and in which its difference from each of them is significant: two claims."""
     same = {name: base[name].item() for name in ("judge", "model", "refit_every")}
-    others = [name for name in families()["baselines"] if name != REFERENCE]
-    mine = select(recall, rule=others, **same)
-    if len(mine) < len(others) or s.pools < 5 * SMALL_STUDY:
+    rules = [name for name in families()["baselines"] if name != REFERENCE]
+    baselines = select(recall, rule=rules, **same)
+    if len(baselines) < len(rules) or s.pools < 5 * SMALL_STUDY:
         return
     row = {
         name: base[name].item() for name in t.columns if name in base.coords and name != "budget"
     }
     size = twins.known()[s.judge].pools if s.judge else SMALL_STUDY
-    for budget in mine["budget"].values:
+    for budget in baselines["budget"].values:
         delta = (
-            (mine - base.reset_coords(drop=True)).sel(budget=budget).values.astype(float).mean(1)
+            (baselines - base.reset_coords(drop=True))
+            .sel(budget=budget)
+            .values.astype(float)
+            .mean(1)
         )
         means = stats.bootstrap_means(delta, seed=t.seed, size=size, resamples=stats.REPLICATES)
         p = stats.small_study_p(delta, size=size, seed=t.seed)
-        told = {"n_pools": delta.shape[-1], "budget": int(budget), **row}
-        t.add("ahead_of_all", (means < 0).all(1).mean(), **told)
-        t.add("told_from_all", (p < 0.05).all(1).mean(), **told)
+        where = {"n_pools": delta.shape[-1], "budget": int(budget), **row}
+        t.add("ahead_of_all", (means < 0).all(1).mean(), **where)
+        t.add("told_from_all", (p < 0.05).all(1).mean(), **where)
 
 
-def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table) -> None:
+def test(delta: xr.DataArray, rules: Sequence[str], whole_family: bool, t: Table) -> None:
     """p-values and power of one family [condition, acquisition_seed, pool] at one budget, in rows
-    of the rules `told`. The paper's p-values, corrected for a whole family, stand beside those of a
-    whole one alone.
+    of these rules. The paper's p-values, corrected for a whole family, stand beside those of a
+    whole family alone.
 
-    A replicate has the paper's pools but no more acquisition seeds than there are here: exact
-    p-values depend on ties between recalls, which means over other numbers of seeds would not have.
+    A replicate has the paper's pools, but at most our number of acquisition seeds: exact p-values
+    depend on ties between recalls, which means over another number of seeds would not have.
     """
     family = delta.values.astype(float)
     p = stats.holm(stats.paired_permutation(family.mean(1), seed=t.seed))
     power = stats.small_study_power(family.mean(1), size=SMALL_STUDY, seed=t.seed)
     for f, (row, _) in enumerate(labelled_arrays.rows_of(delta, t.columns)):
-        if row["rule"] not in told:
+        if row["rule"] not in rules:
             continue
 
         def studies(size: int, seeds: int | None, f: int = f) -> np.ndarray:
@@ -334,11 +352,11 @@ def test(delta: xr.DataArray, told: Sequence[str], whole_family: bool, t: Table)
 
 
 TEST_BUDGET = 120
-"""Of the paper's tests (verdicts)."""
+"""Budget of the paper's tests (verdicts)."""
 
 
 def budget_of_tests(s: Settings) -> int:
-    """The paper's, or the largest where it is not in the table."""
+    """The paper's budget of tests, or the table's largest where it has not that one."""
     return TEST_BUDGET if TEST_BUDGET in s.budget else s.budget[-1]
 
 
@@ -350,7 +368,7 @@ AT_ONE_BUDGET = (
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: recall and differences at one budget, and what has none of its own."""
+    """Rows to print: recall and differences at one budget, and quantities without a budget."""
     everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
     shown = table.quantity.isin(AT_ONE_BUDGET)
     return table[everywhere | (shown & (table.budget == budget_of_tests(s)))]
@@ -375,17 +393,18 @@ UNITS = {
 
 
 def curves(recall: xr.DataArray, s: Settings) -> pd.DataFrame:
-    """Rows of mean recall at every budget that was kept."""
-    t = tables.Table(COLUMNS, s)
+    """Rows of mean recall at every budget kept."""
+    t = Table(COLUMNS, s)
     t.means("recall", recall)
     return t.frame()
 
 
-def draw_curve(ax: Axes, rows: pd.DataFrame, rule: str, *, label: str = "") -> Axes:
-    """Mean recall of a rule against the budget, with its band."""
-    from jbt.border import plots
-
-    style = resolve(rule)
-    return plots.line(
-        ax, rows, "budget", colour=style.colour, label=label or rule, linestyle=style.line
-    )
+def draw_curves(ax: Axes, rows: pd.DataFrame, rules: Sequence[str], s: Settings) -> Axes:
+    """Draw mean recall against the budget with its band, for those of the rules that were run."""
+    for rule in rules:
+        if rule in s.rule:
+            rule_rows = rows[rows.rule == rule]
+            plots.line(ax, rule_rows, "budget", label=rule, **plots.rule_style(rule))
+    ax.set_xlabel("budget, verdicts")
+    ax.set_ylabel(f"recall of the top {s.k}")
+    return ax

@@ -9,12 +9,13 @@ import pandas as pd
 
 from jbt.experiments.declare import RecordedSettings
 from jbt.own import tables
-from sweeps._shared import recorded
+
+from . import recorded
 
 WORDS, VARIATION, RENDERINGS, TANH = "words", "variation", "renderings", "tanh"
-"""Covariates: of an answer (`words`), the mean of its version if its model has several
-(`renderings`, and of one model only by the model's name), what is left of it (`variation`), and
-AlpacaEval's own (`tanh`)."""
+"""Covariates: log length of an answer (`words`); its mean over the answers of a version, where the
+model has several versions (`renderings`; for one model alone, under the model's name); the
+difference of these two (`variation`); AlpacaEval's covariate (`tanh`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +27,12 @@ class Board:
     model: np.ndarray
     """[V] number of the first version of the same model."""
     families: dict[str, np.ndarray]
-    """Models that are there in several versions -> their numbers."""
+    """Model with several versions -> numbers of the versions."""
     baseline: int
     first: np.ndarray
-    """[G, K] version of the answer called the first."""
+    """[G, K] version of the answer listed first."""
     second: np.ndarray
-    """[G, K]"""
+    """[G, K] version of the other answer."""
     wins: np.ndarray
     """[G, K] preference for the first."""
     shown: np.ndarray
@@ -51,11 +52,11 @@ def read(s: RecordedSettings) -> Board:
       ValueError: no data, tables that cannot be read, or not every model against one baseline.
     """
     verdicts, items, leaderboard = (s.file(name) for name in s.files)
-    found = tables.read(verdicts, items, covariates=("words", "chars"))
+    whole = tables.read(verdicts, items, covariates=("words", "chars"))
     by_model = tables.read(verdicts, items, content="base_model")
-    version = found.items["content"].to_numpy()
-    some = recorded.spaced(len(found.pools), s.pools)
-    rows = found.verdicts[found.verdicts["pool"].isin(some)]
+    version = whole.items["content"].to_numpy()
+    kept = recorded.spaced(len(whole.pools), s.pools)
+    rows = whole.verdicts[whole.verdicts["pool"].isin(kept)]
     first, second = rows["first"].to_numpy(), rows["second"].to_numpy()
     if len(baselines := np.unique(version[first])) != 1:
         raise ValueError(f"{verdicts}: first must be one baseline, got {len(baselines)} models")
@@ -68,31 +69,33 @@ def read(s: RecordedSettings) -> Board:
     }
     if not families:
         raise ValueError(f"{items}: no base_model is there in several versions")
-    log_words = np.log1p(found.items["words"].to_numpy())
+    log_words = np.log1p(whole.items["words"].to_numpy())
     mean = np.bincount(version, log_words) / counts
     of_answer = {WORDS: log_words, VARIATION: log_words - mean[version]}
     of_family = {}
-    for name, own in families.items():
-        # About the mean of the family, or the prior of its quality would pull at the coefficient.
-        of_family[name] = np.where(np.isin(versions, own), mean - mean[own].mean(), 0)[version]
+    for name, of_model in families.items():
+        # Centred within the family, or the prior of its quality would pull at the coefficient.
+        of_family[name] = np.where(np.isin(versions, of_model), mean - mean[of_model].mean(), 0)[
+            version
+        ]
     of_answer |= {RENDERINGS: np.sum([*of_family.values()], axis=0), **of_family}
     differences = {name: values[first] - values[second] for name, values in of_answer.items()}
-    chars = found.items["chars"].to_numpy()
+    chars = whole.items["chars"].to_numpy()
     chars = chars[first] - chars[second]
     differences[TANH] = np.tanh(chars / chars.std())
 
-    prompt = np.searchsorted(some, rows["pool"].to_numpy())
+    prompt = np.searchsorted(kept, rows["pool"].to_numpy())
     place = rows.groupby("pool").cumcount().to_numpy()
 
     def over_prompts(values: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(some), place.max() + 1), values.dtype)
+        out = np.zeros((len(kept), place.max() + 1), values.dtype)
         out[prompt, place] = values
         return out
 
-    names = [found.contents[v] for v in versions]
+    names = [whole.contents[v] for v in versions]
     rates = pd.read_csv(leaderboard).set_index("model").reindex(names)
     return Board(
-        [found.pools[i] for i in some],
+        [whole.pools[i] for i in kept],
         names,
         model,
         families,

@@ -1,5 +1,5 @@
-"""What simulates twins beside the paper needs for the error of their calibration: the conditions in
-which they are displaced, and from the saved results the numbers that studies are drawn from."""
+"""Error of the twins' calibration: the conditions in which twins are displaced and, from the saved
+results, the numbers that studies of the paper's size are drawn from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AXES = {
     "targets": {"target": list(twins.TARGETS)},
     "steps": {"parameter": list(twins.PARAMETERS)},
 }
-"""Of the metrics that an experiment on twins returns."""
+"""Axes of the metrics `targets` and `steps`, which every experiment on twins returns."""
 UNITS = {
     "targets": "logits; of the naive recall, share of the top k",
     "steps": "logits (of discrimination, a statement)",
@@ -31,24 +31,24 @@ V = TypeVar("V", xr.DataArray, xr.Dataset)
 
 
 def at(ds: V, displaced: float = 0.0) -> V:
-    """The conditions in which judges are displaced by so many steps."""
+    """Conditions in which judges are displaced by this many steps."""
     return ds.isel(condition=np.flatnonzero(ds["displaced"].values == displaced))
 
 
 def ways(ds: xr.Dataset) -> list[xr.Dataset]:
-    """The conditions in which they are displaced one way, and the other."""
+    """Conditions with judges displaced one way, and those displaced the other."""
     return [at(ds, way) for way in twins.DISPLACED]
 
 
 def errors(
     own: xr.Dataset, displaced: Sequence[xr.Dataset], published: Sequence[Published]
 ) -> list[CalibrationError]:
-    """Of each judge, from results of the twins themselves and of the displaced ones, of which the
-    conditions are these judges in this order."""
+    """Calibration error of each judge, from results of the twins and of the displaced twins; their
+    conditions are the published judges in this order."""
     targets, up, down = (_numpy(ds["targets"]) for ds in (own, *displaced))
     steps = _numpy(displaced[0]["steps"])
-    each = zip(published, targets, up, down, steps, strict=True)
-    return [CalibrationError.of(*of) for of in each]
+    numbers = zip(published, targets, up, down, steps, strict=True)
+    return [CalibrationError.of(*judge) for judge in numbers]
 
 
 def carried(
@@ -57,25 +57,25 @@ def carried(
     displaced: Sequence[xr.DataArray],
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> Carried:
-    """What studies of a number are drawn from.
+    """Numbers that studies are drawn from.
 
     Args:
-      errors: of each condition.
+      errors: [condition].
       own: [condition, ..., pool] the number in pools of the twins.
-      displaced: of the twins displaced one way and the other.
-      within: the least and the largest number that there can be.
+      displaced: the same of twins displaced one way and the other.
+      within: the least and the largest possible number.
     """
     own = own.transpose("condition", ..., "pool")
     up, down = (_numpy(way.transpose(*own.dims)) for way in displaced)
     weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
-    pools = [e.carried(*of) for e, *of in zip(errors, _numpy(own), weights, strict=True)]
+    pools = [e.carried(*numbers) for e, *numbers in zip(errors, _numpy(own), weights, strict=True)]
     blur = CalibrationError.blur(np.stack(weights))
     return Carried(own.copy(data=np.stack(pools)), blur, within)
 
 
 def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
-    """Numbers with the calibration's error in them, in a form that may be selected from and
-    subtracted; `drawn_from` turns it into what studies are drawn from.
+    """Numbers with the calibration's error in them, in a form that can be selected from and
+    subtracted; `drawn_from` turns them into a `Carried`.
 
     Args:
       pools: [condition, ..., pool].
@@ -84,7 +84,12 @@ def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
     return xr.Dataset({"pools": pools, "weights": weights})
 
 
-def drawn_from(opened: xr.Dataset, within: tuple[float, float] = (-np.inf, np.inf)) -> Carried:
+def drawn_from(
+    opened: xr.Dataset | None, within: tuple[float, float] = (-np.inf, np.inf)
+) -> Carried | None:
+    """Turns numbers of `opened` into what studies are drawn from; None into None."""
+    if opened is None:
+        return None
     blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
     return Carried(opened["pools"], blur, within)
 

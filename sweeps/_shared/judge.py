@@ -1,5 +1,5 @@
-"""Which judge the experiments on acquisition simulate, on which pools: one of the paper's, by its
-twin, or one of our own."""
+"""Judge and pools of the experiments on acquisition: the twin of one of the paper's judges, or a
+judge of our own."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from jbt.simulation import pools
 from jbt.types import Judge, Pool
 
 BANK = "statement_bank"
-STAND_IN = {
+DEFAULTS_WITHOUT_JUDGE = {
     **{"pool": "gaussian", "sd": 1.25, "oracle": "draws"},
     **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "pair_noise": 0.0},
 }
-"""What the fields are that nothing is said about where no judge is named."""
+"""Values of the fields left at None where no judge is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class JudgeSettings(declare.Settings):
     judge: str | None = None
-    """One of the paper's judges, whose twin (`jbt.twins`) is simulated on pools like the paper's,
-    --pool statement_bank --max-correlation 0.12 with quality in statements, but for what other
-    options say; default none, a judge of our own on Gaussian pools."""
+    """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
+    (--pool statement_bank --max-correlation 0.12, quality in statements); other options override
+    this. Default none: a judge of our own on Gaussian pools."""
     oracle: str | None = None
-    """How a frozen judge answers, and so which twin: `argmax`, the likelier verdict, or `draws`,
-    one draw; default the judge's own way, without a judge draws."""
+    """How a frozen judge answers, which also selects the twin: `argmax`, the likelier verdict, or
+    `draws`, one draw; default as the paper's judge does, without a judge draws."""
     pool: str | None = None
     """Kind of pool, one of `jbt.pools.POOLS`; default gaussian, with a judge statement_bank."""
     others: str = "uniform"
-    """False statements of a bank's items that are not fully correct, one of `jbt.pools.OTHERS`."""
+    """Numbers of false statements in a bank's items that are not fully correct, one of
+    `jbt.pools.OTHERS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1]; default not, with a judge the paper's 0.12."""
@@ -48,36 +49,36 @@ class Settings(declare.Settings):
     """True position bias kappa* (logits in favour of the first shown); default 0.35, or the
     twin's."""
     pair_noise: float | None = None
-    """Standard deviation of what the judge thinks of a pair beyond all else (logits), where the
-    likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
+    """Standard deviation of the judge's preference for a pair beyond quality and bias (logits),
+    where the likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
     sd: float | None = None
-    """Standard deviation of quality (logits); default 1.25, with a judge that of the statements
-    themselves, quality being their number."""
+    """Standard deviation of quality (logits); default 1.25. With a judge quality is the number of
+    statements, and has their standard deviation."""
     n_items: int = 30
     """Items of a pool, half of them with x = 1 (count)."""
     k: int = 5
     """Size of the top set (count)."""
 
     def defaults(self) -> dict[str, Any]:
-        """Of fields that are None: name -> number.
+        """Values of the fields that are None: name -> value.
 
         Raises:
           ValueError: unknown judge, or no twin of this oracle and these others.
         """
         if self.judge is None:
-            return STAND_IN
+            return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
-        own = ("oracle", "bias", "position", "discrimination", "pair_noise")
-        found = {name: getattr(twin, name) for name in own}
-        return found | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
+        fields = ("oracle", "bias", "position", "discrimination", "pair_noise")
+        values = {name: getattr(twin, name) for name in fields}
+        return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
 
     def decided(self) -> Self:
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
         return replace(self, **missing)
 
 
-def number(s: Settings, name: str) -> float:
-    """A field of settings that are `decided`."""
+def number(s: JudgeSettings, name: str) -> float:
+    """Number in a field of settings that are `decided`."""
     return getattr(s, name)
 
 
@@ -86,28 +87,28 @@ class Case:
     """A judge and the model inside the loop."""
 
     name: str
-    """Of the judge, in the table."""
+    """Name of the judge in the table."""
     judge: Judge
     model: str = "bias_aware"
     pair_noise: float = 0.0
 
 
-def named_case(s: Settings, discrimination: float) -> Case:
-    """The judge of the settings. Its name is that of the paper's judge if it is its twin as
-    calibrated, so that the paper's numbers stand beside that alone."""
+def named_case(s: JudgeSettings, discrimination: float) -> Case:
+    """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
+    paper's numbers stand beside it alone; a changed twin has another."""
     name = s.judge or "default"
-    found = {"discrimination": discrimination}
-    found |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
+    values = {"discrimination": discrimination}
+    values |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
     if s.judge is not None:
         twin = twins.twin(s.judge, oracle=s.oracle, others=s.others)
-        if any(getattr(twin, n) != v for n, v in found.items()):
+        if any(getattr(twin, n) != v for n, v in values.items()):
             name += "_changed"
-    judge = Judge.of(found["bias"], found["position"], discrimination)
-    return Case(name, judge, pair_noise=found["pair_noise"])
+    judge = Judge.of(values["bias"], values["position"], discrimination)
+    return Case(name, judge, pair_noise=values["pair_noise"])
 
 
-def pools_of(s: Settings) -> Callable[[Key[Array, ""]], Pool]:
-    """Draws a pool from its key."""
+def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
+    """Function that draws a pool from its key."""
     return partial(
         pools.POOLS[str(s.pool)],
         n_items=s.n_items,
@@ -120,15 +121,15 @@ def pools_of(s: Settings) -> Callable[[Key[Array, ""]], Pool]:
     )
 
 
-def check(s: Settings, protocol: str) -> None:
-    """Raise `ValueError` for a judge that does not go with its pools."""
+def check_judge(s: JudgeSettings, protocol: str) -> None:
+    """Raises `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
     if s.oracle not in twins.ORACLES:
         raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")
     if s.others not in pools.OTHERS:
         raise ValueError(f"others must be {' or '.join(pools.OTHERS)}, got {s.others!r}")
     if s.pool != BANK and s.others != pools.OTHERS[0]:
-        raise ValueError(f"others is of --pool {BANK} alone, got {s.others!r} with {s.pool}")
+        raise ValueError(f"others needs --pool {BANK}, got {s.others!r} with {s.pool}")
     if s.pool != BANK and s.sd is None:
         raise ValueError(
             f"sd must be given with --judge {s.judge} --pool {s.pool}: its twin takes quality for "

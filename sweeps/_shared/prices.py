@@ -1,5 +1,5 @@
-"""What trusted labels cost beside comparisons, at the paper's prices, and what it takes to reach a
-point of a curve."""
+"""Cost of trusted labels beside comparisons at the paper's prices, and of reaching a point of a
+curve."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHARING = (1, 10, 100)
 def overhead(
     labels: float | np.ndarray, comparisons: float | np.ndarray, n_sharing: int
 ) -> np.ndarray:
-    """How many times the cost of its comparisons a pool costs that bears its part of the labels.
+    """Cost of a pool with its share of the labels, as a multiple of the cost of its comparisons.
 
     Args:
-      labels: what the labels of one decision cost, in any unit.
-      comparisons: what a pool's comparisons cost, in the same unit; if nothing, the result is
-        infinite, or NaN where labels are free too.
+      labels: cost of the labels of one decision, in any unit.
+      comparisons: cost of a pool's comparisons, in the same unit; if 0, the result is infinite, or
+        NaN where labels are free too.
       n_sharing: pools that reuse the decision (count).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -31,26 +31,26 @@ def overhead(
 
 
 def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.ndarray:
-    """[R] what is spent where the curve of each row first has what is wanted, straight between its
-    points; at the first of them where it is there already, NaN where it never is.
+    """Spending [R] at which the curve of each row first reaches `wanted`, interpolated linearly: at
+    once if the curve starts there, NaN if it never gets there.
 
     Args:
       spent: [R, K], or [K] for all rows, increasing.
       curve: [R, K].
     """
     spent = np.broadcast_to(spent, curve.shape)
-    there = curve >= wanted
-    at, rows = there.argmax(1), np.arange(len(curve))
+    reached = curve >= wanted
+    at, rows = reached.argmax(1), np.arange(len(curve))
     before = np.maximum(at - 1, 0)
     low, high = curve[rows, before], curve[rows, at]
     share = np.clip((wanted - low) / np.where(high > low, high - low, 1), 0, 1)
-    found = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
-    return np.where(there.any(1), found, np.nan)
+    spent_there = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
+    return np.where(reached.any(1), spent_there, np.nan)
 
 
-def of_resamples(found: np.ndarray, n_pools: int) -> tuple[float, float]:
-    """Interval of a number that not every resample has; none where more than 2.5 % lack it, or of
-    fewer than five pools."""
-    if np.isnan(found).mean() > 0.025:
+def of_resamples(values: np.ndarray, n_pools: int) -> tuple[float, float]:
+    """95 % interval over resamples, some of which may lack the number (NaN); none where more than
+    2.5 % lack it, or from fewer than five pools."""
+    if np.isnan(values).mean() > 0.025:
         return np.nan, np.nan
-    return stats.percentiles(found[~np.isnan(found)], n_units=n_pools)
+    return stats.percentiles(values[~np.isnan(values)], n_units=n_pools)

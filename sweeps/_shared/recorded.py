@@ -1,4 +1,4 @@
-"""What the sweeps over recorded verdicts share: their tables as arrays over pools."""
+"""Tables of recorded verdicts as arrays over pools."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jbt.own import tables
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recorded:
-    """Some pools of a user's tables, each with every judge: P pools, J judges, N items at most, D
-    covariates, M contents."""
+    """P pools of a user's tables with verdicts of J judges: at most N items a pool, D covariates, M
+    contents."""
 
     pools: list[str]
     judges: list[str]
@@ -23,11 +23,11 @@ class Recorded:
     content: np.ndarray
     """[P, N] in 0..M-1, the same over pools."""
     covariates: np.ndarray
-    """[P, N, D] as they stand in the table."""
+    """[P, N, D] as in the table."""
     shown: np.ndarray
     """[P, J, N, N] how often i was shown first against j."""
     wins: np.ndarray
-    """[P, J, N, N] how often i then won; a tie is half a win, errors are left out."""
+    """[P, J, N, N] how often i then won; a tie is half a win, errors are dropped."""
     better: np.ndarray
     """[P, N, N] whether a trusted label calls i better than j."""
 
@@ -44,9 +44,9 @@ def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
       ValueError: no data, or tables that cannot be read (`tables.TableError`).
     """
     files = (s.file(name) for name in s.files)
-    found = tables.read(*files, covariates=covariates)
-    n_pools, n_judges = len(found.pools), len(found.judges)
-    items, verdicts, anchors = found.items, found.verdicts, found.anchors
+    whole = tables.read(*files, covariates=covariates)
+    n_pools, n_judges = len(whole.pools), len(whole.judges)
+    items, verdicts, anchors = whole.items, whole.verdicts, whole.anchors
     place = items.groupby("pool").cumcount().to_numpy()
     pool = items["pool"].to_numpy()
     n = int(place.max()) + 1
@@ -75,12 +75,12 @@ def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
         "wins": wins,
         "better": better,
     }
-    some = spaced(n_pools, s.pools)
+    kept = spaced(n_pools, s.pools)
     return Recorded(
-        [found.pools[i] for i in some],
-        [judge or "judge" for judge in found.judges],
-        found.contents,
-        **{name: values[some] for name, values in arrays.items()},
+        [whole.pools[i] for i in kept],
+        [judge or "judge" for judge in whole.judges],
+        whole.contents,
+        **{name: values[kept] for name, values in arrays.items()},
     )
 
 

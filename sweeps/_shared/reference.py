@@ -1,5 +1,5 @@
-"""What `two_judges` simulates: a pool judged by a cheap judge, a reference of some kind, and what
-each model makes of both."""
+"""Experiment of `two_judges`: a pool judged by a cheap judge and by a reference, and each model's
+fit to both."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from jbt.experiments import declare
 from jbt.kernel import metrics
 from jbt.kernel.laplace import laplace
 from jbt.planning import Z
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Pool, Prior, check_positive
+from jbt.types import Judge, Pool, check_positive
+
+from .scenario import Correlated, every_verdict
 
 JOINT = ("joint", "correlated")
 """Models of both judges with biases of their own."""
@@ -35,62 +37,42 @@ FACTORS = (
     "noise",
     "assumed_discrimination",
 )
-"""What is varied about the reference, one at a time."""
+"""Properties of the reference that are varied, one at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(Correlated, declare.Settings):
     pools: int = 2048
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    """Population correlations of quality and covariate, increasing."""
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)
     """Verdicts of the reference (count), increasing from 0."""
     placement: tuple[str, ...] = tuple(PLACEMENTS)
-    """Which pairs the reference is shown, at random among these: `boundary`, contents within three
+    """Pairs the reference is shown, at random among: `boundary`, contents within three
     places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
     the two rankings order differently; `random`, all."""
     reference_bias: tuple[float, ...] = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
     """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
-    which holds while something else is varied."""
+    its value while another factor is varied."""
     reference_position: tuple[float, ...] = (0.0, 0.5, 1.0)
     """Its position biases (logits), 0 among them."""
     reference_discrimination: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Factors on quality in its logits (pure number), 2 among them."""
     noise: tuple[float, ...] = (0.0, 0.1, 0.2)
-    """Shares of its verdicts that are turned around, 0 among them."""
+    """Shares of its verdicts that are reversed, 0 among them."""
     assumed_discrimination: tuple[float, ...] = (1.0, 4.0)
     """Discriminations of the reference that the models assume, beside the true one, 2 (pure
     number)."""
     factor_placement: str = "boundary"
-    """Placement with which what is said of the reference varies."""
+    """Placement while a factor of the reference is varied."""
     factor_rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.7, 0.9)
-    """Correlations at which it varies, increasing."""
+    """Correlations while a factor is varied, increasing."""
     bias: float = 1.5
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
     """Its position bias kappa* (logits)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
     price: float = 20.0
-    """Price of a verdict of the reference; the cheap judge's cost 1. In the paper a comparison
-    by a frontier judge costs 10 to 100 times as much as by a cheap one."""
+    """Price of a verdict of the reference; one of the cheap judge costs 1. In the paper a frontier
+    judge's comparison costs 10 to 100 times as much as a cheap judge's."""
 
 
 PRESETS = {
@@ -108,7 +90,7 @@ PRESETS = {
         assumed_discrimination=(),
         factor_rho=(0.0, 0.6),
     ),
-    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "paper": Settings(pools=30),  # as its crossings; it has no such experiment
     "full": Settings(),
 }
 
@@ -123,9 +105,8 @@ DEFAULT = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
+    s.check_grid()
     for name in ("rho", "factor_rho"):
-        pools.check_rho(getattr(s, name), s.covariate)
         declare.check_increasing(name, getattr(s, name), length=2)
     if not set(s.factor_rho) <= set(s.rho):
         raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
@@ -141,48 +122,32 @@ def check(s: Settings) -> None:
             check_positive(name, value)
     declare.check_increasing("reference_discrimination", s.reference_discrimination, needed=2.0)
     declare.check_increasing("assumed_discrimination", s.assumed_discrimination, length=0)
-    for name in ("sd", "lam", "lam_b", "price"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    check_positive("price", s.price)
 
 
 def scenarios(s: Settings) -> Iterator[tuple[dict[str, Any], tuple[float, ...]]]:
-    """Each reference and placement, and its correlations: the default one at every placement, then
-    one factor at a time. The models assume the reference's true discrimination unless it is that
-    which is varied."""
+    """Each reference and placement with its correlations: the default reference at every placement,
+    then one factor at a time. The models assume the reference's true discrimination unless the
+    assumed one is varied."""
     for placement in s.placement:
         yield DEFAULT | {"placement": placement}, s.rho
     for name in FACTORS:
         for value in getattr(s, name):
             if value != DEFAULT[name]:
-                own = {"placement": s.factor_placement, name: value}
+                changes = {"placement": s.factor_placement, name: value}
                 if name == "reference_discrimination":
-                    own["assumed_discrimination"] = value
-                yield DEFAULT | own, s.factor_rho
+                    changes["assumed_discrimination"] = value
+                yield DEFAULT | changes, s.factor_rho
 
 
 def experiment(s: Settings) -> Experiment:
-    """The cheap judge's verdicts on every ordered pair; then those of the reference, for every
-    `n_reference`, and what the models make of both."""
+    """Experiment: the cheap judge's verdicts on every ordered pair; then, for every `n_reference`,
+    verdicts of the reference and each model's fit to both."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
-        prior, every = Prior(s.lam, s.lam_b), pairs.every_pair(pool)
-        cheap = Judge(jnp.full(1, s.bias), s.position)
-        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, cheap)
-        comparisons = judges.reveal(verdicts, every)
+        pool = s.draw(key, condition, s.covariate)
+        prior = s.prior
+        comparisons = every_verdict(key, pool, Judge(jnp.full(1, s.bias), s.position))
         out, thetas = {}, []
         for name in ALONE:
             fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
@@ -197,27 +162,31 @@ def experiment(s: Settings) -> Experiment:
 
         def with_reference(n: Array) -> dict[str, Array]:
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
-            told = judges.reveal(answers, shown)
-            panel = reference.beside(comparisons, told, condition["assumed_discrimination"])
+            answers_shown = judges.reveal(answers, shown)
+            panel = reference.beside(
+                comparisons, answers_shown, condition["assumed_discrimination"]
+            )
             joint = reference.joint(panel, pool.design, prior)
             variant = reference.joint_variant(panel, pool.design)
             posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
             covariances = {"joint": posterior.covariance()}
             correlated, covariances["correlated"] = reference.correlated(panel, pool.design, prior)
-            mixed = estimators.bias_aware(reference.mixed(comparisons, told), pool.design, prior)
-            found = {"asked": shown.sum()}
+            mixed = estimators.bias_aware(
+                reference.mixed(comparisons, answers_shown), pool.design, prior
+            )
+            results = {"asked": shown.sum()}
             for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
                 theta = fit.parameters.theta
-                found[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
-                found[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
-                found[f"status_{name}"] = fit.status
+                results[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, s.k)
+                results[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
+                results[f"status_{name}"] = fit.status
             for name, covariance in covariances.items():
                 half = Z * jnp.sqrt(covariance[s.n_items, s.n_items])
-                found[f"{name}_c_width"] = 2 * half
-                found[f"{name}_c_covered"] = jnp.abs(found[f"{name}_c"] - s.bias) <= half
-            return found
+                results[f"{name}_c_width"] = 2 * half
+                results[f"{name}_c_covered"] = jnp.abs(results[f"{name}_c"] - s.bias) <= half
+            return results
 
-        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, every.dtype))
+        return out | jax.vmap(with_reference)(jnp.asarray(s.n_reference, comparisons.shown.dtype))
 
     return one
 

@@ -8,157 +8,47 @@ not switch it on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import stats, twins
-from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.acquisition import Loop, Task, reports, run
 from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.table import Table
-from jbt.kernel.membership import DRAWS
-from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Variant, check_count
-from sweeps._shared import active, calibration, prices
-from sweeps._shared.calibration import SHARE
+from jbt.types import Variant
+
+from .._shared import active, calibration, prices
+from .._shared.calibration import SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
-
-N_ITEMS, K = 30, 5
-"""Of the pools that the twins are calibrated on."""
-COLUMNS = ("judge", "budget", "n_pools_sharing", "model", "rule", "target")
-PRICES = (
-    *("cheap_input", "cheap_output", "dear_input", "dear_output"),
-    *("input_tokens", "output_tokens", "cheap_reasoning", "dear_reasoning", "label_price"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
-    pools: int = 1000
-    """Pools simulated at every condition (count)."""
-    cheap: str = "gpt_4o_mini"
-    """The judge that is corrected, one of `jbt.twins.known()`."""
-    dear: str = "gpt_5_1"
-    """The judge that is not, another of them."""
-    oracle: Literal["argmax", "draws"] | None = None
-    """How the verdicts of both were cached: the likelier one, or one draw; default each judge's
-    own."""
-    others: str = "uniform"
-    """Qualities of the items that are not fully correct, one of `jbt.simulation.pools.OTHERS`."""
-    rule: tuple[str, ...] = ("top_k_aware", "random")
-    """Acquisition rules, of `jbt.acquisition.RULES`."""
-    budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
-    """Budgets of the table (verdicts), increasing; curves go on to the largest, at most 870. At the
-    paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
-    target: tuple[float, ...] = (0.6, 0.65, 0.7, 0.75, 0.89, 0.93, 1.0)
-    """Recalls to be reached, increasing, in (0, 1]; of 1, 0.995, what is printed so at least."""
-    n_pools_sharing: tuple[int, ...] = prices.SHARING
-    """Pools that reuse one decision of the gate (count), increasing."""
-    cheap_input: float = 0.15
-    """Dollars per million input tokens of the cheap judge."""
-    cheap_output: float = 0.60
-    """Dollars per million output tokens of the cheap judge."""
-    dear_input: float = 1.25
-    """Dollars per million input tokens of the dear judge."""
-    dear_output: float = 10.0
-    """Dollars per million output tokens of the dear judge."""
-    input_tokens: float = 293.0
-    """Input tokens of a comparison (mean count)."""
-    output_tokens: float = 16.0
-    """Output tokens of a comparison (mean count)."""
-    cheap_reasoning: float = 0.0
-    """Hidden tokens of a comparison that the cheap judge is paid as output (mean count)."""
-    dear_reasoning: float = 0.0
-    """The same of the dear judge."""
-    n_anchors: int = 40
-    """Trusted labels of one decision of the gate (count)."""
-    label_price: float = prices.LABEL
-    """Dollars a trusted label."""
-    refit_every: int = 8
-    """R, verdicts between refits (count)."""
-    n_seeds: int = 4
-    """Acquisition seeds a pool (count), averaged within the pool."""
-    n_samples: int | None = None
-    """S, draws for the membership (count); default 64, or 1500 if counted."""
-    membership: str = "conditional"
-    """How it is estimated: `conditional`, the mean over scrambled Sobol draws of each item's chance
-    given the rest of the draw; `counted`, the share of antithetic normal draws, as in the paper."""
-
-    def decided(self) -> Settings:
-        if self.n_samples is not None:
-            return self
-        return replace(self, n_samples=DRAWS.get(self.membership))
-
-    @property
-    def verdict_price(self) -> dict[str, float]:
-        """Dollars a comparison, by judge."""
-        tokens = self.output_tokens + self.cheap_reasoning, self.output_tokens + self.dear_reasoning
-        cheap = self.input_tokens * self.cheap_input + tokens[0] * self.cheap_output
-        dear = self.input_tokens * self.dear_input + tokens[1] * self.dear_output
-        return {self.cheap: cheap / 1e6, self.dear: dear / 1e6}
-
-    @property
-    def labels(self) -> float:
-        """Dollars for the labels of one decision."""
-        return self.n_anchors * self.label_price
-
-
-PRESETS = {
-    "smoke": Settings(pools=16, n_seeds=2, budget=(32, 64), target=(0.4, 0.89)),
-    "paper": Settings(pools=5, n_seeds=8, n_samples=1500, membership="counted"),
-    "full": Settings(),
-}
-
-
-def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    if s.cheap == s.dear:
-        raise ValueError(f"cheap and dear must be two judges, got {s.cheap} twice")
-    if s.others not in pools.OTHERS:
-        raise ValueError(f"others must be one of {', '.join(pools.OTHERS)}, got {s.others!r}")
-    for name in PRICES:
-        value = getattr(s, name)
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be finite and at least 0, got {value}")
-    check_count("refit_every", s.refit_every)
-    check_count("n_anchors", s.n_anchors, least=0)
-    check_count("n_seeds", s.n_seeds)
-    declare.check_listed("rule", s.rule, list(RULES))
-    declare.check_increasing("budget", s.budget, least=s.refit_every, most=N_ITEMS * (N_ITEMS - 1))
-    declare.check_increasing("target", s.target, least=0.01, most=1)
-    declare.check_increasing("n_pools_sharing", s.n_pools_sharing, least=1)
-
-
-def cases(s: Settings) -> list[tuple[str, str]]:
-    """Judges and the models inside the loop."""
-    return [(s.cheap, "bias_aware"), (s.cheap, "naive"), (s.dear, "naive")]
+from .settings import COLUMNS, N_ITEMS, PRESETS, K, Settings, cases, check
 
 
 def groups(s: Settings) -> list[declare.Group]:
     """One group a rule: all judges, models and acquisition seeds share a kernel."""
     check(s)
-    each = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
-    each += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
+    runs = [(*case, seed, 0.0) for case in cases(s) for seed in range(s.n_seeds)]
+    runs += [(*case, 0, way) for way in twins.DISPLACED for case in cases(s)]
     conditions = twins.conditions(
-        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in each]
+        [twins.twin(judge, oracle=s.oracle, others=s.others) for judge, *_ in runs]
     )
-    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in each])
-    conditions["seed"] = np.array([seed for *_, seed, _ in each])
-    conditions["displaced"] = np.array([way for *_, way in each])
+    conditions["aware"] = np.array([float(model == "bias_aware") for _, model, *_ in runs])
+    conditions["seed"] = np.array([seed for *_, seed, _ in runs])
+    conditions["displaced"] = np.array([way for *_, way in runs])
     labels = {
-        "judge": [judge for judge, *_ in each],
-        "model": [model for _, model, *_ in each],
+        "judge": [judge for judge, *_ in runs],
+        "model": [model for _, model, *_ in runs],
         "displaced": conditions["displaced"].tolist(),
-        SEEDS: [seed for *_, seed, _ in each],
+        SEEDS: [seed for *_, seed, _ in runs],
     }
     at = reports(s.budget, s.refit_every).tolist()
     return [
@@ -166,7 +56,7 @@ def groups(s: Settings) -> list[declare.Group]:
             rule,
             experiment(s, Loop(rule, K, s.refit_every, "frozen", s.n_samples, s.membership)),
             conditions,
-            {**labels, "rule": [rule] * len(each)},
+            {**labels, "rule": [rule] * len(runs)},
             N_ITEMS,
             s.pools,
             axes={"recall": {"budget": at}, **calibration.AXES},
@@ -186,36 +76,33 @@ def experiment(s: Settings, loop: Loop) -> Experiment:
         free = condition["aware"] > 0
         answers = twins.answers(key, pool, condition)
         task = Task.build(pool, answers, variant=Variant(free[None], free))
-        own = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(own, task, loop, s.budget)
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, loop, s.budget)
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
     return one
 
 
-# --- from the saved results
-
-
 @dataclass(frozen=True)
 class Frontier:
-    """What one judge and model reach with one rule, and for what."""
+    """Recall that one judge and model reach with one rule, and its cost."""
 
     row: dict[str, Any]
-    """Its columns."""
+    """Columns of its rows."""
     dollars: np.ndarray
-    """[T] of every budget on the curve."""
+    """[T] cost of every budget on the curve."""
     recall: np.ndarray
     """[T, P]"""
     carried: np.ndarray
-    """[T, P] with the error of the judge's calibration."""
+    """[T, P] recall with the error of the judge's calibration."""
     means: np.ndarray
-    """[1 + R, T] of all pools, then of resampled ones, the same in all frontiers."""
+    """[1 + R, T] mean recall of all pools, then of resampled ones, the same in all frontiers."""
     seed: int
 
     def reach(self, target: float, size: int | None = None) -> np.ndarray:
-        """[1 + R] dollars of the cheapest budget whose mean recall is the target, NaN if none is;
-        or [R] of studies of so many pools."""
+        """[1 + R] dollars of the cheapest budget whose mean recall reaches the target, NaN if none
+        does; with `size`, [R] of studies of so many pools."""
         means = self.means if size is None else self.of_studies(size)
         return prices.first_reached(self.dollars, means, min(target, twins.PERFECT))
 
@@ -228,18 +115,18 @@ class Frontier:
 
     def at_best_budget(self) -> np.ndarray:
         """[P] recall at the budget that is best for the other half of the pools."""
-        found = self.recall[-1].copy()
-        for half in (0, 1) if found.size > 1 else ():
+        recall = self.recall[-1].copy()
+        for half in (0, 1) if recall.size > 1 else ():
             best = self.recall[:, 1 - half :: 2].mean(-1).argmax()
-            found[half::2] = self.recall[best, half::2]
-        return found
+            recall[half::2] = self.recall[best, half::2]
+        return recall
 
 
 def frontiers(
     recall: xr.DataArray, carried: xr.DataArray, s: Settings, seed: int
 ) -> list[Frontier]:
-    """Of recalls [condition, acquisition_seed, budget, pool], and the same with the error of the
-    judges' calibration."""
+    """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool] and the
+    same with the error of the judges' calibration."""
     budgets = recall["budget"].values.astype(float)
     values = recall.mean(SEEDS).transpose("condition", "budget", "pool")
     data = values.values.astype(float)
@@ -260,16 +147,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     assert open_ is not None  # every judge here is a twin
     at = {"budget": list(s.budget)}
     t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
-    found = frontiers(recall, open_["pools"], s, t.seed)
-    for frontier in found:
+    curves = frontiers(recall, open_["pools"], s, t.seed)
+    for frontier in curves:
         reached(frontier, s, t)
     for rule in s.rule:
-        cheap, _, dear = (f for f in found if f.row["rule"] == rule)
+        cheap, _, dear = (f for f in curves if f.row["rule"] == rule)
         compare(cheap, dear, s, t)
 
 
 def of_prices(s: Settings, t: Table) -> None:
-    """What follows from the prices alone: dollars of a budget, and with the labels of a gate."""
+    """Adds what follows from prices alone: cost of a budget, without and with a gate's labels."""
 
     def add(quantity: str, value: float, **where: Any) -> None:
         t.add(quantity, value, studies=lambda *_: np.full(1, value), **where)
@@ -288,8 +175,8 @@ def of_prices(s: Settings, t: Table) -> None:
 
 
 def reached(frontier: Frontier, s: Settings, t: Table) -> None:
-    """Recall at the best budget, which a study of the paper's size chooses by the pools whose
-    recall it then reports; and of each target what it costs, and how many such studies reach it."""
+    """Adds recall at the best budget, which a study of the paper's size chooses on the pools whose
+    recall it reports; and each target's cost and the share of such studies that reach it."""
     row, n = frontier.row, frontier.recall.shape[-1]
     mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=t.seed)
 
@@ -311,12 +198,12 @@ def reached(frontier: Frontier, s: Settings, t: Table) -> None:
 
 
 def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
-    """How many times cheaper the cheap judge reaches each target than the dear one, without the
-    labels of a gate and with a pool's part of them."""
+    """Adds how many times cheaper the cheap judge reaches each target than the dear one, without a
+    gate's labels and with a pool's share of them."""
     n = cheap.recall.shape[-1]
     of_dear = twins.known()[s.dear].pools
     for target in s.target:
-        own, other = cheap.reach(target), dear.reach(target)
+        cheap_dollars, dear_dollars = cheap.reach(target), dear.reach(target)
         for sharing in (None, *s.n_pools_sharing):
             labels = s.labels / sharing if sharing else 0.0
 
@@ -325,7 +212,7 @@ def compare(cheap: Frontier, dear: Frontier, s: Settings, t: Table) -> None:
             ) -> np.ndarray:
                 return _ratio(dear.reach(target, of_dear), cheap.reach(target, size) + labels)
 
-            times = _ratio(other, own + labels)
+            times = _ratio(dear_dollars, cheap_dollars + labels)
             interval = prices.of_resamples(times[1:], n)
             where = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", times[0], interval, n, studies=studies, **where)
@@ -337,16 +224,16 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What the paper gives, and what the targets cost; not every budget."""
+    """Rows beside the paper's numbers and costs of the targets; not every budget."""
     whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
     times = (table.quantity == "times_cheaper") & table.estimate.notna()
     return table[whole | times | table.paper.notna()]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from sweeps.cost import figure as _cost_figure
+    from . import drawing
 
-    return _cost_figure.figure(ds, table, s)
+    return drawing.figure(ds, table, s)
 
 
 SWEEP = declare.Sweep(

@@ -23,8 +23,9 @@ import numpy as np
 from jbt import stats
 from jbt.experiments import declare
 from jbt.gate import LABELS
-from sweeps._shared import prices
-from sweeps.gate.pool import (
+
+from .._shared import prices
+from .pool import (
     ALL,
     FAMILY,
     HARMED,
@@ -65,8 +66,8 @@ TESTS = ("sign", "sign_sequential")
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     true = [i for i, c in enumerate(scenarios(s)) if c["noise_kind"] == "none"]
     grid = {}  # [judge, rho, pool, ...]
-    for name, of in ds.drop_vars("half_enable_rate").data_vars.items():
-        values = of.transpose("condition", "pool", ...).values[true]
+    for name, values_of in ds.drop_vars("half_enable_rate").data_vars.items():
+        values = values_of.transpose("condition", "pool", ...).values[true]
         grid[str(name)] = values.reshape(len(s.judge), len(s.rho), *values.shape[1:])
     recalls(grid, s, t)
     rates(grid, s, t)
@@ -101,14 +102,14 @@ def recalls(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
     """Recall of both models and of perfect choices between them, mean over judges."""
     naive, aware = grid["naive_recall"], grid["bias_aware_recall"]
     raised = (aware - naive).mean(-1, keepdims=True) > 0
-    found = {
+    recalls_of = {
         "naive_recall": naive,
         "bias_aware_recall": aware,
         # The correction at every judge and correlation where it raises the mean, and at no other.
         "oracle_recall": np.where(raised, aware, naive),
         "best_recall": np.maximum(naive, aware),
     }
-    for quantity, values in found.items():
+    for quantity, values in recalls_of.items():
         for r, rho in enumerate(s.rho):
             of_pool = values[:, r].mean(0)
             add_means(t, quantity, of_pool[None], [{"judge": ALL, "rho": rho, "pool_class": "all"}])
@@ -120,25 +121,25 @@ def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
     index = tuple(np.array(places).T)
     gain = grid["bias_aware_recall"] - grid["naive_recall"]
     for r, rho in enumerate(s.rho):
-        of = {name: values[:, r] for name, values in grid.items()}
-        enable = of["enable_rate"][:, :, *index]  # [judge, pool, row]
-        for name, inside in classes(of).items():
+        results = {name: values[:, r] for name, values in grid.items()}
+        enable = results["enable_rate"][:, :, *index]  # [judge, pool, row]
+        for name, inside in classes(results).items():
             where = [{**row, "judge": ALL, "rho": rho, "pool_class": name} for row in rows]
             add_rates(t, "enable_rate", enable, inside, where)
             if name in HARMED:
                 add_counts(t, enable, inside, where, s.sets)
             if name == "all":
-                gated = of["naive_recall"][..., None] + enable * gain[:, r, :, None]
+                gated = results["naive_recall"][..., None] + enable * gain[:, r, :, None]
                 add_means(t, "gated_recall", gated.mean(0).T, where)
-                used = of["labels_used"][:, :, *index]
+                used = results["labels_used"][:, :, *index]
                 add_means(t, "labels_used", used.mean(0).T, where)
             census = {"labels": "members", "rule": "census", "judge": ALL, "rho": rho}
             one = [census | {"pool_class": name}]
-            add_rates(t, "enable_rate", of["census_rate"][..., None], inside, one)
+            add_rates(t, "enable_rate", results["census_rate"][..., None], inside, one)
             if name == "all":
-                by_census = of["naive_recall"] + of["census_rate"] * gain[:, r]
+                by_census = results["naive_recall"] + results["census_rate"] * gain[:, r]
                 add_means(t, "gated_recall", by_census.mean(0)[None], one)
-                add_means(t, "labels_used", of["census_used"].mean(0)[None], one)
+                add_means(t, "labels_used", results["census_used"].mean(0)[None], one)
 
 
 def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
@@ -147,22 +148,22 @@ def by_judge(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
     index = tuple(np.array(places).T)
     for g, judge in enumerate(s.judge):
         for r, rho in enumerate(s.rho):
-            of = {name: values[g : g + 1, r] for name, values in grid.items()}
-            enable = of["enable_rate"][:, :, *index]
+            results = {name: values[g : g + 1, r] for name, values in grid.items()}
+            enable = results["enable_rate"][:, :, *index]
             for name in HARMED:
                 where = [{**row, "judge": judge, "rho": rho, "pool_class": name} for row in rows]
-                add_rates(t, "enable_rate", enable, classes(of)[name], where)
+                add_rates(t, "enable_rate", enable, classes(results)[name], where)
 
 
 def one_half(ds: xr.Dataset, s: Settings, t: Table) -> None:
     """The case built at exactly one half, and the exact size of `sign` there."""
-    found = ds["half_enable_rate"].isel(condition=0)
-    for labels in found["half_labels"].values.tolist():
+    rates_at_half = ds["half_enable_rate"].isel(condition=0)
+    for labels in rates_at_half["half_labels"].values.tolist():
         for j, (rule, alpha) in enumerate(s.rules.names):
             for n in s.n_anchors:
                 row = {"labels": labels, "rule": rule, "alpha": alpha, "n_anchors": n}
                 row["pool_class"] = "half"
-                values = found.sel(half_labels=labels, n_anchors=n).isel(decision=j).values
+                values = rates_at_half.sel(half_labels=labels, n_anchors=n).isel(decision=j).values
                 add_means(t, "enable_rate", values[None], [row])
                 if rule == "sign" and alpha is not None:
                     t.add("exact_size", exact_size(labels, n, alpha), **row)
@@ -173,25 +174,31 @@ def power(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
     correlation; and how many times fewer than of random pairs."""
     names = decisions(s.rules)
     for r, rho in enumerate(s.rho):
-        of = {name: values[:, r] for name, values in grid.items()}
-        helped = classes(of)["helped"]
+        results = {name: values[:, r] for name, values in grid.items()}
+        helped = classes(results)["helped"]
         if not helped.any():
             continue
         for rule, alpha in s.rules.names:
             if rule not in TESTS:
                 continue
             at = names.index(f"{rule}@{alpha:g}")
-            curves = [power_curve(of, helped, i, at, s, t) for i in range(len(LABELS))]
+            curves = [power_curve(results, helped, i, at, s, t) for i in range(len(LABELS))]
             needed = np.stack([prices.first_reached(*curve, s.power) for curve in curves])
-            for labels, each, ratio in zip(LABELS, needed, needed[0] / needed, strict=True):
+            for labels, labels_spent, ratio in zip(LABELS, needed, needed[0] / needed, strict=True):
                 where = {"rule": rule, "labels": labels, "alpha": alpha, "judge": ALL, "rho": rho}
                 where["pool_class"] = "helped"
                 n = int(helped.any(0).sum())
-                t.add("labels_needed", each[0], prices.of_resamples(each[1:], n), n, **where)
+                t.add(
+                    "labels_needed",
+                    labels_spent[0],
+                    prices.of_resamples(labels_spent[1:], n),
+                    n,
+                    **where,
+                )
                 if labels != "pairs":
                     t.add("times_fewer", ratio[0], prices.of_resamples(ratio[1:], n), n, **where)
                 for sharing in prices.SHARING:
-                    cost = prices.overhead(each * prices.LABEL, prices.POOL, sharing)
+                    cost = prices.overhead(labels_spent * prices.LABEL, prices.POOL, sharing)
                     where["n_sharing"] = sharing
                     t.add("overhead", cost[0], prices.of_resamples(cost[1:], n), n, **where)
 
@@ -222,15 +229,15 @@ def wrong_labels(ds: xr.Dataset, s: Settings, t: Table) -> None:
         if scenario["noise_kind"] == "none":
             continue
         part = ds.isel(condition=i)
-        of = {
+        results = {
             str(name): part[name].transpose("pool", ...).values[None]
             for name in ("enable_rate", "right", "wrong", "naive_recall", "bias_aware_recall")
         }
         where = [{**scenario, **row} for _, row in rows]
-        for name, inside in classes(of).items():
+        for name, inside in classes(results).items():
             if name != "all":
                 named = [{**row, "pool_class": name} for row in where]
-                add_rates(t, "enable_rate", of["enable_rate"][:, :, *index], inside, named)
+                add_rates(t, "enable_rate", results["enable_rate"][:, :, *index], inside, named)
 
 
 def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
@@ -274,9 +281,9 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 def add_means(t: Table, quantity: str, values: np.ndarray, rows: list[dict[str, Any]]) -> None:
     """Means over pools, [row, pool]."""
     numbers = zip(*stats.mean_interval(values, seed=t.seed), strict=True)
-    for row, of, (mean, *interval) in zip(rows, values, numbers, strict=True):
-        studies = functools.partial(study_means, of[None], t.seed)
-        t.add(quantity, mean, interval, len(of), studies=studies, **row)
+    for row, pools, (mean, *interval) in zip(rows, values, numbers, strict=True):
+        studies = functools.partial(study_means, pools[None], t.seed)
+        t.add(quantity, mean, interval, len(pools), studies=studies, **row)
 
 
 def add_rates(
@@ -315,10 +322,10 @@ def add_counts(
     # As zeros and ones, whose exact interval it is.
     pools = np.arange(n) < touched[:, None] if n else np.full((len(rows), 1), np.nan)
     upper = stats.share_interval(pools.astype(float))[2]
-    for row, count, some, most in zip(rows, counts, touched, upper, strict=True):
+    for row, count, n_touched, most in zip(rows, counts, touched, upper, strict=True):
         t.add("false_enables", round(float(count)), n_pools=n, **row)
         t.add("decisions", int(inside.sum()) * sets, n_pools=n, **row)
-        t.add("pools_touched", int(some), n_pools=n, **row)
+        t.add("pools_touched", int(n_touched), n_pools=n, **row)
         t.add("cp_upper", most, n_pools=n, **row)
 
 
@@ -353,7 +360,7 @@ def worst(table: pd.DataFrame) -> pd.Series:
     bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
         (table.labels == "members") & (table.pool_class == HARMED[1])
     )
-    mine = table[
+    rates_bounded = table[
         bounded
         & (table.quantity == "enable_rate")
         & (table.judge != ALL)
@@ -361,14 +368,14 @@ def worst(table: pd.DataFrame) -> pd.Series:
         & table.noise_kind.isna()
     ]
     keys = ["rule", "labels", "alpha", "pool_class"]
-    at = mine.groupby(keys).estimate.idxmax() if len(mine) else []
+    at = rates_bounded.groupby(keys).estimate.idxmax() if len(rates_bounded) else []
     return table.index.to_series().isin(at)
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from sweeps.gate import figure as _gate_figure
+    from . import drawing
 
-    return _gate_figure.figure(ds, table, s)
+    return drawing.figure(ds, table, s)
 
 
 SWEEP = declare.Sweep(

@@ -16,9 +16,11 @@ from jbt import estimators, gate
 from jbt.estimators.reference import Rankings
 from jbt.experiments import declare
 from jbt.gate import LABELS, Noise, Rules, Urn
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Prior, check_count, check_positive
+from jbt.types import check_count
+
+from .._shared.scenario import Correlated, every_verdict
 
 NOISES = ("fresh", "stored", "length")
 """Kinds of wrong labels, see `jbt.gate.Noise`."""
@@ -37,20 +39,10 @@ HALF = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(Correlated, declare.Settings):
     pools: int = 1000
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "binary"
-    """continuous: Gaussian, variance 1. binary, as the paper's elaboration: 1 for the upper half of
-    a latent within the pool, else 0; its population correlation with quality cannot exceed
-    0.798."""
+    covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-    """Population correlations of quality and covariate, increasing."""
     judge: tuple[str, ...] = tuple(judges.GATED)
     """Judges, of `jbt.simulation.judges.GATED`."""
     n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
@@ -67,16 +59,6 @@ class Settings(declare.Settings):
     """Labels by which bias-aware must lead for the rule `margin` (count)."""
     noise: tuple[float, ...] = (0.1,)
     """Chances of a wrong label, beside 0, of the first judge's labels."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
     drift: tuple[float, ...] = (0.0, 0.2)
     """Standard deviations of the correlation between the pools of a family."""
     power: float = 0.8
@@ -113,9 +95,7 @@ PRESETS = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    declare.check_increasing("rho", s.rho)
+    s.check_grid()
     declare.check_listed("judge", s.judge, list(judges.GATED))
     declare.check_increasing("n_anchors", s.n_anchors, least=1)
     n_pairs = s.n_items * (s.n_items - 1) // 2
@@ -133,15 +113,8 @@ def check(s: Settings) -> None:
         gate.check_alpha(level)
     declare.check_increasing("noise", s.noise, least=0.001, most=0.5, length=0)
     declare.check_increasing("drift", s.drift, least=0)
-    for name in ("sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
     if not 0 < s.power < 1:
         raise ValueError(f"power must lie between 0 and 1, got {s.power:g}")
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    declare.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
 
 
 def scenarios(s: Settings) -> Iterator[dict[str, Any]]:
@@ -163,12 +136,12 @@ def decisions(rules: Rules) -> list[str]:
 def groups(s: Settings) -> list[declare.Group]:
     """One group: all conditions share shapes and rules."""
     check(s)
-    each = list(scenarios(s))
-    conditions = judges.conditions([judges.GATED[c["judge"]] for c in each])
-    conditions["rho"] = np.array([c["rho"] for c in each])
+    cells = list(scenarios(s))
+    conditions = judges.conditions([judges.GATED[c["judge"]] for c in cells])
+    conditions["rho"] = np.array([c["rho"] for c in cells])
     for kind in NOISES:
-        conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in each])
-    labels = {name: [c[name] for c in each] for name in each[0]}
+        conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in cells])
+    labels = {name: [c[name] for c in cells] for name in cells[0]}
     names = {"decision": decisions(s.rules)}
     kinds = {"labels": list(LABELS)}
     by_k, by_many = {"n_anchors": list(s.n_anchors)}, {"many": list(s.many)}
@@ -191,31 +164,22 @@ def experiment(s: Settings) -> Experiment:
     """Every ordered pair judged once; two rankings; label sets of every kind, and every rule."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
+        pool = s.draw(key, condition, s.covariate)
         judge = judges.of_condition(condition)
-        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        comparisons = every_verdict(key, pool, judge)
         fits = {
-            name: of(comparisons, pool.design, Prior(s.lam, s.lam_b))
-            for name, of in estimators.ESTIMATORS.items()
+            name: estimator(comparisons, pool.design, s.prior)
+            for name, estimator in estimators.ESTIMATORS.items()
         }
         naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
         rankings = Rankings(pool, naive, bias_aware, s.k)
         noise = Noise(condition["fresh"], condition["stored"], condition["length"])
-        found = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
-        out = dict(vars(found))
+        trial = gate.trial(stream(key, "labels"), rankings, s.rules, noise)
+        out = dict(vars(trial))
         if s.rules_of_many is not None:
-            more = gate.trial(stream(key, "many labels"), rankings, s.rules_of_many, noise)
-            out["many_enable_rate"] = more.enable_rate
-            out["many_labels_used"] = more.labels_used
+            trial_of_many = gate.trial(stream(key, "many labels"), rankings, s.rules_of_many, noise)
+            out["many_enable_rate"] = trial_of_many.enable_rate
+            out["many_labels_used"] = trial_of_many.labels_used
         out["half_enable_rate"] = at_one_half(stream(key, "one half"), s.rules, s.k)
         out |= {f"status_{name}": fit.status for name, fit in fits.items()}
         return out
@@ -228,14 +192,14 @@ def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
     disputed pairs, and that as many of its members are good as of naive's: [2, rules, K]."""
     half, none = jnp.asarray(HALF / 2), jnp.zeros(())
     pairs_key, members_key = jax.random.split(key)
-    told = {"sets": rules.sets, "alpha": rules.alpha}
+    tests = {"sets": rules.sets, "alpha": rules.alpha}
     urn = Urn(half, none, half, none, none, none)
     one_of_two = gate.Members(jnp.asarray(2.0), jnp.arange(k) < 1, jnp.zeros(k, bool))
     drawn = [
-        gate.of_pairs(pairs_key, urn, rules.n_anchors, **told),
-        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **told)[0],
+        gate.of_pairs(pairs_key, urn, rules.n_anchors, **tests),
+        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **tests)[0],
     ]
-    return jnp.stack([gate.decided(each, rules)[0] for each in drawn])
+    return jnp.stack([gate.decided(counts, rules)[0] for counts in drawn])
 
 
 def exact_size(labels: str, n: int, alpha: float) -> float:

@@ -26,10 +26,9 @@ from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import Twin
 from jbt.types import Fit, Prior
-from sweeps._shared import calibration
-from sweeps.judges import figure as _judges_figure
-from sweeps.judges import page
-from sweeps.judges import table as _judges_table
+
+from .._shared import calibration
+from . import drawing, findings_page, rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -150,9 +149,9 @@ def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Arra
     shares of verdicts for the elaborated answer and for the first shown. The same statements are
     shown twice, as in the paper, so that there is no preference of the pair; or others, of which
     the judge has one."""
-    own, drawn = jax.random.split(stream(key, "probes"))
-    e = condition["pair_noise"] * jax.random.normal(own, (n,), condition["bias"].dtype)
-    u = jax.random.uniform(drawn, (2, n), e.dtype)
+    noise_key, verdict_key = jax.random.split(stream(key, "probes"))
+    e = condition["pair_noise"] * jax.random.normal(noise_key, (n,), condition["bias"].dtype)
+    u = jax.random.uniform(verdict_key, (2, n), e.dtype)
     out = {}
     for name, preference in (("", jnp.zeros_like(e)), ("_other_content", e)):
         pull = condition["bias"] + preference  # towards the elaborated, whichever is shown first
@@ -197,28 +196,28 @@ def groups(s: Settings) -> list[declare.Group]:
         ("displaced", every, 30, TOP, s.displaced_pools, ways),
         ("large", large, LARGE, LARGE_TOP, s.large_pools, (*itself, *ways)),
     ]
-    found = []
-    for name, some, n_items, k, n_pools, steps in parts:
-        each = [(step, twin) for step in steps for twin in some]
-        if not each:
+    out = []
+    for name, chosen, n_items, k, n_pools, steps in parts:
+        simulated = [(step, twin) for step in steps for twin in chosen]
+        if not simulated:
             continue
-        conditions = twins.conditions([twin for _, twin in each])
-        conditions["displaced"] = np.array([step for step, _ in each])
+        conditions = twins.conditions([twin for _, twin in simulated])
+        conditions["displaced"] = np.array([step for step, _ in simulated])
         labels = {
-            "judge": [twin.name for _, twin in each],
-            "oracle": [twin.oracle for _, twin in each],
-            "n_items": [n_items] * len(each),
+            "judge": [twin.name for _, twin in simulated],
+            "oracle": [twin.oracle for _, twin in simulated],
+            "n_items": [n_items] * len(simulated),
             "displaced": conditions["displaced"].tolist(),
         }
         of = experiment(s, n_items, k)
         group = declare.Group(name, of, conditions, labels, n_items, n_pools, axes, fits=5)
-        found.append(group)
-    return found
+        out.append(group)
+    return out
 
 
 def numbers() -> list[PaperNumber]:
     """What the paper prints of each judge: the three that twins are made to show, and the rest."""
-    found = []
+    out = []
     for p in twins.known().values():
         values = [
             ("recall", "naive", p.naive_recall, "calibrated"),
@@ -230,12 +229,12 @@ def numbers() -> list[PaperNumber]:
             values.append(("kappa_hat", "bias_aware", p.kappa_hat, "calibrated"))
         for quantity, model, value, role in values:
             setting = {"judge": p.name, "model": model, "n_items": "30", "k": "5"}
-            found.append(PaperNumber(quantity, setting, f"{value:.2f}", p.pools, None, 0.005, role))
-    return found
+            out.append(PaperNumber(quantity, setting, f"{value:.2f}", p.pools, None, 0.005, role))
+    return out
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    _judges_table.fill(ds, targets(s), twins_of(s), t)
+    rows.fill(ds, targets(s), twins_of(s), t)
 
 
 SWEEP = declare.Sweep(
@@ -245,7 +244,7 @@ SWEEP = declare.Sweep(
     groups,
     COLUMNS,
     table,
-    _judges_figure.figure,
+    drawing.figure,
     units={
         "recall": "share of k",
         "c_hat": "logits for x = 1 over x = 0",
@@ -268,7 +267,7 @@ SWEEP = declare.Sweep(
         "n_items": "count",
         **calibration.UNITS,
     },
-    headline=_judges_table.headline,
-    paper=numbers(),
-    page=page.page,
+    headline=rows.headline,
+    extra_paper_numbers=numbers(),
+    page=findings_page.page,
 )

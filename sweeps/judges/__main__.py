@@ -1,4 +1,5 @@
 from jbt.experiments.run import main
-from sweeps.judges import SWEEP
+
+from . import SWEEP
 
 raise SystemExit(main(SWEEP))

@@ -59,15 +59,15 @@ def fill(
         t.add("pools_for_80_power", needed[i], n_pools=n, **told)
 
 
-def constant(found: np.ndarray) -> Studies:
+def constant(values: np.ndarray) -> Studies:
     """What studies find, [R], whatever their size."""
-    return lambda size, seeds: found
+    return lambda size, seeds: values
 
 
 def _corrected(studies: Sequence[np.ndarray], seed: int) -> np.ndarray:
     """Holm's p-values [R, F] of studies [R, n] of each judge."""
-    found = [stats.paired_permutation(gains, seed=seed) for gains in studies]
-    return stats.holm(np.stack(found, axis=-1))
+    p_values = [stats.paired_permutation(gains, seed=seed) for gains in studies]
+    return stats.holm(np.stack(p_values, axis=-1))
 
 
 def studies_of_gains(

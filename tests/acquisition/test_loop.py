@@ -1,4 +1,4 @@
-"""One block of the active loop: what it asks, what the judge answers, what the rule is shown."""
+"""One block of the active loop: its picks, the judge's answers, the rule's view."""
 
 import itertools
 
@@ -115,7 +115,7 @@ def test_fresh_normals_are_new_at_every_refit():
 
 
 def test_two_runs_do_not_share_their_normals():
-    """The table is one; each run arranges it in its own way."""
+    """All runs share one table, and each arranges it in its own way."""
     task = binary_task(jax.random.key(3))
     settings = Loop("top_k_aware", K, R, n_samples=20)
     states = [compiled_init(jax.random.key(i), task, settings) for i in (1, 2)]
@@ -150,6 +150,6 @@ def test_a_random_order_is_every_order_alike(monkeypatch):
     found, counts = np.unique(orders, axis=0, return_counts=True)
     assert found.tolist() == sorted(map(list, itertools.permutations(range(3))))
     assert (np.abs(counts - 1000) < 4 * np.sqrt(1000 * 5 / 6)).all()
-    # Equal bits do not give two of them one place.
+    # Equal bits do not give two numbers the same place.
     monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.zeros(shape, dtype))
     assert loop._random_order(jax.random.key(6), 3).tolist() == [0, 1, 2]

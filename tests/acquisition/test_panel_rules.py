@@ -1,4 +1,4 @@
-"""The active loop with several judges: whom to ask about which pair, for a price."""
+"""The active loop with several judges and prices: which judge is asked about which pair."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ SCORES = {name: rules.RULES[name].score for name in (*GAINS, *RANKS)} | {"unlike
 
 
 def by_gain_for_price(name):
-    """As a rule of several judges."""
+    """A rule for several judges: the score of a single judge's rule over the price."""
     score = SCORES[name]
     return lambda panel, key: panel.each(lambda view: score(view, key)) / panel.price
 
@@ -54,7 +54,7 @@ def switch(functions, which):
 
 
 def two_judges(key, *, frozen=True, **terms):
-    """A cheap judge with a bias, and one that hears twice as much and has none."""
+    """A cheap judge with a bias, and one of twice its discrimination without a bias."""
     pool = pools.gaussian(stream(key, "pool"), N, sd=1.25, rho=jnp.asarray(0.3))
     both = Judge(jnp.full(1, 1.5), 0.35), Judge(jnp.zeros(1), 0.2, 2.0)
     if frozen:
@@ -94,7 +94,7 @@ def runs_by(name, keys, tasks):
 
 
 def on(tasks, **terms):
-    """The same tasks on other terms, of all or of each."""
+    """The same tasks with other prices and the like, for all tasks or one each."""
 
     def each(name, value):
         old = getattr(tasks.panelists, name)
@@ -126,7 +126,7 @@ def salts_of(key):
 
 
 def mixed_tasks():
-    """Some with one set of biases for both judges, a purse, graded verdicts and none."""
+    """Tasks of which some have common biases of both judges, a purse, graded or absent verdicts."""
     rng, number = np.random.default_rng(3), np.arange(POOLS)
     tasks = tasks_of(keys_of(2))
     graded = rng.integers(0, 5, tasks.answers.shape) / 4
@@ -247,12 +247,12 @@ def test_twice_the_prices_and_the_purse_change_nothing(name):
 
 
 @pytest.mark.heavy
-def test_who_cannot_be_asked_changes_nothing():
-    """By price, or for want of answers."""
+def test_a_judge_that_cannot_be_asked_changes_nothing():
+    """A judge that is too expensive, or has no answers."""
     keys, tasks = keys_of(4), tasks_of(keys_of(1))
-    silent = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
+    unanswered = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
     for name in ("unlike", "top_k_aware", "escalation"):
-        trace = runs_by(name, keys, silent)
+        trace = runs_by(name, keys, unanswered)
         assert not trace.queries.judge.any()
         np.testing.assert_array_equal(trace.cost, trace.budget)
         for price in ((1, np.inf), (1, 1e9)):
@@ -267,7 +267,7 @@ def test_who_cannot_be_asked_changes_nothing():
 
 @pytest.mark.parametrize("name", OF_PANEL)
 def test_a_purse_is_spent_and_no_more(name):
-    """To the last verdict that it pays; from there on the trace goes on as it is."""
+    """Until no verdict can be paid any more; then the trace repeats its last values."""
     purse, price = np.tile([0.05, 1.0, 1.55], 2), np.array([0.1, 0.7])
     trace = runs_by(name, keys_of(6), on(tasks_of(keys_of(5)), price=price, purse=purse))
     judge = trace.queries.judge
@@ -342,7 +342,7 @@ def test_renamed_judges_are_asked_the_same():
 
 
 def test_prices_are_conditions_of_one_program():
-    """Traced: what a price gives does not depend on those beside it."""
+    """Prices are traced: a price's run does not depend on the prices in the same batch."""
     price = np.array([[1, p] for p in (1, 3, 10, 30, 100, np.inf)])
     task = jax.tree.map(lambda v: jnp.repeat(v[:1], POOLS, 0), tasks_of(keys_of(9)))
     keys = jnp.repeat(keys_of(1)[:1], POOLS)
@@ -350,7 +350,7 @@ def test_prices_are_conditions_of_one_program():
     again = runs_by("unlike", keys, on(task, price=price[::-1], purse=60.0))
     np.testing.assert_array_equal(asked(together), asked(again)[::-1])
     references = (together.queries.judge == 1).sum(1)
-    assert references[0] > 15  # it hears more
+    assert references[0] > 15  # it has the higher discrimination
     assert references[0] > references[2] >= references[4] == references[5] == 0
     runs_by("escalation", keys, task)
     assert len(_traced) == 1
@@ -412,7 +412,7 @@ def test_bad_input():
     ):
         with pytest.raises(ValueError, match=message):
             Task.build(pool, answers, **terms)
-    with pytest.raises(ValueError, match="purse are of several judges"):
+    with pytest.raises(ValueError, match="purse need several judges"):
         Task.build(pool, answers[:, :, 0], price=2.0)
     with pytest.raises(ValueError, match=r"56 ordered pairs.* once of each of 2 judges"):
         run(key, task, Loop(k=K), 113)
@@ -420,7 +420,7 @@ def test_bad_input():
         run(key, Task.build(pool, answers[:, :, 0]), Loop("escalation", K), 16)
     with pytest.raises(ValueError, match="at least two judges"):
         run(key, Task.build(pool, answers[:, :, :1]), Loop("escalation", K), 16)
-    with pytest.raises(ValueError, match="of several judges escalation, disputed"):
+    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
         Loop("escalatoin")
     with pytest.raises(ValueError, match=r"must return scores \[8, 8, 2\], got shape \(8, 8\)"):
         run(key, task, Loop(PanelRule(lambda panel, key: panel.of(0).shown), K), 16)

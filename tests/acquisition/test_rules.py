@@ -1,4 +1,4 @@
-"""Acquisition rules: one contract for all, and what single rules do."""
+"""Acquisition rules: one contract for all, and the picks of single rules."""
 
 import dataclasses
 import functools
@@ -76,7 +76,7 @@ def test_contract_of_a_score(name, x64, same_key_again):
                 np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_each_rule_has_a_family_and_a_line():
+def test_each_rule_has_a_family():
     """The families are those that tables correct within; a new rule joins one of them."""
     assert rules.families() == {
         "paper": ("top_k_aware",),
@@ -104,14 +104,19 @@ def test_each_rule_has_a_family_and_a_line():
             "lucb_inside_first_random_fallback",
         ),
     }
-    # Another reading is run by those who ask for it, and told by its own name.
+    # Other readings run only if asked for, under names of their own.
     assert not set(rules.DEFAULT_RULES) & set(CHOICES)
     assert len(rules.DEFAULT_RULES) == 13
     assert rules.name_of(rules.RULES["lucb_width_1"].score) == "lucb"
-    assert {rule.colour for rule in rules.RULES.values()} <= set(plots.COLOURS)
-    looks = [(rule.colour, rule.line) for rule in rules.RULES.values()]
-    assert len(set(looks)) == len(looks)
     assert rules.resolve(widest).family == "yours"
+
+
+def test_each_rule_has_a_line_of_its_own_in_figures():
+    assert set(plots.RULE_STYLES) == set(rules.RULES)
+    assert {colour for colour, _ in plots.RULE_STYLES.values()} <= set(plots.COLOURS)
+    assert len(set(plots.RULE_STYLES.values())) == len(plots.RULE_STYLES)
+    assert plots.rule_style("lucb") == {"colour": "green", "linestyle": "-"}
+    assert plots.rule_style("widest") == {"colour": "black", "linestyle": ":"}
 
 
 # --- what single rules do
@@ -150,7 +155,7 @@ def test_thompson_contests_the_sampled_boundary(x64, same_key_again):
 
 
 def wanted_by_lucb(view, width=2):
-    """Inside and outside."""
+    """The pair that LUCB wants: the inside item, the outside item."""
     theta = np.asarray(view.posterior.mean.theta)
     half = width * np.sqrt(np.diag(view.quality_covariance()))
     ranked = np.argsort(-theta)

@@ -45,7 +45,7 @@ TIMES = jnp.arange(TWIN_BUDGET)
 
 
 def salt_of(key, time):
-    """What decides ties at a pick: jbt's own stream, the one thing of it that the twin is told."""
+    """The salt that breaks ties at a pick, from jbt's own stream, which the twin shares."""
     for_ties = jax.random.split(jax.random.fold_in(key, time), 3)[2]
     return jax.random.bits(for_ties, (), jnp.uint32)
 
@@ -79,8 +79,8 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
         def runs(which, names=names, fresh=fresh, estimate=estimate):
             scores = [rules.RULES[name].score for name in names]
             rule = switchboard(scores, which, fresh)
-            mine = Loop(rule, K, R, n_samples=samples, membership=estimate)
-            return jax.vmap(lambda key, t: run(key, t, mine, TWIN_BUDGET))(keys, tasks).queries
+            loop = Loop(rule, K, R, n_samples=samples, membership=estimate)
+            return jax.vmap(lambda key, t: run(key, t, loop, TWIN_BUDGET))(keys, tasks).queries
 
         for which, name in enumerate(names):
             queries = jax.device_get(runs(which))

@@ -1,4 +1,4 @@
-"""However a command ends, it says so in a line: no traceback."""
+"""A command ends with one line that gives the reason, never with a traceback."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from support.small_sweep import group, sweep_of
 
 from jbt import cli, own, planning
 from jbt.border.exits import exit_code
-from jbt.experiments import run as study
+from jbt.experiments import run
 from jbt.simulation.simulate import Simulation
 
 ROOT = Path(__file__).parents[2]
@@ -93,13 +93,13 @@ def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(own, "fit", ctrl_c)
+    monkeypatch.setattr(own, "analyse", ctrl_c)
     monkeypatch.setattr(planning, "pairing", ctrl_c)
     monkeypatch.setattr(Simulation, "chunks", ctrl_c)
     verdicts, _ = tables()
     if name == "sweep":
         options = ["--out", str(tmp_path)]
-        assert study.main(sweep_of(group("x", [1.0])), options) == 130
+        assert run.main(sweep_of(group("x", [1.0])), options) == 130
     else:
         options = {"fit": ["--verdicts", str(verdicts)], "plan": ["pairing"]}[name]
         assert cli.main([name, *options]) == 130
@@ -120,7 +120,7 @@ def commands(verdicts, out):
     return {
         "fit": lambda: cli.main(["fit", "--verdicts", str(verdicts), "--per-pool"]),
         "plan": lambda: cli.main(["plan", "pairing", *plan]),
-        "sweep": lambda: study.main(small, ["--out", str(out)]),
+        "sweep": lambda: run.main(small, ["--out", str(out)]),
         "sweeps": lambda: cli.main(["sweep"]),
         "help": lambda: cli.main(["fit", "--help"]),
         "version": lambda: cli.main(["--version"]),

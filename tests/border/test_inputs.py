@@ -1,4 +1,4 @@
-"""Files that hold more than they seem to, and those that give what they hold once."""
+"""Files that unpack to more than they seem to hold, and pipes, which can be read once."""
 
 import gzip
 import os

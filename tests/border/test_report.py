@@ -1,4 +1,4 @@
-"""What a command says: on screen, as Markdown, and in a folder."""
+"""A command's report: on screen, as Markdown, and in a folder."""
 
 import csv
 
@@ -54,7 +54,7 @@ def test_names_are_no_tex_and_lacking_glyphs_are_one_line(tmp_path, capsys):
     assert not any(t.get_parse_math() for t in (ax.title, *ax.get_yticklabels()))
     shown = capsys.readouterr().err
     assert shown == (
-        "figure.png: the font has not 2 of the characters in names, which are drawn as boxes\n"
+        "figure.png: the font lacks 2 characters of the names; they are drawn as boxes\n"
     )
 
 

@@ -44,7 +44,7 @@ fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.mea
 
 
 def problem(d, x=None, dtype="float64"):
-    """Two renderings of each of 8 contents, their covariates as told apart as can be; each ordered
+    """Two renderings of each of 8 contents, with covariates far from collinear; each ordered
     pair judged three times, afresh."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(16, d)) if x is None else x

@@ -1,4 +1,4 @@
-"""Which pairs a reference is shown, and what it tells beside a cheap judge."""
+"""Which pairs a reference is shown, and the joint fit with a cheap judge."""
 
 import dataclasses
 import itertools

@@ -10,8 +10,7 @@ import xarray as xr
 
 from jbt import twins
 from jbt.acquisition import rules
-from jbt.experiments import paper
-from jbt.experiments import run as study
+from jbt.experiments import paper, run
 from jbt.experiments.paper import PaperNumber
 from jbt.simulation import pools
 from jbt.simulation.judges import GATED
@@ -110,7 +109,7 @@ def test_a_table_as_a_spreadsheet_saves_it(tmp_path):
 def test_a_setting_that_is_none_is_refused():
     from jbt.experiments.table import Table
 
-    with pytest.raises(ValueError, match="'rhoo' of recall is no column and no setting"):
+    with pytest.raises(ValueError, match="'rhoo' of recall is neither a column nor a setting"):
         Table(("rho",), SETTINGS, [number("rhoo=0.4")])
 
 
@@ -157,7 +156,7 @@ def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
     """Of the full preset, whatever its results are."""
     monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)  # it compiles
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP
-    numbers, found = study.paper_of(sweep), []
+    numbers, found = run.paper_of(sweep), []
     for options in VARIANTS.get(name, [{}]):
         settings = dataclasses.replace(sweep.presets["full"], pools=2, **options).decided()
         table = table_of_noise(name, sweep, settings)
@@ -191,4 +190,4 @@ def table_of_noise(name, sweep, settings):
         | {k: list(v) for own in axes.values() for k, v in own.items()},
     )
     dataset = dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
-    return study.table_of(sweep, dataset, settings)
+    return run.table_of(sweep, dataset, settings)

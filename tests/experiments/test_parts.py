@@ -1,4 +1,4 @@
-"""A sweep shared out over processes gives what one gives; what is missing is named."""
+"""A sweep divided among processes gives the same results as one; missing parts are named."""
 
 import dataclasses
 import os
@@ -19,20 +19,19 @@ from support import noise
 from jbt import runtime
 from jbt.border import progress
 from jbt.experiments import folder as store
-from jbt.experiments import parts, provenance, results, shards
-from jbt.experiments import run as study
+from jbt.experiments import parts, provenance, run, shards
 from jbt.experiments.parts import Part
 
 SCRIPT = Path(noise.__file__)
 POOLS = 200
 
 
-def run(out, *options):
-    return study.main(noise.SWEEP, ["--out", str(out), *options])
+def main(out, *options):
+    return run.main(noise.SWEEP, ["--out", str(out), *options])
 
 
 def start(out, *options, **environment):
-    """The same in a process of its own, what it prints in a file: a full pipe would stop it."""
+    """The same in a process of its own that prints to a file; a full pipe would stop it."""
     environment = {**os.environ, **environment}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # which JAX has set in this process
     log = out / f"{len(list(out.glob('*.log')))}.log"
@@ -55,7 +54,7 @@ def ended(process, log):
 def whole(tmp_path_factory):
     """One undisturbed run."""
     out = tmp_path_factory.mktemp("whole")
-    assert run(out, "--pools", str(POOLS)) == 0
+    assert main(out, "--pools", str(POOLS)) == 0
     return out / "noise"
 
 
@@ -88,35 +87,35 @@ def test_parts_share_out_the_pools(pools, count):
 def test_several_parts_equal_one_run(tmp_path, whole, capsys):
     folder = tmp_path / "noise"
     for part in ("2/3", "0/3", "1/3"):
-        assert run(tmp_path, "--part", part) == 0
+        assert main(tmp_path, "--part", part) == 0
         assert f"part {part} is complete" in capsys.readouterr().out
         assert not (folder / "results.nc").exists()
-    assert run(tmp_path) == 0
+    assert main(tmp_path) == 0
     same(folder, whole)
     assert xr.open_dataset(folder / "results.nc").attrs["device"] == runtime.device_name()
     # What is complete stays as it is.
-    assert run(tmp_path, "--part", "1/3") == 0
+    assert main(tmp_path, "--part", "1/3") == 0
     assert "nothing is left" in capsys.readouterr().out
     same(folder, whole)
 
 
 def test_numbers_do_not_depend_on_the_chunk_and_the_devices_of_a_part(tmp_path, whole):
     for part, chunk, devices in (("0/3", "50", "2"), ("1/3", "2", "1"), ("2/3", "16", "2")):
-        assert run(tmp_path, "--part", part, "--chunk", chunk, "--devices", devices) == 0
-    assert run(tmp_path) == 0
+        assert main(tmp_path, "--part", part, "--chunk", chunk, "--devices", devices) == 0
+    assert main(tmp_path) == 0
     same(tmp_path / "noise", whole)
 
 
 def test_what_is_missing_is_named_and_nothing_is_computed(tmp_path, capsys, monkeypatch):
     for part in ("1/4", "3/4"):
-        assert run(tmp_path, "--part", part) == 0
+        assert main(tmp_path, "--part", part) == 0
     folder = tmp_path / "noise"
     last = sorted((folder / "shards" / "3-of-4").glob("few-*.npz"))[-1]
     last.unlink()
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     capsys.readouterr()
     with store.locked(folder / "shards" / "3-of-4"):
-        assert run(tmp_path) == 2
+        assert main(tmp_path) == 2
     error = capsys.readouterr().err
     assert "3 of 4 parts are incomplete (0/4, 2/4, 3/4), some of them running (3/4)" in error
     assert len(error.splitlines()) == 1
@@ -124,9 +123,9 @@ def test_what_is_missing_is_named_and_nothing_is_computed(tmp_path, capsys, monk
 
 
 def test_a_part_that_has_only_begun_is_one(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(study, "_simulate_missing", lambda *_: None)
-    assert run(tmp_path, "--part", "0/2") == 0
-    assert run(tmp_path) == 2
+    monkeypatch.setattr(run, "_simulate_missing", lambda *_: None)
+    assert main(tmp_path, "--part", "0/2") == 0
+    assert main(tmp_path) == 2
     assert "2 of 2 parts are incomplete (0/2, 1/2)" in capsys.readouterr().err
 
 
@@ -138,14 +137,14 @@ def test_long_lists_are_cut():
 
 @pytest.mark.heavy
 def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeypatch):
-    shards = tmp_path / "noise" / "shards"
+    place = tmp_path / "noise" / "shards"
     killed = start(tmp_path, "--part", "0/2", "--chunk", "20", NOISE_DIES_AT="4")
     other = start(tmp_path, "--part", "1/2")
     for running, expected in ((killed, -signal.SIGKILL), (other, 0)):
         code, text = ended(*running)
         assert code == expected, text
-    assert len(list(shards.glob("*/.[0-9]*.npz"))) == 1
-    kept = (shards / "0-of-2").glob("many-*.npz")
+    assert len(list(place.glob("*/.[0-9]*.npz"))) == 1
+    kept = (place / "0-of-2").glob("many-*.npz")
     survivors = {int(i) for path in kept for i in np.load(path)["ids"]}
     assert 40 <= len(survivors) <= 60  # it may have written config.json, or the other one
     saved = set()
@@ -155,41 +154,41 @@ def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeyp
             saved.update(ids.tolist())
         keep(folder, group, ids, *rest)
 
-    monkeypatch.setattr(results, "save_shard", save)
-    assert run(tmp_path, "--part", "0/2") == 0
+    monkeypatch.setattr(shards, "save_shard", save)
+    assert main(tmp_path, "--part", "0/2") == 0
     assert saved == set(range(POOLS // 2)) - survivors
-    assert not list(shards.glob("*/.[0-9]*"))
-    assert run(tmp_path) == 0
+    assert not list(place.glob("*/.[0-9]*"))
+    assert main(tmp_path) == 0
     same(tmp_path / "noise", whole)
 
 
 def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatch):
     settings = dataclasses.replace(noise.SWEEP.presets["full"], out=tmp_path)
-    mine, folder = noise.groups(settings)[0], tmp_path / "noise"
+    many, folder = noise.groups(settings)[0], tmp_path / "noise"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
     store.claim(folder, configuration, provenance.code_of(noise.SWEEP), overwrite=False)
     ids = np.array([2, 3, 99, 100, 130])
-    simulation = study.Simulation(mine.experiment, mine.conditions, ids)
+    simulation = run.Simulation(many.experiment, many.conditions, ids)
     for chunk, out in simulation.chunks():
-        shards.save_shard(folder, mine.name, chunk, {**out, shards.SECONDS: np.array(0.0)})
-    left = shards.missing(folder, mine, Part(0, 2))
+        shards.save_shard(folder, many.name, chunk, {**out, shards.SECONDS: np.array(0.0)})
+    left = shards.missing(folder, many, Part(0, 2))
     assert left.tolist() == sorted(set(range(100)) - set(ids.tolist()))
     for part in ("0/2", "1/2"):
-        assert run(tmp_path, "--part", part) == 0
-    assert run(tmp_path) == 0
+        assert main(tmp_path, "--part", part) == 0
+    assert main(tmp_path) == 0
     same(folder, whole)
 
 
 def test_one_process_a_part(tmp_path, capsys):
-    assert run(tmp_path, "--part", "0/2") == 0
-    mine = tmp_path / "noise" / "shards" / "0-of-2"
-    with store.locked(mine):
-        (mine / ".1234.many-0000000000.npz").write_bytes(b"PK")  # half written
-        assert run(tmp_path, "--part", "0/2") == 2
+    assert main(tmp_path, "--part", "0/2") == 0
+    part_folder = tmp_path / "noise" / "shards" / "0-of-2"
+    with store.locked(part_folder):
+        (part_folder / ".1234.many-0000000000.npz").write_bytes(b"PK")  # half written
+        assert main(tmp_path, "--part", "0/2") == 2
         assert "another run is writing to" in capsys.readouterr().err
-        assert run(tmp_path, "--part", "1/2") == 0  # at the same time
-        assert (mine / ".1234.many-0000000000.npz").exists()
+        assert main(tmp_path, "--part", "1/2") == 0  # at the same time
+        assert (part_folder / ".1234.many-0000000000.npz").exists()
 
 
 def test_a_part_waits_for_one_that_is_starting(tmp_path):
@@ -203,42 +202,42 @@ def test_a_part_waits_for_one_that_is_starting(tmp_path):
     other = threading.Thread(target=starting)
     other.start()
     entered.wait()
-    assert run(tmp_path, "--part", "0/2") == 0
+    assert main(tmp_path, "--part", "0/2") == 0
     other.join()
 
 
 def test_process_0_waits_for_what_a_network_file_system_does_not_list_yet(tmp_path, monkeypatch):
     listings = iter([[Part(1, 2)], []])
-    monkeypatch.setattr(results, "incomplete", lambda *_: next(listings))
+    monkeypatch.setattr(shards, "incomplete", lambda *_: next(listings))
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    study._check_complete([], tmp_path, 2, wait=60.0)
+    run._check_complete([], tmp_path, 2, wait=60.0)
     assert next(listings, None) is None
 
 
 def test_a_part_does_not_enter_a_folder_that_a_whole_run_is_in(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(study, "CLAIM_SECONDS", 0.1)
+    monkeypatch.setattr(run, "CLAIM_SECONDS", 0.1)
     with store.locked(tmp_path / "noise"):
-        assert run(tmp_path, "--part", "0/2") == 2
+        assert main(tmp_path, "--part", "0/2") == 2
     assert "another run is writing to" in capsys.readouterr().err
 
 
 def test_parts_of_another_count_and_another_configuration_are_refused(tmp_path, capsys):
-    assert run(tmp_path, "--part", "0/2") == 0
-    assert run(tmp_path, "--part", "0/3") == 2
+    assert main(tmp_path, "--part", "0/2") == 0
+    assert main(tmp_path, "--part", "0/3") == 2
     assert "holds parts of 2, got part 0/3" in capsys.readouterr().err
-    assert run(tmp_path, "--part", "1/2", "--seed", "1") == 2
+    assert main(tmp_path, "--part", "1/2", "--seed", "1") == 2
     assert "seed (0 there, 1 now)" in capsys.readouterr().err
 
 
 def test_starting_afresh_waits_for_running_parts_and_removes_all(tmp_path, whole, capsys):
     for part in ("0/2", "1/2"):
-        assert run(tmp_path, "--part", part, "--seed", "5") == 0
-    shards = tmp_path / "noise" / "shards"
-    with store.locked(shards / "1-of-2"):
-        assert run(tmp_path, "--overwrite") == 2
+        assert main(tmp_path, "--part", part, "--seed", "5") == 0
+    place = tmp_path / "noise" / "shards"
+    with store.locked(place / "1-of-2"):
+        assert main(tmp_path, "--overwrite") == 2
     assert "parts are running (1/2)" in capsys.readouterr().err
-    assert len(list(shards.glob("*/*.npz"))) > 2
-    assert run(tmp_path, "--overwrite") == 0
+    assert len(list(place.glob("*/*.npz"))) > 2
+    assert main(tmp_path, "--overwrite") == 0
     same(tmp_path / "noise", whole)
 
 
@@ -255,7 +254,7 @@ def test_starting_afresh_waits_for_running_parts_and_removes_all(tmp_path, whole
         (["--part", "0/2", "--redraw"], "--redraw does not go with --part"),
         (["--part", "0/2", "--json", "table.json"], "--json does not go with --part"),
         (["--distributed", "--overwrite"], "--overwrite does not go with --distributed"),
-        (["--coordinator", "node:1234"], "--coordinator goes with --distributed"),
+        (["--coordinator", "node:1234"], "--coordinator needs --distributed"),
         (["--distributed", "--coordinator", "node"], "coordinator must be ADDRESS:PORT"),
         (["--distributed", "--coordinator", "node:1234"], "cannot join"),
         (["--distributed"], "cannot join the other processes"),  # JAX runs here already
@@ -264,7 +263,7 @@ def test_starting_afresh_waits_for_running_parts_and_removes_all(tmp_path, whole
 def test_bad_options_end_with_one_line_and_nothing_written(tmp_path, capsys, options, message):
     out = tmp_path / "none"
     options = [f"--part={options[1]}", *options[2:]] if options[0] == "--part" else options
-    assert run(out, *options) == 2
+    assert main(out, *options) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
@@ -309,7 +308,7 @@ def test_a_taken_port_is_named():
 
 @pytest.mark.heavy
 def test_three_processes_one_killed_and_all_started_again(tmp_path, whole):
-    shards = tmp_path / "noise" / "shards"
+    place = tmp_path / "noise" / "shards"
     join = ["--distributed", "--coordinator", f"localhost:{free_port()}"]
     dies: list[dict[str, str]] = [{}, {"NOISE_DIES_AT": "4"}, {}]
     running = [
@@ -320,10 +319,10 @@ def test_three_processes_one_killed_and_all_started_again(tmp_path, whole):
     for i, process in enumerate(running):
         code, text = ended(*process)
         assert code == -(signal.SIGKILL if i == 1 else signal.SIGABRT), text
-    kept = {i: len(list((shards / f"{i}-of-3").glob("[!.]*.npz"))) for i in range(3)}
+    kept = {i: len(list((place / f"{i}-of-3").glob("[!.]*.npz"))) for i in range(3)}
     assert 2 <= kept[1] <= 3
     assert not (tmp_path / "noise" / "results.nc").exists()
-    assert run(tmp_path) == 2
+    assert main(tmp_path) == 2
     # As SLURM starts them, where JAX finds out by itself.
     job = str(free_port())
     slurm = {

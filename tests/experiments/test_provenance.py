@@ -8,8 +8,7 @@ import jax
 import pytest
 
 from jbt.acquisition import Rule
-from jbt.experiments import provenance, results
-from jbt.experiments import run as study
+from jbt.experiments import provenance, results, run, shards
 from sweeps import crossing, stochastic_judge
 
 EXPERIMENT = '''"""A sweep of its own."""
@@ -68,7 +67,7 @@ class Own:
     def run(self, **options):
         from jbt.experiments.declare import Settings
 
-        return study.run(self.sweep(), Settings(pools=6, out=self.out, **options))
+        return run.run(self.sweep(), Settings(pools=6, out=self.out, **options))
 
     def interrupt(self, monkeypatch):
         """Leave the shards of all pools and no results."""
@@ -104,7 +103,7 @@ def test_an_unfinished_run_goes_on_after_a_comment(own, monkeypatch):
     own.edit(own.name, "a = [1.0, 2.0]", "a = [1.0,   2.0]  # both")
     own.edit(own.name, "What it measures", "What is measured by it")
     own.edit(own.helper, "# times", "# a factor")
-    monkeypatch.setattr(results, "save_shard", None)  # nothing is simulated
+    monkeypatch.setattr(shards, "save_shard", None)  # nothing is simulated
     assert own.run().estimate.tolist() == [3, 6]
 
 
@@ -120,7 +119,7 @@ def test_a_finished_run_says_what_has_changed(own, capsys):
     assert "changed" not in capsys.readouterr().err
 
 
-def test_a_finished_run_is_silent_about_comments(own, capsys):
+def test_a_finished_run_does_not_report_changed_comments(own, capsys):
     own.run()
     capsys.readouterr()
     own.edit(own.name, '"""A sweep of its own."""', "# A sweep\n")
@@ -161,18 +160,30 @@ def test_pools_and_rules_of_a_user_s_script_count(tmp_path, monkeypatch):
 
 
 def test_the_files_are_those_that_can_change_the_numbers():
-    mine = set(provenance.code_of(crossing.SWEEP))
-    assert {"sweeps/crossing.py", "jbt/pools/kinds.py", "jbt/model.py", "jbt/fit.py"} <= mine
-    assert {"jbt/simulate.py", "jbt/runtime.py", "jbt/types.py"} <= mine
-    # What shows numbers cannot change them, and crossing runs no active loop.
-    assert not {"jbt/tables.py", "jbt/plots.py", "jbt/study.py"} & mine
-    assert not any(name.startswith("jbt/stats") for name in mine)
-    assert "jbt/data/judges.csv" in mine  # whose numbers judges have
-    assert "jbt/results.py" in mine  # where each number is put
-    assert not any(name.startswith("jbt/acquisition") for name in mine)
+    names = set(provenance.code_of(crossing.SWEEP))
+    kernel = {"jbt/kernel/model.py", "jbt/kernel/fit.py", "jbt/types/pool.py"}
+    assert {"sweeps/crossing.py", "jbt/simulation/pools/kinds.py", *kernel} <= names
+    assert {"jbt/simulation/simulate.py", "jbt/runtime.py"} <= names
+    assert {"jbt/experiments/results.py", "jbt/experiments/shards.py"} <= names
+    assert "jbt/data/judges.csv" in names  # the judges' parameters
+    # Code that shows numbers cannot change them, and crossing runs no active loop.
+    shows = {"jbt/experiments/table.py", "jbt/experiments/run.py", "jbt/border/plots.py"}
+    assert not shows & names
+    assert not any(name.startswith(("jbt/stats", "jbt/acquisition")) for name in names)
     active = set(provenance.code_of(stochastic_judge.SWEEP))
     assert not any(name.startswith("jbt/stats") for name in active)
-    assert {"sweeps/_active.py", "jbt/acquisition/rules.py", "jbt/laplace.py"} <= active
+    loop = {"jbt/acquisition/rules.py", "jbt/kernel/laplace.py"}
+    assert {"sweeps/_shared/active.py", *loop} <= active
+
+
+def test_every_file_left_out_or_always_counted_is_there():
+    files = (*provenance.REPORTS, *provenance.SIMULATES)
+    assert [file for file in files if not file.is_file()] == []
+
+
+def test_old_import_paths_count_as_the_files_that_they_stand_for(own):
+    names = set(provenance.code_of(own.sweep()))  # imports jbt.metrics
+    assert {"jbt/kernel/metrics.py", f"{own.helper}.py"} <= names
 
 
 def test_digests_leave_out_what_says_nothing(tmp_path):
@@ -196,7 +207,7 @@ def test_a_sweep_of_a_notebook_has_no_files():
     exec("def groups(s): return []", here)
     sweep = Sweep("x", "", {}, here["groups"], (), None, None)
     assert provenance.code_of(sweep) == {}
-    assert study.paper_of(sweep) == []
+    assert run.paper_of(sweep) == []
 
 
 def test_configuration_and_packages_are_json():

@@ -10,15 +10,14 @@ import xarray as xr
 from support.small_sweep import TIMES, group, numbered, sweep_of
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results, shards
-from jbt.experiments import run as study
+from jbt.experiments import provenance, results, run, shards
 from jbt.experiments.declare import Settings
 from jbt.simulation.simulate import Simulation
 
 
 def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
     groups = group("x", [1.0, 2.0]), group("y", [3.0], pools=3)
-    study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+    run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
     ds = xr.load_dataset(tmp_path / "axes" / "results.nc")
     assert ds["curve"].dims == ("condition", "time", "pool")
     assert ds["flat"].dims == ("condition", "pool")
@@ -35,7 +34,7 @@ def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
 
 
 def test_shards_with_gaps_and_in_any_order(tmp_path):
-    mine = group("g", [1.0, 2.0], pools=9)
+    one_group = group("g", [1.0, 2.0], pools=9)
     folder = tmp_path / "axes"
     folder.mkdir()
     value = np.arange(18.0).reshape(9, 2)  # [pools, conditions]
@@ -46,11 +45,11 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
             "status": np.zeros((len(ids), 2), int),
             "seconds": np.array(1.0),
         }
-        assert set(ids) <= set(shards.missing(folder, mine).tolist())
+        assert set(ids) <= set(shards.missing(folder, one_group).tolist())
         shards.save_shard(folder, "g", np.array(ids), arrays)
-    assert not len(shards.missing(folder, mine))
+    assert not len(shards.missing(folder, one_group))
     settings = Settings(pools=9, out=tmp_path)
-    results.write(sweep_of(mine, index="a"), [mine], settings, {"pools": 9}, {}, folder)
+    results.write(sweep_of(one_group, index="a"), [one_group], settings, {"pools": 9}, {}, folder)
     ds = xr.load_dataset(folder / "results.nc")
     assert ds["flat"].dims == ("a", "pool")
     np.testing.assert_array_equal(ds["flat"], value.T)
@@ -60,23 +59,23 @@ def test_shards_with_gaps_and_in_any_order(tmp_path):
 
 def test_a_shard_of_another_group_is_none(tmp_path):
     """Though it has the same shapes."""
-    mine, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
+    one_group, folder = group("x", [1.0, 2.0]), tmp_path / "axes"
     folder.mkdir()
     shards.save_shard(folder, "y", np.arange(5), numbered(range(5)))
     (shard,) = (folder / "shards").iterdir()
     shard.rename(shard.with_name(shard.name.replace("y", "x", 1)))
-    with pytest.raises(ValueError, match=r"is damaged, or of another run .* or group"):
-        shards.missing(folder, mine)
+    with pytest.raises(ValueError, match="is damaged, or belongs to another run or group"):
+        shards.missing(folder, one_group)
 
 
 def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
     free = SimpleNamespace(free=4 * 5 * 5 * 2 - 1)  # metrics' 5 numbers of 5 pools, 2 conditions
     monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
-    mine = sweep_of(group("x", [1.0, 2.0]))
+    sweep = sweep_of(group("x", [1.0, 2.0]))
     with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
-        study.run(mine, Settings(pools=5, out=tmp_path))
+        run.run(sweep, Settings(pools=5, out=tmp_path))
     free.free += 1
-    study.run(mine, Settings(pools=5, out=tmp_path))
+    run.run(sweep, Settings(pools=5, out=tmp_path))
 
 
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):
@@ -88,7 +87,7 @@ def test_integers_that_results_do_not_hold_are_refused(tmp_path):
 def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools(tmp_path):
     import h5py
 
-    mine = group("g", [1.0, 2.0], pools=200_000, axes={})
+    one_group = group("g", [1.0, 2.0], pools=200_000, axes={})
     folder = tmp_path / "axes"
     folder.mkdir()
     for begin in (0, 100_000):
@@ -96,7 +95,7 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
         flat = np.tile(ids[:, None].astype(np.float32), 2)
         shards.save_shard(folder, "g", ids, {"flat": flat, "seconds": np.array(0.0)})
     settings = Settings(pools=200_000, out=tmp_path)
-    results.write(sweep_of(mine), [mine], settings, {}, {}, folder)
+    results.write(sweep_of(one_group), [one_group], settings, {}, {}, folder)
     with h5py.File(folder / "results.nc") as file:
         chunks = file["flat"].chunks
         assert np.prod(chunks) * 4 <= results.CHUNK_BYTES
@@ -106,17 +105,17 @@ def test_what_is_written_is_compressed_in_pieces_that_do_not_grow_with_the_pools
 
 
 def test_pools_that_no_shard_holds_are_counted(tmp_path):
-    mine = group("g", [1.0])
+    one_group = group("g", [1.0])
     two = {"flat": np.zeros((2, 1)), "seconds": np.array(1.0)}
     shards.save_shard(tmp_path, "g", np.array([0, 3]), two)
-    with pytest.raises(ValueError, match="3 of 5 pools of g are not there"):
-        results.write(sweep_of(mine), [mine], Settings(), {}, {}, tmp_path)
+    with pytest.raises(ValueError, match="3 of 5 pools of g are in no shard"):
+        results.write(sweep_of(one_group), [one_group], Settings(), {}, {}, tmp_path)
 
 
 def refused(tmp_path, *groups):
     """The error of a run that must not simulate anything."""
     with pytest.raises(ValueError, match="metric") as error:
-        study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+        run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
     assert not list(tmp_path.glob("**/*.npz"))
     return str(error.value)
 
@@ -125,9 +124,9 @@ def test_shapes_are_checked_before_anything_is_simulated(tmp_path):
     wrong = group("x", [1.0], axes={"curve": {"time": [1, 2]}})
     assert "metric curve has shape (3,)" in refused(tmp_path / "1", wrong)
     missing = group("x", [1.0], axes={})
-    assert "its axes say ()" in refused(tmp_path / "2", missing)
+    assert "its axes have ()" in refused(tmp_path / "2", missing)
     unknown = group("x", [1.0], axes=TIMES | {"speed": {"time": [1, 2, 4]}})
-    assert "axes name metrics that x has not: ['speed']" in refused(tmp_path / "3", unknown)
+    assert "axes name metrics that x lacks: ['speed']" in refused(tmp_path / "3", unknown)
 
     def without_flat(key, condition):
         return {"curve": condition["a"] * jnp.arange(3.0), "status": jnp.array(0)}
@@ -149,11 +148,11 @@ def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
         "no groups: there is nothing to simulate": (),
         "group x has no conditions": (group("x", []),),
         "group x: pools must be at least 1, got 0": (group("x", [1.0], pools=0),),
-        "group 'a/b': its name must do for a file": (group("a/b", [1.0]),),
+        "group 'a/b': its name cannot be part of a file's name": (group("a/b", [1.0]),),
     }
     for i, (message, groups) in enumerate(wrong.items()):
         with pytest.raises(ValueError, match=message):
-            study.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
+            run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
         assert not (tmp_path / str(i)).exists()
 
 
@@ -161,29 +160,29 @@ def test_an_index_names_the_conditions_one_to_one(tmp_path):
     settings = Settings(pools=5, out=tmp_path / "none")
     for index, a, message in (("b", [1.0], "has no label b"), ("a", [1.0, 1.0], "have one a")):
         with pytest.raises(ValueError, match=message):
-            study.run(sweep_of(group("x", a), index=index), settings)
+            run.run(sweep_of(group("x", a), index=index), settings)
     assert not settings.out.exists()
 
 
 def test_a_preset_that_is_not_there_is_named(capsys):
     only_full = dataclasses.replace(sweep_of(group("x", [1.0])), presets={"full": Settings()})
-    assert study.main(only_full, ["--preset", "smoke"]) == 2
+    assert run.main(only_full, ["--preset", "smoke"]) == 2
     assert capsys.readouterr().err == "error: axes has no preset smoke, only full\n"
 
 
 @pytest.mark.parametrize("name", ["ids", "seconds"])
 def test_names_that_shards_need_are_no_metrics(tmp_path, name):
-    def mine(key, condition):
+    def reserved_metric(key, condition):
         return {name: condition["a"]}
 
     assert f"no metric may be called {name}" in refused(
-        tmp_path, group("x", [1.0], axes={}, experiment=mine)
+        tmp_path, group("x", [1.0], axes={}, experiment=reserved_metric)
     )
 
 
 def test_shapes_of_a_simulation_are_those_of_its_numbers():
-    mine = group("x", [1.0, 2.0])
-    simulation = Simulation(mine.experiment, mine.conditions, range(5))
+    one_group = group("x", [1.0, 2.0])
+    simulation = Simulation(one_group.experiment, one_group.conditions, range(5))
     shapes = simulation.shapes()
     ((_, out),) = simulation.chunks()
     assert {k: v.shape[2:] for k, v in out.items()} == shapes
@@ -198,29 +197,29 @@ def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
     with pytest.raises(ValueError, match=r"cannot be trusted.*--overwrite"):
         results.saved_settings(tmp_path, asked)
     groups = (group("x", [1.0]),)
-    study.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
+    run.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
     with pytest.raises(ValueError, match=r"other settings: pools \(5 there, 4096 now\), seed"):
-        study.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
+        run.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
     saved = results.saved_settings(tmp_path / "axes", asked)
     assert (saved.pools, saved.seed, saved.out) == (5, 7, tmp_path)
 
 
 def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
     settings = Settings(pools=5, out=tmp_path)
-    mine = sweep_of(group("x", [1.0]))
+    sweep = sweep_of(group("x", [1.0]))
     with monkeypatch.context() as m:
         m.setattr(provenance, "LAYOUT", 1)
-        study.run(mine, settings)
+        run.run(sweep, settings)
     with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 3 now"):
-        study.run(mine, settings)
+        run.run(sweep, settings)
     with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
-        study.run(mine, dataclasses.replace(settings, redraw=True))
+        run.run(sweep, dataclasses.replace(settings, redraw=True))
 
 
 def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
     """The same command again ends with the results of an undisturbed run."""
-    mine, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
-    study.run(mine, whole)
+    sweep, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
+    run.run(sweep, whole)
     expected = xr.load_dataset(whole.out / "axes" / "results.nc")
 
     class Killed(BaseException):
@@ -230,11 +229,11 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         raise Killed
 
     places = {
-        "before the first shard": (results, "save_shard"),
+        "before the first shard": (shards, "save_shard"),
         "before results.nc": (results, "write"),
         "while results.nc is written": (results, "_add"),
         "before the shards are gone": (store, "discard_shards"),
-        "before the report": (study, "_report"),
+        "before the report": (run, "_report"),
     }
     for place, (module, name) in places.items():
         settings = dataclasses.replace(whole, out=tmp_path / place)
@@ -245,8 +244,8 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(module, name, killed)
             with pytest.raises(Killed):
-                study.run(mine, settings)
-        study.run(mine, settings)
+                run.run(sweep, settings)
+        run.run(sweep, settings)
         xr.testing.assert_equal(xr.load_dataset(settings.out / "axes" / "results.nc"), expected)
         assert not list(settings.out.glob("axes/.[0-9]*"))
         assert not (settings.out / "axes" / "shards").exists()

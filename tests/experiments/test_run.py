@@ -13,8 +13,7 @@ import xarray as xr
 from support.small_sweep import group, sweep_of
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, shards
-from jbt.experiments import run as study
+from jbt.experiments import provenance, run, shards
 from jbt.experiments.declare import Settings
 from jbt.experiments.paper import PaperNumber
 from jbt.simulation import memory, simulate
@@ -70,7 +69,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
     done = subprocess.run(again, cwd=ROOT, env=environment, check=True, capture_output=True)
     # A program kept by an earlier run is loaded without XLA's alarm about it.
     assert b"cpu_aot_loader" not in done.stderr
-    assert study.main(crossing.SWEEP, ["--out", str(tmp_path / "whole"), *options]) == 0
+    assert run.main(crossing.SWEEP, ["--out", str(tmp_path / "whole"), *options]) == 0
     same_results(broken, whole)
     assert {p.name for p in broken.iterdir()} == FILES
 
@@ -78,7 +77,7 @@ def test_sigkill_and_again_equals_an_undisturbed_run(tmp_path):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(out)]) == 0
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(out)]) == 0
     return out
 
 
@@ -113,7 +112,7 @@ def test_files_and_provenance(finished):
 
 def test_table_as_json(finished, tmp_path):
     out = tmp_path / "table.json"
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--json", str(out)]) == 0
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--json", str(out)]) == 0
     rows = json.loads(out.read_text())
     assert rows[-1]["quantity"] == "crossing_limit"
     assert rows[-1]["rho"] is None
@@ -121,15 +120,15 @@ def test_table_as_json(finished, tmp_path):
 
 
 def test_again_reprints_without_running(finished, capsys, monkeypatch):
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     before = (finished / "crossing" / "results.nc").stat().st_mtime_ns
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
     assert "crossing_limit" in capsys.readouterr().out
     assert (finished / "crossing" / "results.nc").stat().st_mtime_ns == before
 
 
 def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     folder = finished / "crossing"
     table = (folder / "table.csv").read_bytes()
     (folder / "table.csv").unlink()
@@ -143,27 +142,27 @@ def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
         (["--bias", "2"], "bias (1.0 there, 2.0 now)"),
         (["--preset", "smoke"], "n_items (8 there, 30 now)"),
     ):
-        assert study.main(crossing.SWEEP, [*redraw, *options]) == 2
+        assert run.main(crossing.SWEEP, [*redraw, *options]) == 2
         message = capsys.readouterr().err
         assert found in message
         assert len(message.splitlines()) == 1
     assert not (folder / "table.csv").exists()
     # Settings are those of the results, whether they are given again or not.
-    assert study.main(crossing.SWEEP, [*redraw, *SMALL]) == 0
+    assert run.main(crossing.SWEEP, [*redraw, *SMALL]) == 0
     (folder / "table.csv").unlink()
-    assert study.main(crossing.SWEEP, redraw) == 0
+    assert run.main(crossing.SWEEP, redraw) == 0
     assert (folder / "results.nc").read_bytes() == results
     assert (folder / "table.csv").read_bytes() == table
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     # Results without a configuration are nobody's to overwrite.
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 2
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 2
     assert (folder / "results.nc").read_bytes() == results
     (folder / "config.json").write_bytes(config)
 
 
 def test_another_configuration_is_refused_by_name(finished, capsys):
     changed = [*SMALL, "--out", str(finished), "--bias", "2", "--dtype", "float64"]
-    assert study.main(crossing.SWEEP, changed) == 2
+    assert run.main(crossing.SWEEP, changed) == 2
     message = capsys.readouterr().err
     assert "bias (1.0 there, 2.0 now)" in message
     assert "dtype" in message
@@ -175,7 +174,7 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
 def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
     settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
-    mine = crossing.groups(settings)[0]
+    one_group = crossing.groups(settings)[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
@@ -183,13 +182,13 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     store.claim(folder, configuration, code, overwrite=False)
     # What an earlier, interrupted run left: some pools, and a write cut short.
     ids = np.array([7, 8, 9, 30])
-    out = simulate.simulate(mine.experiment, mine.conditions, ids, seed=3, devices=1)
+    out = simulate.simulate(one_group.experiment, one_group.conditions, ids, seed=3, devices=1)
     shards.save_shard(folder, "crossing", ids, {"seconds": np.array(1.0), **out})
     (folder / "shards" / ".999999999.crossing-0000000010.npz").write_bytes(b"PK")
-    assert study.main(crossing.SWEEP, small) == 0
+    assert run.main(crossing.SWEEP, small) == 0
     same_results(folder, finished / "crossing")
-    assert study.main(crossing.SWEEP, [*small, "--seed", "4"]) == 2
-    assert study.main(crossing.SWEEP, [*small, "--seed", "4", "--overwrite"]) == 0
+    assert run.main(crossing.SWEEP, [*small, "--seed", "4"]) == 2
+    assert run.main(crossing.SWEEP, [*small, "--seed", "4", "--overwrite"]) == 0
     assert json.loads((folder / "config.json").read_text())["seed"] == 4
 
 
@@ -218,7 +217,7 @@ def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
 )
 def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, options, message):
     out = tmp_path / "none"
-    assert study.main(crossing.SWEEP, ["--out", str(out), *options]) == 2
+    assert run.main(crossing.SWEEP, ["--out", str(out), *options]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
@@ -245,7 +244,7 @@ def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, op
 )
 def test_every_number_of_a_sweep_is_checked_by_its_name(tmp_path, capsys, options, message):
     options = ["--preset", "smoke", "--out", str(tmp_path / "none"), *options]
-    assert study.main(crossing_factors.SWEEP, options) == 2
+    assert run.main(crossing_factors.SWEEP, options) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
@@ -261,24 +260,24 @@ def test_every_number_of_a_sweep_is_checked_by_its_name(tmp_path, capsys, option
 )
 def test_what_an_active_sweep_refuses(tmp_path, capsys, options, message):
     options = ["--preset", "smoke", "--out", str(tmp_path / "none"), *options]
-    assert study.main(acquisition.SWEEP, options) == 2
+    assert run.main(acquisition.SWEEP, options) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_number_of_the_paper_without_a_row_is_told(monkeypatch, capsys):
+def test_a_number_of_the_paper_without_a_row_is_reported(monkeypatch, capsys):
     mistyped = PaperNumber("speed", {"pools": "5"}, "1.0", 10, None, 0.05, "reported")
-    monkeypatch.setattr(study, "paper_of", lambda sweep: [mistyped])
+    monkeypatch.setattr(run, "paper_of", lambda sweep: [mistyped])
     small, results = sweep_of(group("x", [1.0])), xr.Dataset(coords={"pool": range(5)})
-    study.table_of(small, results, Settings(pools=5))
-    said = "no row of this table for 1 number of its settings, the first: speed = 1.0 at pools=5"
-    assert said in capsys.readouterr().err
-    study.table_of(small, results, Settings(pools=6))
+    run.table_of(small, results, Settings(pools=5))
+    line = "no row of this table matches 1 number of these settings, the first: speed = 1.0 at"
+    assert f"{line} pools=5" in capsys.readouterr().err
+    run.table_of(small, results, Settings(pools=6))
     assert capsys.readouterr().err == ""
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path, capsys):
     with store.locked(tmp_path / "crossing"):
-        assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+        assert run.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
     assert "another run" in capsys.readouterr().err
 
 
@@ -286,7 +285,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
     shards = tmp_path / "crossing" / "shards"
     shards.mkdir(parents=True)
     (shards / "model.bin").write_bytes(b"1")
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
     assert "no config.json" in capsys.readouterr().err
     assert (shards / "model.bin").exists()
 
@@ -294,24 +293,24 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
 def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
     small, options = sweep_of(group("x", [1.0])), ["--out", str(tmp_path)]
     monkeypatch.setattr(memory, "there_is", lambda device: 1)
-    assert study.main(small, options) == 2
+    assert run.main(small, options) == 2
     assert "of memory" in capsys.readouterr().err
     assert (tmp_path / "axes" / "config.json").exists()
     monkeypatch.undo()
-    assert study.main(small, [*options, "--seed", "1"]) == 0
+    assert run.main(small, [*options, "--seed", "1"]) == 0
 
 
 def test_unwritable_folder_and_damaged_configuration(tmp_path, capsys):
     file = tmp_path / "file"
     file.write_text("")
-    assert study.main(crossing.SWEEP, [*SMALL, "--out", str(file)]) == 2
+    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(file)]) == 2
     assert "cannot write" in capsys.readouterr().err
     folder = tmp_path / "crossing"
     (folder / "shards").mkdir(parents=True)
     for damaged in ("{", "[1]", "3", '{"code": 3}'):
         (folder / "config.json").write_text(damaged)
-        assert study.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
+        assert run.main(crossing.SWEEP, [*SMALL, "--out", str(tmp_path)]) == 2
         assert "not readable" in capsys.readouterr().err
     (folder / "results.nc").write_bytes(b"junk")
-    assert study.main(crossing.SWEEP, ["--out", str(tmp_path), "--redraw"]) == 2
+    assert run.main(crossing.SWEEP, ["--out", str(tmp_path), "--redraw"]) == 2
     assert "cannot be trusted" in capsys.readouterr().err

@@ -14,8 +14,7 @@ from support.small_sweep import group, interrupted, numbered, sweep_of
 
 from jbt.border import files
 from jbt.experiments import folder as store
-from jbt.experiments import results, shards
-from jbt.experiments import run as study
+from jbt.experiments import results, run, shards
 from jbt.experiments.declare import Settings
 from jbt.simulation import simulate
 
@@ -24,13 +23,13 @@ SWEEP = sweep_of(group("x", [1.0, 2.0]))
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders of a run that is finished, and of one that has its shards, two of them, alone."""
+    """Folders of a finished run, and of one that has only its two shards."""
     out = tmp_path_factory.mktemp("runs")
-    study.run(SWEEP, Settings(pools=5, out=out / "finished"))
+    run.run(SWEEP, Settings(pools=5, out=out / "finished"))
     with pytest.MonkeyPatch.context() as m:
         m.setattr(simulate, "CPU_PROBLEMS", 6)  # of 2 conditions: 3 pools a shard
         options = Settings(pools=5, out=out / "begun", chunk=1, devices=1)
-        interrupted(m, lambda: study.run(SWEEP, options))
+        interrupted(m, lambda: run.run(SWEEP, options))
     assert len(list(out.glob("begun/axes/shards/*.npz"))) == 2
     return out
 
@@ -46,7 +45,7 @@ def finished(runs, tmp_path):
 
 
 def main(folder, *options):
-    return study.main(SWEEP, ["--out", str(folder.parent), *options])
+    return run.main(SWEEP, ["--out", str(folder.parent), *options])
 
 
 def refused(folder, capsys, *options, code=2):
@@ -74,7 +73,7 @@ def whole(folder):
 
 @pytest.fixture
 def file_size():
-    """Set how large files may become: one that would be larger fails as on a full disk."""
+    """Set the largest size of a file; a larger one fails as on a full disk."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
@@ -188,18 +187,18 @@ def test_overwrite_starts_afresh_from_damage(begun, capsys):
 def test_a_shard_of_another_run_is_named(begun, tmp_path, capsys, monkeypatch):
     """As one might collect by hand from several machines."""
     options = Settings(pools=5, seed=1, out=tmp_path / "other")
-    interrupted(monkeypatch, lambda: study.run(SWEEP, options))
+    interrupted(monkeypatch, lambda: run.run(SWEEP, options))
     foreign = first_shard(options.out / "axes")
     shutil.copy(foreign, begun / "shards")
     message = refused(begun, capsys)
-    assert f"{foreign.name} is damaged, or of another run" in message
+    assert f"{foreign.name} is damaged, or belongs to another run" in message
 
 
 def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
-    """Whole ones, of code that no digest tells apart, as in a notebook."""
-    mine = group("g", [1.0, 2.0])
+    """Whole shards of other code, where no digest distinguishes code, as in a notebook."""
+    one_group = group("g", [1.0, 2.0])
     wrong = {
-        "does not fit g": [
+        "does not fit the pools, conditions and axes of g": [
             numbered([0, 1], conditions=3),
             numbered([0, 1], curve=np.zeros((2, 2, 4))),
             numbered([0, 1, 2]),
@@ -209,16 +208,16 @@ def test_shards_that_do_not_fit_the_sweep_are_named(tmp_path):
         ],
         "differs from the others in metrics: more": [numbered([0, 1], more=np.zeros((2, 2)))],
     }
-    simulations = {"g": simulate.Simulation(mine.experiment, mine.conditions, range(5))}
+    simulations = {"g": simulate.Simulation(one_group.experiment, one_group.conditions, range(5))}
     for message, cases in wrong.items():
         for arrays in cases:
             shards.save_shard(tmp_path, "g", np.array([0, 1]), arrays)
             with pytest.raises(ValueError, match=rf"g-0000000000-.*npz {message}.*delete it"):
-                results.check_metrics([mine], simulations, tmp_path)
+                results.check_metrics([one_group], simulations, tmp_path)
             store.discard_shards(tmp_path)
     shards.save_shard(tmp_path, "g", np.array([5]), numbered([5]))  # there are pools 0 to 4
-    with pytest.raises(ValueError, match="does not fit g"):
-        shards.missing(tmp_path, mine)
+    with pytest.raises(ValueError, match="does not fit the pools"):
+        shards.missing(tmp_path, one_group)
 
 
 def test_shards_that_differ_among_themselves_are_named_before_results_are_written(begun, capsys):
@@ -254,7 +253,7 @@ def test_results_without_a_digest_are_not_trusted(finished, capsys):
 
 def test_results_of_another_seed_beside_the_configuration(finished, tmp_path, capsys):
     other = Settings(pools=5, seed=8, out=tmp_path / "other")
-    study.run(SWEEP, other)
+    run.run(SWEEP, other)
     for name in ("results.nc", "results.sha256"):
         shutil.copy(other.out / "axes" / name, finished / name)
     message = refused(finished, capsys)
@@ -264,13 +263,13 @@ def test_results_of_another_seed_beside_the_configuration(finished, tmp_path, ca
 
 
 def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch):
-    """A table that asks for what the code of then did not measure."""
+    """A table that needs a metric which the earlier code did not measure."""
     monkeypatch.setattr(store, "changed", lambda *_: ["mine.py"])
     asking = dataclasses.replace(SWEEP, table=lambda ds, s, t: t.means("new", ds["new"]))
-    assert study.main(asking, ["--out", str(finished.parent)]) == 2
+    assert run.main(asking, ["--out", str(finished.parent)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "results.nc was simulated before mine.py changed" in error
-    assert "has not what its table needs now" in error
+    assert "lacks what its table needs now" in error
     assert "'new'" in error
     assert "--overwrite" in error
 
@@ -278,7 +277,7 @@ def test_results_of_other_code_that_lack_a_metric(finished, capsys, monkeypatch)
 @pytest.mark.parametrize("name", ["table.csv", "figure.png", "results.nc", "config.json"])
 def test_a_folder_in_the_place_of_a_file(tmp_path, capsys, name, monkeypatch):
     """Found before anything is simulated."""
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     (tmp_path / "axes" / name).mkdir(parents=True)
     for options in ([], ["--overwrite"]):
         assert name in refused(tmp_path / "axes", capsys, *options)
@@ -391,7 +390,7 @@ def test_a_finished_run_in_a_read_only_folder_is_printed_again(read_only, unpriv
 
 
 def test_a_finished_run_says_that_nothing_is_simulated(finished, capsys, monkeypatch):
-    monkeypatch.setattr(study, "Simulation", None)
+    monkeypatch.setattr(run, "Simulation", None)
     capsys.readouterr()
     assert main(finished) == 0
     shown = capsys.readouterr()

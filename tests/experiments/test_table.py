@@ -9,9 +9,8 @@ import xarray as xr
 
 from jbt import stats
 from jbt.experiments import labelled_arrays
-from jbt.experiments import table as tables
 from jbt.experiments.paper import PaperNumber
-from jbt.experiments.table import Table
+from jbt.experiments.table import NUMBERS, Table
 
 SETTINGS = SimpleNamespace(seed=3)
 RNG = np.random.default_rng(0)
@@ -44,7 +43,7 @@ def test_means_take_their_columns_from_the_coordinates():
     t = Table(("rule", "budget", "judge"), SETTINGS)
     t.means("recall", values, judge="llama")
     table = t.frame()
-    names = ["rule", "budget", "judge", "quantity", *tables.NUMBERS, "consistent"]
+    names = ["rule", "budget", "judge", "quantity", *NUMBERS, "consistent"]
     assert list(table.columns) == names
     assert table.rule.tolist() == ["a"] * 3 + ["b"] * 3
     assert table.budget.tolist() == [10, 20, 30] * 2
@@ -203,7 +202,7 @@ def test_one_pool_has_no_interval():
     assert table[["ci_low", "ci_high"]].isna().all(axis=None)
 
 
-def test_numbers_that_stand_beside_no_row_are_told():
+def test_numbers_of_the_paper_that_match_no_row_are_listed():
     here, other = SimpleNamespace(seed=3, k=5), SimpleNamespace(seed=3, k=6)
     papers = [
         number("recall", setting="rule=a k=5"),

@@ -100,19 +100,19 @@ def test_bad_labels_come_last_and_are_believed():
 
 
 def test_labels_of_pairs():
-    """Of unordered pairs, none twice, those of fewer among those of more, as quality says."""
+    """Unordered pairs, none twice, fewer labels a subset of more, labelled by true quality."""
     r = ranked(5)
     quality = np.asarray(r.pool.quality)
-    told = [pair_labels(jax.random.key(0), r, "random", n) for n in (0, 7, 30, 999)]
-    shown = np.array([c.shown for c in told])
+    labels = [pair_labels(jax.random.key(0), r, "random", n) for n in (0, 7, 30, 999)]
+    shown = np.array([c.shown for c in labels])
     assert shown.sum((1, 2)).tolist() == [0, 7, 30, 45]
     assert ((shown + shown.transpose(0, 2, 1)) <= 1).all()
     assert (np.diff(shown, axis=0) >= 0).all()
     for i, j in itertools.combinations(range(N - 2), 2):
         right = (1 + np.sign(quality[i] - quality[j])) / 2
-        assert (told[-1].wins[i, j], told[-1].wins[j, i]) == (right, 0)
+        assert (labels[-1].wins[i, j], labels[-1].wins[j, i]) == (right, 0)
     wrong = pair_labels(jax.random.key(0), r, "random", 999, noise=1.0)
-    np.testing.assert_array_equal(told[-1].wins + wrong.wins, told[-1].shown)
+    np.testing.assert_array_equal(labels[-1].wins + wrong.wins, labels[-1].shown)
     # A pair has one label, whatever the placement.
     some = pair_labels(jax.random.key(0), r, "boundary", 20, noise=0.5)
     every = pair_labels(jax.random.key(0), r, "random", 999, noise=0.5)
@@ -139,7 +139,8 @@ def test_fused_labels_order_what_they_are_about(x64):
     verdicts = judges.frozen_draw(jax.random.key(1), pool, judge)
     cheap = judges.reveal(verdicts, pairs.every_pair(pool))
     naive, aware = (
-        fit(cheap, pool.design, prior).parameters.theta for fit in estimators.ESTIMATORS.values()
+        fit(cheap, pool.design, prior).parameters.theta
+        for fit in (estimators.naive, estimators.bias_aware)
     )
     r = Rankings(pool, naive, aware, 3)
 

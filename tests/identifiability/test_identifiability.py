@@ -100,8 +100,8 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
     within = full * (content[:, None] == content)
     both = names(x, content, within)
     assert both.nullity == m
-    assert both.names[3] == "adding 1 to the quality of content 3, which nothing compares " + (
-        "with the others"
+    assert both.names[3] == "adding 1 to the quality of content 3, which no comparison " + (
+        "links to the others"
     )
     one = names(x, content, np.triu(within))
     assert one.names[m:] == ("trading x1 against position",)
@@ -123,7 +123,7 @@ def test_null_directions_with_the_users_names_and_kappa_known():
     shown[0, 1] = 1
     known = identifiability.null_space(design, shown, contents="abc", position=False)
     free = identifiability.null_space(design, shown, contents="abc")
-    nothing = ", which nothing compares with the others"
+    nothing = ", which no comparison links to the others"
     assert known.names[:2] == (
         f"adding 1 to the qualities of contents a, b{nothing}",
         f"adding 1 to the quality of content c{nothing}",
@@ -247,7 +247,7 @@ def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
 
 @pytest.mark.heavy
 def test_a_slightly_wrong_design_is_not_flat(x64):
-    """One content of 15 has two renderings, a hair apart: what they tell grows with the square."""
+    """One content of 15 has two renderings, a hair apart: information grows with the square."""
     m = 15
     rng = np.random.default_rng(1)
     x = np.r_[rng.normal(size=m), 0.0]
@@ -380,22 +380,26 @@ def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count
     out = jax.device_get(estimates(comparisons, design, variant, jnp.asarray(which)))
     runs_away = np.array([c_can_run_away(q, q.m + w) for q, w in zip(qs, which, strict=True)])
     np.testing.assert_array_equal(out.status == Status.CONVERGED, ~runs_away)
-    silent = []
+    unidentified = []
     for q, w in zip(qs, which, strict=True):
         z = q.design_matrix()[:, q.free()]
         column = q.m + w
-        silent.append(np.linalg.matrix_rank(np.delete(z, column, 1)) == np.linalg.matrix_rank(z))
-    silent = np.array(silent)
-    np.testing.assert_array_equal(np.isin(out.status, [Status.FLAT, Status.DISCONNECTED]), silent)
-    np.testing.assert_array_equal(out.status == Status.SEPARATED, runs_away & ~silent)
+        unidentified.append(
+            np.linalg.matrix_rank(np.delete(z, column, 1)) == np.linalg.matrix_rank(z)
+        )
+    unidentified = np.array(unidentified)
+    np.testing.assert_array_equal(
+        np.isin(out.status, [Status.FLAT, Status.DISCONNECTED]), unidentified
+    )
+    np.testing.assert_array_equal(out.status == Status.SEPARATED, runs_away & ~unidentified)
     for value in (out.c, out.low, out.high, out.wald_low):
         np.testing.assert_array_equal(np.isnan(value), runs_away)
     if not shared:
-        assert silent.all()
+        assert unidentified.all()
         return
     exist = np.flatnonzero(~runs_away)
     assert len(exist) > count / 8
-    assert (runs_away & ~silent).sum() > count / 10
+    assert (runs_away & ~unidentified).sum() > count / 10
     # Some exist although the maximum likelihood estimate of the qualities does not.
     lonely = [i for i in exist if qs[i].kind in ("separated", "disconnected")]
     assert len(lonely) > 2

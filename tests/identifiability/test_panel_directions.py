@@ -58,8 +58,8 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
     qs = random_panels(range(count))
     panel, design, _, variant = panels.as_batch(qs, shared=True, dtype="float64")
     found = ranks(panel, design, variant)
-    silent = identifiability.silent_parts(design, panel, variant=variant)
-    assert silent["c"].shape == (count, J)
+    unidentified = identifiability.unidentified_parts(design, panel, variant=variant)
+    assert unidentified["c"].shape == (count, J)
     for i, q in enumerate(qs):
         panel, design, variant = unpadded(q)
         np.testing.assert_array_equal(
@@ -73,11 +73,11 @@ def test_rank_and_directions_agree_with_an_svd(x64, count):
         assert not directions[:, ~q.free()].any()
         largest = np.abs(directions).max(1)
         assert (np.abs(q.design_matrix() @ directions.T) <= 1e-11 * largest).all()
-        told = np.abs(own(q, directions / largest[:, None])).max(0) < 1e-6
-        np.testing.assert_array_equal(silent["c"][i], ~told[:-1].all(0))
-        np.testing.assert_array_equal(silent["kappa"][i], ~told[-1])
+        identified = np.abs(own(q, directions / largest[:, None])).max(0) < 1e-6
+        np.testing.assert_array_equal(unidentified["c"][i], ~identified[:-1].all(0))
+        np.testing.assert_array_equal(unidentified["kappa"][i], ~identified[-1])
         names = identifiability.prior_selected(design, panel, variant=variant)
-        assert names == tuple(n for n, of in silent.items() if of[i].any())
+        assert names == tuple(n for n, of in unidentified.items() if of[i].any())
 
 
 def test_rows_have_the_null_space_of_their_counts(x64):
@@ -94,8 +94,8 @@ def test_rows_have_the_null_space_of_their_counts(x64):
         again = identifiability.null_space(each[0][1], listed, variant=variant)
         assert again.names == counted.names
         assert (again.rank, again.n_columns) == (counted.rank, counted.n_columns)
-        silent = identifiability.prior_selected(each[0][1], listed, design, variant=variant)
-        assert silent == identifiability.prior_selected(design, panel, variant=variant)
+        unidentified = identifiability.prior_selected(each[0][1], listed, design, variant=variant)
+        assert unidentified == identifiability.prior_selected(design, panel, variant=variant)
 
 
 def names(x, panel, **options):
@@ -193,7 +193,7 @@ def random_comparisons(seed, *, renderings):
 
 
 @pytest.mark.parametrize("renderings", [False, True])
-def test_what_is_told_are_the_combinations_that_closed_chains_span(x64, renderings):
+def test_the_combinations_that_closed_chains_span_are_identified(x64, renderings):
     seen = set()
     for seed in range(60):
         x, content, shown, s = random_comparisons(seed, renderings=renderings)
@@ -211,7 +211,7 @@ def test_what_is_told_are_the_combinations_that_closed_chains_span(x64, renderin
         assert np.abs(chains @ b.T).max(initial=0) < 1e-9
         if renderings:
             continue
-        # (a), (c): what is told of several judges are differences.
+        # (a), (c): for several judges only differences are identified.
         assert np.abs(chains.reshape(-1, n_judges, d).sum(1)).max(initial=0) < 1e-9
         common = np.kron(np.ones(n_judges), np.eye(d))
         assert np.linalg.matrix_rank(b) == np.linalg.matrix_rank(np.r_[b, common])
@@ -240,8 +240,8 @@ def test_judges_of_every_pair_leave_one_trade_a_covariate(x64, d):
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_a_reference_tells_the_rest_by_the_differences_of_what_it_compared(x64, d):
-    """Judge 0 links all items, judge 1 is known, judge 2 compared what it would."""
+def test_a_reference_identifies_the_rest_by_the_differences_of_what_it_compared(x64, d):
+    """Judge 0 links all items, judge 1 is known, judge 2 compared random pairs."""
     seen = set()
     for seed in range(40):
         rng = np.random.default_rng([seed, d])
@@ -255,19 +255,19 @@ def test_a_reference_tells_the_rest_by_the_differences_of_what_it_compared(x64, 
         space = identifiability.null_space(Design.build(x), panel, variant=variant)
         c = space.directions[:, n : n + 3 * d].reshape(-1, d, 3)
         spanned = np.array([x[i] - x[j] for i, j in few]).reshape(-1, d)
-        told = np.linalg.matrix_rank(spanned, tol=1e-8)
+        rank = np.linalg.matrix_rank(spanned, tol=1e-8)
         # As many combinations of c_0 as independent differences, and just these.
-        assert np.linalg.matrix_rank(c[:, :, 0], tol=1e-8) == d - told
+        assert np.linalg.matrix_rank(c[:, :, 0], tol=1e-8) == d - rank
         assert np.abs(spanned @ c[:, :, 0].T).max(initial=0) < 1e-9
-        if told == d:
+        if rank == d:
             its = np.array([x[i] - x[j] for i, j in others])
             assert np.linalg.matrix_rank(c[:, :, 2], tol=1e-8) == d - svd_rank(its)
-        seen.add(int(told))
+        seen.add(int(rank))
     assert seen == set(range(d + 1))
 
 
 def test_one_known_coefficient_of_each_covariate_is_enough(x64):
-    """Of whichever judge, where the differences are told."""
+    """From any judge, where the differences are identified."""
     x = np.random.default_rng(0).normal(size=(5, 2))
     panel = made(*[1 - np.eye(5)] * 3)
     for first, second in itertools.product(range(3), repeat=2):

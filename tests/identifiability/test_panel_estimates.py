@@ -28,7 +28,7 @@ def estimates(panel, design, variant, covariate, judge, start):
 
 
 def estimates_of(batch, covariate, judge, start=0.0):
-    """Of the problems of `panels.as_batch`; `start`: what the known coefficients are."""
+    """Estimates for the problems of `panels.as_batch`; `start` holds the known coefficients."""
     panel, design, _, variant = batch
     which = [jnp.asarray(np.broadcast_to(v, BATCH)) for v in (covariate, judge)]
     biases = jnp.asarray(np.full((BATCH, panels.D + 1, J), start))
@@ -46,9 +46,9 @@ def several(seed):
 
 
 def fate(z, shown, wins, at):
-    """Of one parameter, by linear algebra and linear programming: silent, runs away, exists."""
+    """Fate of one parameter by linear algebra and programming: unidentified, runs away, exists."""
     if svd_rank(np.delete(z, at, 1)) == svd_rank(z):
-        return "silent"
+        return "unidentified"
     undecided = (wins > 0) & (wins < shown)
     worse = -np.where(wins == shown, 1, -1)[:, None] * z
     limits = {}
@@ -62,7 +62,7 @@ def fate(z, shown, wins, at):
 
 
 STATUS = {
-    "silent": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
+    "unidentified": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
     "runs away": [Status.SEPARATED],
     "exists": [Status.CONVERGED],
 }
@@ -141,10 +141,10 @@ def test_reasons_why_there_is_no_estimate(x64):
     full, none, chain = 1 - np.eye(n), np.zeros((n, n)), pairs_of(n, *itertools.pairwise(range(n)))
     alike, apart = pairs_of(n, (6, 7)), pairs_of(n, (0, 3))
     halves = pairs_of(n, (0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (6, 7))
-    told, asked = known(1, J, (0, 1)), 0
+    variant, asked = known(1, J, (0, 1)), 0
     longer = (x > x.T) * full
 
-    def problem(*shown, wins=None, x=x, variant=told):
+    def problem(*shown, wins=None, x=x, variant=variant):
         wins = [v / 2 for v in shown] if wins is None else wins
         return padded(x, shown, wins, variant=variant)
 
@@ -165,13 +165,13 @@ def test_reasons_why_there_is_no_estimate(x64):
     assert found == [name.strip() for name in cases]
     # The reference saw one tie, and quality apart at discrimination 1: c_0 = 0 in both.
     assert out.c[0] == pytest.approx(0, abs=1e-6)
-    # Of another judge: it compared nothing, or is known itself.
-    silent = estimates_of(together(list(cases.values())), 0, 2)
-    assert silent.status[0] == Status.NO_VERDICTS
+    # Another judge that compared nothing, or whose coefficient is known.
+    unidentified = estimates_of(together(list(cases.values())), 0, 2)
+    assert unidentified.status[0] == Status.NO_VERDICTS
 
 
-def test_a_difference_is_told_without_anything_known(x64):
-    """It is what the one coefficient is where the other is 0, each in its judge's units."""
+def test_a_difference_is_identified_without_anything_known(x64):
+    """It equals one coefficient where the other is 0, each in its judge's units."""
     rng = np.random.default_rng(5)
     n, s = panels.N, np.array([1.0, 2.0, 0.7])
     x, theta = rng.normal(size=(n, 2)), rng.normal(size=n)
@@ -254,7 +254,7 @@ def simulated(n_pools, *, n_items, n_reference, repeats):
 
 
 def coverage(found):
-    """Of the profile interval and Wald's: how often, less 95 % in standard errors."""
+    """Coverage of the profile and Wald intervals, and its distance from 95 % in standard errors."""
     exists = found.status == Status.CONVERGED
     assert exists.mean() > 0.99
     ends = ((found.low, found.high), (found.wald_low, found.wald_high))

@@ -24,7 +24,7 @@ MORE_SEEDS = range(50, 100)
 
 
 def flat(q, parameters, i):
-    """Of problem i, without padding."""
+    """Problem i without padding."""
     m, d = q.items.m, q.items.d
     biases = np.concatenate([parameters.c[i, :d], parameters.kappa[i][None]])
     return np.r_[parameters.theta[i, :m], biases.ravel()]

@@ -1,4 +1,4 @@
-"""Rows of verdicts tell what counts of the same verdicts tell."""
+"""Rows of verdicts give the same results as counts of the same verdicts."""
 
 import dataclasses
 
@@ -79,7 +79,7 @@ def test_map_equals_scipy_where_some_orders_are_unknown(x64):
     found, status = of_rows(r, prior)
     assert status == Status.CONVERGED
     np.testing.assert_allclose(found, best.x, atol=1e-7)
-    # The order is told by the rows that know it alone.
+    # Only rows of known order carry information about kappa.
     blind, _ = of_rows(dataclasses.replace(r, ordered=jnp.zeros_like(r.ordered)), prior)
     assert blind[-1] == 0
     assert abs(found[-1]) > 0.01
@@ -144,8 +144,8 @@ def test_null_directions_have_the_same_names(both):
             scale = np.abs(counted.directions).max()
             np.testing.assert_allclose(listed.directions, counted.directions, atol=1e-6 * scale)
             names = identifiability.prior_selected(its, np.asarray(own.shown))
-            silent = identifiability.prior_selected(owner, listing)
-            assert silent == tuple(name for name in names if name != "phi")
+            unidentified = identifiability.prior_selected(owner, listing)
+            assert unidentified == tuple(name for name in names if name != "phi")
 
 
 @pytest.mark.parametrize(

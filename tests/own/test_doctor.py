@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jbt import cli, own
-from jbt.own.examine import doctor
+from jbt.own.examine.checks import MATTERS, Checks, command_line
 from jbt.own.tables import places
 from jbt.own.tables.components import chains
 from jbt.own.tables.example import example
@@ -34,7 +34,7 @@ def examined(tables):
         paths = tables(table, listed)
         typed = {"verdicts": paths[0], "items": paths[1], "anchors": anchors, **options}
         read = own.read(**{name: value for name, value in typed.items() if name != "position"})
-        return {c.check: c for c in doctor.examine(read, typed)}
+        return {c.check: c for c in own.doctor(read, typed).checks}
 
     return examine
 
@@ -42,7 +42,7 @@ def examined(tables):
 def test_tables_that_support_everything(examined):
     checks = examined(verdicts(), covariates=("words",))
     assert [name for name, c in checks.items() if not c.ok] == ["anchors"]
-    assert doctor.headline(list(checks.values())) == []
+    assert Checks(list(checks.values())).headline() == []
     assert checks["both_orders"].found == "12 of 12 pairs were shown in both orders"
     assert checks["covariate[words]"].command.endswith("--covariates words")
 
@@ -51,7 +51,7 @@ MIXED = [("w", "x"), ("y", "w"), ("y", "x"), ("z", "x"), ("z", "w"), ("y", "z")]
 """In no order that a table may have been written in."""
 
 LACKING = {
-    "verdicts": (verdicts(pools="p"), {}, "in 1 of 2 pools there is none", None),
+    "verdicts": (verdicts(pools="p"), {}, "in 1 of 2 pools there are none", None),
     "errors": (verdicts(winners=("first", "second", "error")), {}, "8 errors (33.3%)", None),
     "ties": (verdicts(winners=("first", "tie", "tie")), {}, "16 ties (66.7%)", "--ties drop"),
     "order": (
@@ -59,31 +59,31 @@ LACKING = {
         .replace("\n", ",unknown\n")
         .replace("winner,unknown", "winner,order"),
         {},
-        "12 verdicts of unknown order",
+        "12 verdicts have an unknown order",
         None,
     ),
     "both_orders": (
         verdicts(MIXED),
         {},
-        "in all 2 pools none was: there kappa is fixed at 0 (--position auto)",
+        "in all 2 pools no pair was: kappa is fixed at 0 there (--position auto)",
         "--position yes",
     ),
     "connected": (
         verdicts([("w", "y"), ("y", "w")]),
         {},
-        "in all 2 pools no chain of comparisons links all items",
+        "in all 2 pools the comparisons do not connect all items",
         "--merge-pools",
     ),
     "connected_merged": (
         verdicts([("w", "y"), ("y", "w")]),
         {},
-        "the pools still fall into 2 groups",
+        "the pools still form 2 components",
         None,
     ),
     "covariate[words]": (
         verdicts(),
         {"covariates": ("words",), "content": "item"},
-        "in all 2 pools words does not vary within a content",
+        "in all 2 pools words cannot be separated from quality",
         "jbt plan pairing",
     ),
     "covariates": (verdicts(), {}, "the items table has words", "--covariates words"),
@@ -104,17 +104,15 @@ def test_what_tables_lack(check, examined):
     assert found in missing.found
     assert (missing.command is None) == (command is None)
     assert command is None or command in missing.command
-    headline = doctor.headline([missing])
-    assert headline == (
-        [f"{check}: {missing.found}"] if "[" in check or check in doctor.MATTERS else []
-    )
+    headline = Checks([missing]).headline()
+    assert headline == ([f"{check}: {missing.found}"] if "[" in check or check in MATTERS else [])
 
 
 @pytest.mark.parametrize(
     ("pairs", "winners", "sign"),
     [
         ([(a, b) for a, b in BOTH if a < b], ("first", "second"), "the alphabet"),
-        ([("w", b) for b in "xyz"] * 2, ("first", "second"), None),  # too few to tell
+        ([("w", b) for b in "xyz"] * 2, ("first", "second"), None),  # too few for a sign
         ([(a, b) for a, b in BOTH if a in "wx" and b in "yz"], ("second", "tie"), "the alphabet"),
         ([("w", "x"), ("y", "w"), ("z", "w"), ("y", "x"), ("z", "x")], ("first",), "won every"),
     ],
@@ -203,7 +201,7 @@ def test_places_make_no_leaderboard(names, examined):
     assert bool(merging) == (names not in PLACES)
     merged = checks["connected_merged"]
     assert merged.ok == (names not in PLACES)
-    assert ("places and no models" in merged.found) == (names in PLACES)
+    assert ("places, not models" in merged.found) == (names in PLACES)
     assert checks["covariate[words]"].command == merging[-1] if merging else "jbt plan pairing"
 
 
@@ -243,7 +241,7 @@ def test_several_judges_pools_of_two_anchors_and_quality(examined, tmp_path):
     anchors.write_text("pool,item,member\np,w,1\np,x,0\n")
     found = examined(table, items, anchors)["anchors"].found
     assert found == "2 items known to be among the best or not, in 1 pool"
-    assert "each pool holds one comparison" in checks["pool_size"].found
+    assert "a pool holds one comparison" in checks["pool_size"].found
     assert checks["pool_size"].command.endswith("--content item --merge-pools")
     assert checks["quality"].found == "quality is given for 3 of 4 items"
 
@@ -281,7 +279,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
     ).all()
     judged = tables.counts["n_verdicts"].to_numpy() > 0
     free = np.array([p.position for p in own.Batch.of(tables).pools])
-    share = {c.check: c.share for c in doctor.examine(tables, {})}["both_orders"]
+    share = {c.check: c.share for c in own.doctor(tables).checks}["both_orders"]
     assert share == pytest.approx(free[judged].mean())
     assert 0 < share < 1
     merged = chains(tables, x, merged=True)
@@ -290,7 +288,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
 
 
 def test_a_command_to_type_is_one_that_the_shell_reads_back():
-    line = doctor.command_line(
+    line = command_line(
         "fit", {"verdicts": "my verdicts.csv", "covariates": ("a b", "c"), "standardise": False}
     )
     assert shlex.split(line) == [
@@ -328,7 +326,7 @@ def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
     assert len(tables.judges) == 2
     assert tables.counts["n_errors"].sum() == 1
     assert tables.counts["n_ties"].sum() > 10
-    missing = {c.check for c in doctor.examine(tables, {"covariates": ("words",)}) if not c.ok}
+    missing = {c.check for c in own.doctor(tables, {"covariates": ("words",)}).checks if not c.ok}
     assert {"both_orders", "covariate[words]"} <= missing
     (folder / "items.csv").unlink()
     kept = (folder / "verdicts.csv").read_bytes()

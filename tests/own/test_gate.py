@@ -125,7 +125,7 @@ def test_wrong_anchors_are_named_with_their_lines(tmp_path, text):
 
 def test_members_are_no_verdicts(tmp_path):
     found = write(tmp_path, SIZES, "pool,item,member\np,i0,1\n")
-    with pytest.raises(own.TableError, match="a joint fit takes pairs"):
+    with pytest.raises(own.TableError, match="a joint fit needs pairs"):
         found.with_anchors()
 
 

@@ -13,8 +13,7 @@ from scipy.stats import chi2
 
 from jbt import cli, own, runtime
 from jbt.kernel import rows
-from jbt.own.examine import identify as module
-from jbt.own.examine.identify import Identified, identify
+from jbt.own.examine.identify import Identification, Identified, identify
 from jbt.types import Prior, Status
 
 CONTENTS = {"measured": "AABBC", "one_order": "AABBC", "flat": "ABCDE", "silent": "AABBC"}
@@ -59,7 +58,7 @@ def found(tmp_path_factory):
     paths = write_tables(tables)
     read = own.read(*paths, covariates=["words"])
     batch = own.Batch.of(read, ["words"], transform="log")
-    return paths, read, batch, {one.pool: one for one in identify(read, batch)}
+    return paths, read, batch, {one.pool: one for one in identify(batch).alone}
 
 
 class Reference:
@@ -140,7 +139,7 @@ def test_equals_scipy_on_the_explicit_matrix(pool, found):
 
 @pytest.mark.heavy
 def test_what_is_not_measured_says_why(found):
-    _, read, batch, records = found
+    _, _, batch, records = found
     statuses = {pool: one.status.name.lower() for pool, one in records.items()}
     assert statuses == {
         "measured": "converged",
@@ -159,24 +158,23 @@ def test_what_is_not_measured_says_why(found):
     assert fixed == {"one_order", "silent"}
     assert records["one_order"].n_columns == 4  # three contents and c, no position
     names = records["apart"].null_directions
-    assert names[
-        0
-    ] == "adding 1 to the qualities of contents A, B, which nothing compares with " + ("the others")
+    linked = "adding 1 to the qualities of contents A, B, which no comparison links to the others"
+    assert names[0] == linked
     assert "adding 1 to the quality of content C, which" in records["gaps"].null_directions[1]
     assert records["separated"].profile_range > 0.1
-    again = identify(read, batch, Prior(5.0, 2.0))
+    again = identify(batch, Prior(5.0, 2.0)).alone
     assert again[0].c_mle == pytest.approx(records["measured"].c_mle, abs=1e-9)
     assert abs(again[0].c_map) < abs(records["measured"].c_map)
 
 
 @pytest.mark.heavy
 def test_rows_and_counts_give_the_same_answers(found):
-    _, read, batch, records = found
+    _, _, batch, records = found
     (group,) = batch.groups
     with runtime.precision("float64"):
         comparisons, design = jax.vmap(rows.of_counts)(group.comparisons, group.design)
     group = dataclasses.replace(group, comparisons=comparisons, design=design)
-    for one in identify(read, dataclasses.replace(batch, groups=(group,))):
+    for one in identify(dataclasses.replace(batch, groups=(group,))).alone:
         other = records[one.pool]
         assert one.null_directions == other.null_directions
         assert one.status == other.status
@@ -236,17 +234,17 @@ def test_a_record_has_null_for_what_is_undefined():
     [
         (
             Status.CONVERGED,
-            "carry 2.0 nats about c[log(words)] between -0.57 and +1.43: +0.5 [+0.1",
+            "+0.43 with the prior; the verdicts carry 2.0 nats about c[log(words)] between -0.57",
         ),
         (
             Status.FLAT,
-            "any value between -0.57 and +1.43, and beyond, fits equally well; the prior",
+            "any value between -0.57 and +1.43 and beyond fits as well; the prior",
         ),
-        (Status.DISCONNECTED, "comparing items that nothing links yet would tell"),
-        (Status.SEPARATED, "the smaller the better, without an end; the prior chose +0.43"),
+        (Status.DISCONNECTED, "comparisons between the unconnected items would identify it"),
+        (Status.SEPARATED, "the smaller c, the better the fit, without end; the prior chose +0.43"),
         (Status.COVARIATE_CONSTANT, "log(words) never differs between the items"),
-        (Status.NO_VERDICTS, "there is no verdict"),
-        (Status.NOT_FINITE, "nothing is known about c[log(words)]: not_finite"),
+        (Status.NO_VERDICTS, "there are no verdicts"),
+        (Status.NOT_FINITE, "c[log(words)] has no estimate: not_finite"),
     ],
 )
 def test_plain_words(status, words):
@@ -259,19 +257,19 @@ def test_a_report_is_short_and_its_table_whole(tmp_path):
         for i, status in enumerate((Status.CONVERGED, Status.FLAT, Status.FLAT, Status.SEPARATED))
         for judge in ("a", "b")
     ]
-    report = module.report("What v.csv says", ["first"], some)
+    report = Identification(some).report("What v.csv says", ["first"])
     lines = report.text().splitlines()
     assert lines[0] == "first"
     assert lines[3] == (
         "a: converged in 1, flat in 2, separated in 1 of 4 pools; 2.0 nats about c in a pool "
-        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); where any value fits as "
-        "well, the prior chose +0.43 (median of 2)"
+        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); not identified in "
+        "2, where the prior chose +0.43 (median)"
     )
     assert lines[-1] == "adding 1 to every quality (in 8 of 8)"
-    alone = module.report("What v.csv says", [], some[:1]).text()
+    alone = Identification(some[:1]).report("What v.csv says", []).text()
     assert some[0].sentence() in alone
-    for of in (some, some[:2]):
-        report.write(tmp_path, module.table(of), module.figure(of))
+    for identification in (Identification(some), Identification(some[:2])):
+        report.write(tmp_path, identification.to_frame(), identification.figure())
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert [row["judge"] for row in table] == ["a", "b"]
     assert table[0]["c_low"] == "0.1"
@@ -283,7 +281,7 @@ def test_no_covariate_ends_with_one_line(tables, capsys):
     assert capsys.readouterr().err == "error: jbt identify needs a covariate (--covariates)\n"
     read = own.read(v)
     with pytest.raises(ValueError, match="no covariate"):
-        identify(read, own.Batch.of(read))
+        identify(own.Batch.of(read))
 
 
 @pytest.mark.heavy

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from jbt import cli, own
-from jbt.own.leaderboards import assumption
+from jbt.own.leaderboards import assumption_checks
 from jbt.types import Prior, Status
 
 QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
@@ -98,7 +98,7 @@ def test_it_equals_scipy(tables):
     assert board.c[0].estimate == pytest.approx(expected[4], abs=1e-6)
     assert board.kappa.estimate == pytest.approx(expected[5], abs=1e-6)
     assert board.theta.sum() == pytest.approx(0, abs=1e-9)
-    # Well told by the verdicts: the truth is inside.
+    # Well identified by the verdicts: the truth is inside.
     assert board.c[0].low < BIAS * sd / 30 < board.c[0].high
     assert board.kappa.low < POSITION < board.kappa.high
     assert board.c[0].profile_range > 10
@@ -112,7 +112,7 @@ def test_it_equals_scipy(tables):
     np.testing.assert_array_equal(board.rank, [1, 2, 3, 4])
     assert (board.rank_low <= board.rank).all()
     assert (board.rank <= board.rank_high).all()
-    assert board.rank_high[0] < board.rank_low[-1]  # best and worst are told apart
+    assert board.rank_high[0] < board.rank_low[-1]  # best and worst differ significantly
 
 
 @pytest.mark.heavy
@@ -167,7 +167,7 @@ def test_where_the_prior_chose_there_is_no_interval(tables):
     for v in (board.low, board.high, board.rank_low, board.rank_high):
         assert np.isnan(v).all()
     assert np.isfinite(board.theta).all()
-    assert np.isfinite(board.low_naive).all()  # counted wins are told all the same
+    assert np.isfinite(board.low_naive).all()  # the naive fit is identified all the same
     assert board.kappa.status == "converged"
     reasons = board.reasons()
     assert reasons[0].startswith("words: flat")
@@ -243,7 +243,7 @@ def test_a_model_that_always_wins_is_named(tables):
     assert board.status_of[0] == "separated"
     assert np.isnan(board.low).all()  # the mean over the models goes with it
     assert math.isnan(board.rank_low[0])
-    assert np.isfinite(board.rank_low[1:]).all()  # differences of the others are told
+    assert np.isfinite(board.rank_low[1:]).all()  # differences of the others are identified
     assert (board.rank_high[1:] == 4).any()
     assert any("with A" in reason for reason in board.reasons())
 
@@ -324,7 +324,7 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
     assert "no ranking: no_verdicts" in printed
     assert written["leaderboards"][2]["models"][0]["theta"] is None
     assert "jackknife over 40 pools (each left out in turn), t with 2" in printed
-    assert "nothing here tests what the correction assumes" in printed
+    assert "nothing here tests the assumption of the correction" in printed
     report = (out / "report.md").read_text()
     assert "MAP with lam = 1, lam\\_b = 0.1" in report
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -368,7 +368,7 @@ def test_wrong_options(tables, capsys):
     table = ["--verdicts", str(v), "--items", str(i)]
     for options, message in (
         (["--bootstrap", "5"], "bootstrap must be at least 100, got 5"),
-        (["--no-merge-pools"], "a leaderboard makes all pools one"),
+        (["--no-merge-pools"], "a leaderboard always merges all pools"),
     ):
         assert cli.main(["leaderboard", *table, *options]) == 2
         assert message in capsys.readouterr().err
@@ -426,7 +426,7 @@ def mirrored(n_pools=20):
 
 def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
     """A and B are tied; that one fit leaves them 1e-16 apart this way, and the other that way, is
-    not a pair on which the rankings differ, nor makes either better for certain."""
+    not a pair on which the rankings differ, nor makes either significantly better."""
     verdicts, items, anchors = mirrored()
     (tmp_path / "anchors.csv").write_text(anchors)
     read = own.read(*tables(verdicts, items), tmp_path / "anchors.csv", covariates=["words"])
@@ -441,7 +441,7 @@ def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
     a, b = (read.contents.index(m) for m in "AB")
     theta[0, a], theta[1, b] = 6e-16, 6e-16
     x = np.zeros((len(read.items), 1))
-    checked = assumption.check_anchors(read, 0, x, *theta)
+    checked = assumption_checks.check_anchors(read, 0, x, *theta)
     assert (checked.n_disputed, checked.naive, checked.corrected) == (0, 0.5, 0.5)
 
 

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jbt import own
-from jbt.own.examine import doctor
 from jbt.own.leaderboards.study import merge_pools as merge_pools_of
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
@@ -357,9 +356,9 @@ def check_whole(folder: Path, files: list[bytes], merge_pools: bool) -> bool:
     assert len(set(zip(tables.items["pool"], tables.items["item"], strict=True))) == len(x)
     for told in (tables, tables.without_ties(), merge_pools_of(tables)):
         names = dict(zip(("verdicts", "items", "anchors"), paths, strict=True))
-        checks = doctor.examine(told, {**names, **options})
-        text = doctor.report("Tables", told.summary, checks).text()
-        assert all(f"{check.check}: " in text for check in checks)
+        checks = own.doctor(told, {**names, **options})
+        text = checks.report("Tables", told.summary).text()
+        assert all(f"{check.check}: " in text for check in checks.checks)
         assert not re.search("nan|None|Traceback", text)
     return True
 

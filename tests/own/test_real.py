@@ -140,12 +140,12 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
     assert all(j.c[0].told_by == ("anchors",) for j in judges)
     # People prefer the longer answer, and no less than the judges do.
     assert found["with"].slope["log(words)"].low > 1
-    assert max(j.c[0].value for j in judges) < 0
+    assert max(j.c[0].estimate for j in judges) < 0
     # Differences without anchors hold if all discriminate alike; these judges do not.
-    assert [j.discrimination.value for j in judges] != pytest.approx([1] * 3, abs=0.2)
+    assert [j.discrimination.estimate for j in judges] != pytest.approx([1] * 3, abs=0.2)
     for apart in found["without"].differences:
         one, other = (
             next(j for j in found["alike"].judges if j.judge == n)
             for n in (apart.judge, apart.other)
         )
-        assert apart.estimate.low < one.c[0].value - other.c[0].value < apart.estimate.high
+        assert apart.estimate.low < one.c[0].estimate - other.c[0].estimate < apart.estimate.high

@@ -185,7 +185,7 @@ def test_the_command_on_a_reference(tmp_path, capsys):
     placed = plan["placements"]
     assert set(placed) == {"boundary", "disputed", "random"}
     for name, found in placed.items():
-        assert found["half_width"][0] is None  # infinite: silent
+        assert found["half_width"][0] is None  # infinite: not identified
         assert found["asked"][0] == 0
         smallest = found["smallest_n_reference"]
         assert (smallest == 20) == (

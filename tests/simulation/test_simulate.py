@@ -131,7 +131,7 @@ def test_a_chunk_is_what_fits_in_memory(monkeypatch, megabytes, most):
 
 def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr(memory, "there_is", lambda device: 1e6)
-    with pytest.raises(ValueError, match=r"2 pools x 130 .* GB .*; fewer items") as error:
+    with pytest.raises(ValueError, match=r"2 pools x 130 .* GB .*; use fewer items") as error:
         next(simulate.Simulation(large, MANY, range(12)).chunks())
     assert "\n" not in str(error.value)
 

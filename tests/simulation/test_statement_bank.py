@@ -49,7 +49,7 @@ def test_exactly_k_are_fully_correct_and_the_others_as_said():
     levels, counts = np.unique(others, return_counts=True)
     np.testing.assert_array_equal(levels, [-6, -4, -2, 0, 2, 4])
     assert shares_are(counts, np.full(6, 1 / 6))
-    # Nothing tells a fully correct item from its place.
+    # The place of an item says nothing about whether it is fully correct.
     assert shares_are((quality == 6).sum(0), np.full(30, 1 / 30))
     assert quality.std() == pytest.approx(4.07, abs=0.02)
     assert set(np.unique(x)) == {0, 1}
@@ -94,7 +94,7 @@ def test_k_may_be_traced_and_padding_is_left_out(same_key_again):
 
 @pytest.mark.heavy
 def test_a_correlated_bank_is_near_the_correlation_asked_for():
-    """Near, as its quality is not Gaussian: a split of it at the median tells more."""
+    """Near, not equal, as quality is not Gaussian: a median split correlates more."""
     for rho, covariate, told in (
         (0.3, "binary", 0.32),
         (0.6, "binary", 0.66),
@@ -117,7 +117,7 @@ def test_ties_do_not_unbalance_the_elaboration():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_statements": 13}, "13 true statements, of which the bank has 12: .* at most 12"),
+        ({"n_statements": 13}, "13 true statements, but the bank has 12: .* at most 12"),
         ({"n_statements": 12}, "make 1 different items: k must be at most 1, got 5"),
         (
             {"n_statements": 1, "n_false": 3},

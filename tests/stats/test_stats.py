@@ -400,7 +400,7 @@ def test_spearman_and_its_interval():
 
 
 def test_the_spearman_interval_covers():
-    """Of bivariate normal ranks, 25 a study."""
+    """For ranks of bivariate normals, 25 a study."""
     rng = np.random.default_rng(12)
     rho, studies = 0.6, 1500
     z = rng.normal(size=(studies, 2, 25))

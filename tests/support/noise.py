@@ -13,7 +13,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.border import plots
-from jbt.experiments import run as study
+from jbt.experiments import run
 from jbt.experiments.declare import Group, Settings, Sweep
 from jbt.simulation.simulate import stream
 
@@ -62,4 +62,4 @@ if __name__ == "__main__":
         die_at(int(number))
     if seconds := os.environ.get("NOISE_HEARTBEAT"):
         runtime.HEARTBEAT_SECONDS = int(seconds)
-    sys.exit(study.main(SWEEP))
+    sys.exit(run.main(SWEEP))

@@ -1,4 +1,4 @@
-"""A sweep whose numbers can be told by heart: metrics with and without axes, and a status."""
+"""A small sweep whose numbers are known exactly: metrics with and without axes, and a status."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +38,7 @@ def sweep_of(*groups, index=None):
 
 
 def numbered(ids, *, conditions=2, **other):
-    """Arrays as `experiment` would return them for some pools, but telling of their pool."""
+    """Arrays like those of `experiment` for some pools, but with numbers that identify the pool."""
     flat = np.asarray(ids, float)[:, None] + np.arange(conditions) / 10
     curve = np.repeat(flat[..., None], 3, -1)
     return {"curve": curve, "flat": flat, "status": np.zeros(flat.shape, int)} | {
@@ -48,7 +48,7 @@ def numbered(ids, *, conditions=2, **other):
 
 
 def interrupted(monkeypatch, run):
-    """Call `run`, and stop it when all shards are there, before results.nc."""
+    """Call `run`, and stop it when all shards exist, before results.nc."""
     from jbt.experiments import results
 
     def stop(*_):

@@ -1,6 +1,6 @@
 """A slow twin of the active loop in plain NumPy: one pool, one verdict a row, loops over pairs.
 
-It shares with jbt the table of normals and the run's tie-breaks, and nothing else.
+It shares only the table of normals and the run's tie-breaks with jbt.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def scrambled(h):
 
 
 def rank_of_tie(number, salt, n):
-    """A pair's place among tied ones: its number and the pick's salt, hashed, over the number
-    itself."""
+    """A pair's rank among tied pairs: a hash of its number and the pick's salt in the high bits,
+    the number itself in the low bits."""
     bits = (n * n - 1).bit_length()
     return (scrambled(number ^ salt) >> bits << bits) + number
 
@@ -239,7 +239,7 @@ def design_row(i, j, x):
 
 
 def with_verdict(row, beta, covariance, free):
-    """The covariance once a verdict with this row is in, whatever it says."""
+    """The covariance after a verdict with this row, whatever its outcome."""
     q, after = expit(row @ beta), covariance.copy()
     precise = np.linalg.pinv(covariance[np.ix_(free, free)])
     precise += q * (1 - q) * np.outer(row[free], row[free])
@@ -248,7 +248,7 @@ def with_verdict(row, beta, covariance, free):
 
 
 def settled(row, i, j, beta, covariance, free):
-    """Share of the variance of theta_i - theta_j that the verdict takes away."""
+    """Share of the variance of theta_i - theta_j that the verdict removes."""
     e = np.zeros(len(beta))
     e[i], e[j] = 1, -1
     after = with_verdict(row, beta, covariance, free)
@@ -256,7 +256,7 @@ def settled(row, i, j, beta, covariance, free):
 
 
 def allowed(rule, spent, price, can):
-    """The judges who may be asked next."""
+    """The judges that may be asked next."""
     if rule not in ("escalation", "disputed"):
         return [g for g in range(len(can)) if can[g]]
     last = len(can) - 1
@@ -266,8 +266,8 @@ def allowed(rule, spent, price, can):
 
 
 def part_of(rule, g, cheap, x, can):
-    """The rule that judge g is asked by, and among which pairs; `cheap` are the parameters of the
-    first judge's own model."""
+    """The rule for judge g, and the pairs it may choose; `cheap` are the parameters of the first
+    judge's own model."""
     if rule == "escalation":
         return ("lucb" if g else "top_k_aware"), can
     if rule != "disputed" or g == 0:

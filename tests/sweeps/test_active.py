@@ -16,7 +16,7 @@ from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from sweeps import acquisition, rule_choices, stochastic_judge
 from sweeps._shared import active
-from sweeps._shared import judge as _judge
+from sweeps._shared.judge import named_case, number
 
 SMALL = dataclasses.replace(
     acquisition.PRESETS["full"],
@@ -284,7 +284,7 @@ def both_protocols(key, condition):
 
 def condition_of(s):
     """The first condition of a sweep's first rule."""
-    case = _judge.named_case(s, _judge.number(s, "discrimination"))
+    case = named_case(s, number(s, "discrimination"))
     group = active.group(s, "random", [case], protocol="frozen", refit_every=8)
     return {name: jnp.asarray(values[0]) for name, values in group.conditions.items()}
 

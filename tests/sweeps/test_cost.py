@@ -19,7 +19,7 @@ from jbt.simulation.simulate import stream
 from jbt.types import Prior
 from sweeps import cost
 from sweeps._shared import prices
-from sweeps.cost import SWEEP
+from sweeps.cost import SWEEP, settings
 
 SMALL = dataclasses.replace(
     cost.PRESETS["full"], pools=12, n_seeds=2, rule=("top_k_aware",), target=(0.6, 0.89, 0.93, 1.0)
@@ -137,7 +137,7 @@ def test_the_papers_numbers_and_what_its_prices_make_of_them(table):
 
 
 def test_free_verdicts_and_labels_have_no_ratio_and_the_papers_numbers_stand_aside():
-    s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(cost.PRICES, 0.0))
+    s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(settings.PRICES, 0.0))
     table = study.table_of(SWEEP, invented(s), s)
     assert table[table.quantity.isin(["overhead", "times_cheaper"])].estimate.isna().all()
     assert table.paper.isna().all()

@@ -16,8 +16,7 @@ from jbt.simulation import judges
 from jbt.simulation.simulate import simulate
 from sweeps import judges as sweep
 from sweeps import legitimate
-from sweeps.judges import page, significance
-from sweeps.judges import table as rows
+from sweeps.judges import findings_page, rows, significance
 
 
 def test_studies_take_as_many_pools_of_each_judge_as_the_paper_and_share_them():
@@ -311,18 +310,20 @@ def table_of(**columns):
 
 
 def test_a_claim_is_what_its_numbers_are():
-    claim = page.Claim("gains", "benefit", {"judge": ["llama", "qwen"]})
+    claim = findings_page.Claim("gains", "benefit", {"judge": ["llama", "qwen"]})
     table = table_of(
         quantity=["benefit"] * 4 + ["recall"],
         judge=["llama", "qwen", "phi", "llama", "llama"],
         consistent=["yes", "no", "no", "calibrated", "no"],
     )
-    of = [page.rows_of(part, claim) for part in (table, table[:1], table[1:2], table[3:])]
-    assert page.verdict(of[0], 2) == "1 of 2 numbers not contradicted"
-    assert page.verdict(of[1], 1) == "not contradicted"
-    assert page.verdict(of[2], 1) == "does not follow"
-    assert page.verdict(of[3], 1) == "not tested"
-    assert page.verdict(of[1], 2) == "not tested"  # of fewer judges than the claim is about
+    of = [findings_page.rows_of(part, claim) for part in (table, table[:1], table[1:2], table[3:])]
+    assert findings_page.verdict(of[0], 2) == "1 of 2 numbers not contradicted"
+    assert findings_page.verdict(of[1], 1) == "not contradicted"
+    assert findings_page.verdict(of[2], 1) == "does not follow"
+    assert findings_page.verdict(of[3], 1) == "not tested"
+    assert (
+        findings_page.verdict(of[1], 2) == "not tested"
+    )  # of fewer judges than the claim is about
     arithmetic = table_of(quantity=["p_min"], consistent=["yes"])
     assert not rows.is_evidence(arithmetic).any()
 
@@ -375,7 +376,7 @@ def test_the_smoke_run(tmp_path, capsys):
     assert counts["cells_inconsistent"] == (verdicts == "no").sum()
     written = (tmp_path / "judges" / "page.md").read_text()
     assert f"{counts['cells_inconsistent']:.0f} of {len(verdicts)} numbers do not follow" in written
-    assert all(claim.text in written for claim in page.CLAIMS)
+    assert all(claim.text in written for claim in findings_page.CLAIMS)
     assert "page.md" in capsys.readouterr().out
 
 

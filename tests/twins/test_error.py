@@ -1,4 +1,4 @@
-"""The error of a calibration, carried into what a twin predicts."""
+"""The error of a calibration, carried into the predictions of a twin."""
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to
     )
     weights = error.weights(ways[0][1], ways[1][1])
     np.testing.assert_allclose(error.slopes[2], [0.3, -0.2, 0.0], atol=1e-9)
-    # The targets tell the parameters, so that little is left open.
+    # The targets identify the parameters, so little uncertainty is left.
     np.testing.assert_allclose(weights[:3] @ error.slopes, [0.5, 0.1, 0.0], atol=0.03)
 
     studies, size = 4000, 6

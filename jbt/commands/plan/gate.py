@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from jbt import __version__, planning, runtime
+from jbt import planning, runtime
 from jbt.border import files
-from jbt.border.parsing import parse
 from jbt.border.progress import steps
-from jbt.experiments.declare import check_fields
+from jbt.commands.plan.options import PlanOptions
 from jbt.gate import LABELS
 from jbt.simulation.pools import CovariateKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateOptions:
+class GateOptions(PlanOptions):
     """How many trusted labels, and of which kind, does it take to switch a correction on where it
     helps, with a bound on how often that happens where it harms? The exact one-sided sign test on
     discordant labels, as `jbt gate --rule sign` decides, tried on simulated pools."""
@@ -62,10 +60,14 @@ class GateOptions:
     """Pools simulated (count)."""
     sets: int = 20
     """Label sets drawn in each pool (count)."""
-    seed: int = 0
-    """Root of every random draw, from 0 to 2^32 - 1."""
-    json: Path | None = None
-    """Write the plan to this file, in a folder that exists."""
+
+    def check(self) -> None:
+        if not 0 < self.power < 1:
+            raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
+        unknown = [name for name in self.labels if name not in LABELS]
+        if unknown or not self.labels:
+            got = repr(unknown[0]) if unknown else "nothing"
+            raise ValueError(f"labels must list some of {', '.join(LABELS)}, got {got}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -74,71 +76,55 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option, in one line.
     """
-    options = parse(GateOptions, argv, prog="jbt plan gate")
-    if not 0 < options.power < 1:
-        raise ValueError(f"power must lie between 0 and 1, got {options.power:g}")
-    unknown = [name for name in options.labels if name not in LABELS]
-    if unknown or not options.labels:
-        found = repr(unknown[0]) if unknown else "nothing"
-        raise ValueError(f"labels must list some of {', '.join(LABELS)}, got {found}")
-    files.check_writable(options.json)
-    check_fields(options)
-    fields = asdict(options)
-    for name in ("json", "labels", "power"):
-        fields.pop(name)
-    pools_simulated, n_labels = fields.pop("pools"), fields.pop("n_labels")
+    options = GateOptions.parse(argv, "gate")
     runtime.start()
-    with steps(pools_simulated, name="plan gate", unit="pool") as step:
-        found = planning.gate_labels(
-            **fields,
-            n_labels=n_labels or None,
-            pools_simulated=pools_simulated,
+    with steps(options.pools, name="plan gate", unit="pool") as step:
+        plan = planning.gate_labels(
+            **options.of_pools("labels", "power", "n_labels"),
+            n_labels=options.n_labels or None,
+            pools_simulated=options.pools,
             progress=step,
         )
-    if options.json is not None:
-        _write(options.json, options, found)
-    _print(options, found)
+    options.write(_record(options, plan))
+    _print(options, plan)
     return 0
 
 
-def _write(path: Path, options: GateOptions, found: planning.GatePlan) -> None:
+def _record(options: GateOptions, plan: planning.GatePlan) -> dict[str, Any]:
     def interval(of: np.ndarray) -> dict[str, object]:
         names = ("estimate", "ci_low", "ci_high")
         return {name: files.defined(v) for name, v in zip(names, of, strict=True)}
 
-    settings = {k: v for k, v in asdict(options).items() if k != "json"}
-    content = {
-        "settings": {**settings, "jbt": __version__},
-        "n_labels": found.n_labels.tolist(),
-        "recall_naive": found.recall_naive,
-        "recall_bias_aware": found.recall_bias_aware,
-        "pool_classes": {name: interval(v) for name, v in found.share.items()},
+    return {
+        "n_labels": plan.n_labels.tolist(),
+        "recall_naive": plan.recall_naive,
+        "recall_bias_aware": plan.recall_bias_aware,
+        "pool_classes": {name: interval(v) for name, v in plan.share.items()},
         "labels": {
             labels: {
-                "smallest_n_labels": found.smallest(labels, options.power),
-                "labels_used": files.defined(found.labels_used[labels]),
-                "enable_rate": {c: interval(v) for c, v in found.rate[labels].items()},
+                "smallest_n_labels": plan.smallest(labels, options.power),
+                "labels_used": files.defined(plan.labels_used[labels]),
+                "enable_rate": {c: interval(v) for c, v in plan.rate[labels].items()},
             }
             for labels in options.labels
         },
         "census": {
-            "labels_used": found.census_used,
-            "enable_rate": {c: interval(v) for c, v in found.census_rate.items()},
+            "labels_used": plan.census_used,
+            "enable_rate": {c: interval(v) for c, v in plan.census_rate.items()},
         },
     }
-    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
-def _print(options: GateOptions, found: planning.GatePlan) -> None:
-    share = {name: _percent(v) for name, v in found.share.items()}
+def _print(options: GateOptions, plan: planning.GatePlan) -> None:
+    share = {name: _percent(v) for name, v in plan.share.items()}
     print(
         f"Top-{options.k} recall in {options.pools} simulated pools: naive "
-        f"{found.recall_naive:.3f}, bias-aware {found.recall_bias_aware:.3f}.\nRecall is higher "
+        f"{plan.recall_naive:.3f}, bias-aware {plan.recall_bias_aware:.3f}.\nRecall is higher "
         f"with the correction in {share['helped']} of them and not in {share['recall_harmed']};\n"
         f"on the pairs that the two rankings order differently, the correction is right on at "
         f"most\nhalf in {share['agreement_harmed']}.\n"
     )
-    if not found.share["helped"][0]:
+    if not plan.share["helped"][0]:
         print("There is no simulated pool that the correction helps: nothing to enable it for.")
         return
     print(
@@ -146,23 +132,23 @@ def _print(options: GateOptions, found: planning.GatePlan) -> None:
     )
     wrong = options.noise > 0
     print("labels " + "".join(f"{name:>24}" for name in options.labels))
-    for i, n in enumerate(found.n_labels):
-        cells = [_percent(found.rate[name]["helped"][:, i]) for name in options.labels]
+    for i, n in enumerate(plan.n_labels):
+        cells = [_percent(plan.rate[name]["helped"][:, i]) for name in options.labels]
         print(f"{n:6d} " + "".join(f"{cell:>24}" for cell in cells))
     print(f"\nFor a power of {options.power:g} by the lower end of the interval, of those tried")
     heads = ("enabled: helped", "recall-harmed", "agreement-harmed")
     print(f"{'labels':10}{'needed':>8}{'bought':>8}" + "".join(f"{head:>22}" for head in heads))
     missed = []
     for name in options.labels:
-        smallest = found.smallest(name, options.power)
-        i = -1 if smallest is None else list(found.n_labels).index(smallest)
-        used, needed = float(found.labels_used[name][i]), "never" if smallest is None else smallest
-        rates = {c: v[:, i] for c, v in found.rate[name].items()}
+        smallest = plan.smallest(name, options.power)
+        i = -1 if smallest is None else list(plan.n_labels).index(smallest)
+        used, needed = float(plan.labels_used[name][i]), "never" if smallest is None else smallest
+        rates = {c: v[:, i] for c, v in plan.rate[name].items()}
         _print_row(name, needed, used, rates)
         if smallest is None:
-            missed.append(_missed(name, int(found.n_labels[i]), used, options))
+            missed.append(_missed(name, int(plan.n_labels[i]), used, options))
     if "members" in options.labels:
-        _print_row("census", "all", found.census_used, found.census_rate)
+        _print_row("census", "all", plan.census_used, plan.census_rate)
     print("".join(f"\n{line}" for line in missed) + "\n" * bool(missed))
     print(
         "members: draws of two of them, with replacement. census: all members labelled, enabled if "

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import tyro
 
 from jbt import runtime
 from jbt.border import files
@@ -80,8 +78,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem; nothing to label.
     """
-    options = tyro.cli(LabelsOptions, args=argv, prog="jbt plan labels")
-    options.check_outputs()
+    options = LabelsOptions.parse(argv, "plan labels")
     if not options.covariates:
         raise ValueError("jbt plan labels needs a covariate to correct for (--covariates)")
     runtime.start()
@@ -108,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
             "judges": found.judges.to_dict("records"),
             "gate": options.gate(),
         }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        files.write_json(options.json, content)
     if options.out is not None:
         plain = table.map(for_spreadsheet)
         files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import prior_selected, silent_parts
+from jbt.identifiability import prior_selected, unidentified_parts
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
 from jbt.own.tables.reading import Table
@@ -23,22 +23,21 @@ from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
 Position = Literal["yes", "no", "auto"]
 
 COMPILING = 10**8
-"""What compiling for one more shape costs, in the units of a pool's N^3."""
-
+"""Cost of compiling for one more shape, in the units of a pool's N^3."""
 
 LARGEST_COUNTS = 512
-"""Items of a pool beyond which its verdicts are kept as rows instead of counts; and SHARED if its
-contents have RENDERINGS items each, or more: the counts are larger than all else then."""
+"""Number of items above which a pool's verdicts are kept as rows instead of counts. It is SHARED
+where contents have at least RENDERINGS items each: counts are then larger than all other arrays."""
 
 SHARED, RENDERINGS = 64, 2
 
 LARGEST_TABLE = 2**22
-"""Cells of the tables that are looked through for null directions together."""
+"""Largest number of table cells searched for null directions in one call."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PoolTable:
-    """One pool as one judge saw it."""
+    """Facts about one pool and one judge."""
 
     pool: str
     judge: str | None
@@ -48,47 +47,52 @@ class PoolTable:
     """Valid verdicts, counting repeats."""
     n_errors: int
     repeated: bool
-    """Some pair was judged more than once, in one order where that is known."""
+    """Whether some pair was judged more than once, in the same order where that is known."""
     constant_covariates: tuple[bool, ...]
     """Which covariates take one value over the whole pool."""
     position: bool
     """Whether kappa is estimated; else it is fixed at 0."""
     contents: tuple[str, ...]
-    """What owns the qualities of the items."""
+    """The owners of the qualities of the items."""
     prior_selected: tuple[str, ...]
-    """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons made are
-    silent about, so that the prior chooses them. kappa is none of them where it is fixed."""
+    """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons do not
+    identify, so that the prior chooses them. A fixed kappa is not among them."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Pools of similar size, padded to one shape; every leaf has a leading axis over them."""
+    """Pools of similar size, padded to one shape; every leaf has a leading axis over pools."""
 
     index: np.ndarray
-    """Which of `Batch.pools`."""
+    """Positions of the pools in `Batch.pools`."""
     items: Design
-    """Which content each item shows, and its covariates."""
+    """The content and the covariates of each item."""
     design: Design
-    """That of the comparisons: of the items, or of the contents alone where they are rows."""
+    """The design of the comparisons: of the items; of the contents alone for rows."""
     comparisons: Verdicts
-    """Counts; or rows, where known and unknown orders mix or counts would be too large."""
+    """Counts; rows where known and unknown orders mix or counts would be too large."""
     variant: Variant
     """c is free; kappa is free or fixed in each pool."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
-    """Every pool and judge, in groups of similar size, in float64."""
+    """All pools with all judges, in groups of similar size, in float64."""
 
     pools: list[PoolTable]
-    """In the order of the items table, each pool with every judge in the order of the verdicts."""
+    """Ordered by pool as in the items table, then by judge as in the verdicts."""
     groups: tuple[Group, ...]
     covariates: list[str]
     """Name of each covariate, with its transformation: "words", "log(words)"."""
     units: str
-    """What one unit of a covariate is, in words."""
+    """The unit of a covariate, in words."""
     tables: Tables
-    """What it was made of."""
+    """The tables of the batch; the fields below say how they were turned into it."""
+    columns: tuple[str, ...] = ()
+    """Columns of the items table used as covariates."""
+    transform: Transform = "none"
+    standardise: bool = True
+    position: Position = "auto"
 
     @classmethod
     def of(
@@ -100,26 +104,36 @@ class Batch:
         standardise: bool = True,
         position: Position = "auto",
     ) -> Batch:
-        """Tables that were read, see `load`."""
+        """A batch of tables that were read, see `load`."""
         check_memory(tables)
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
-        listed = _listed(tables, layout, free)
+        as_rows = _listed(tables, layout, free)
         groups = [
-            _group(tables, layout, which[members], free, rows)
+            _group(tables, layout, pool_numbers[members], free, rows)
             for rows in (False, True)
-            for which in (np.flatnonzero(listed == rows),)
-            for members in _by_size(layout.sizes[which])
+            for pool_numbers in (np.flatnonzero(as_rows == rows),)
+            for members in _by_size(layout.sizes[pool_numbers])
         ]
         repeated = _repeated(tables)
         pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
-        return cls([pools[i] for i in range(len(free))], tuple(groups), names, units, tables)
+        return cls(
+            [pools[i] for i in range(len(free))],
+            tuple(groups),
+            names,
+            units,
+            tables,
+            tuple(covariates),
+            transform,
+            standardise,
+            position,
+        )
 
     def sharing(self, group: Group) -> np.ndarray:
-        """Which fits of a group, from 0, have verdicts on items that share contents. In the others
-        every item's own quality absorbs any covariate, so that c is not identified."""
-        pools = [self.pools[at] for at in group.index]
+        """Positions in a group of the pools with verdicts on items that share contents. In other
+        pools the quality of each item absorbs any covariate, so that c is not identified."""
+        pools = [self.pools[i] for i in group.index]
         return np.flatnonzero([p.n_verdicts > 0 and len(p.contents) < len(p.items) for p in pools])
 
 
@@ -137,23 +151,23 @@ def load(
     merge_pools: bool = False,
     position: Position = "auto",
 ) -> Batch:
-    """A user's tables as a batch: every pool with every judge, or with the one named.
+    """Read a user's tables into a batch: all pools with all judges, or with the one named.
 
     Args:
       verdicts, items, covariates, columns, judge, ties, content, merge_pools: see `tables.read`.
       transform, standardise: see `tables.covariate_values`.
-      position: whether kappa is estimated, or fixed at 0. auto: in each pool where some pair was
-        shown in both orders; without one, kappa rests on the additivity of the model and on the
-        prior of quality, and takes in that better items were listed first, say.
+      position: whether kappa is estimated, or fixed at 0. auto estimates it in each pool where some
+        pair was shown in both orders. Elsewhere kappa would rest on the additivity of the model
+        and on the prior of quality, and absorb that better items were listed first, say.
 
     Raises:
-      TableError: see `tables`; a pool that this machine has not the memory to fit.
-      ValueError: an argument that is none of those allowed.
+      TableError: see `tables`; a pool too large for the memory of this machine.
+      ValueError: an argument is not allowed.
     """
     check_word("transform", transform, get_args(Transform))
     check_word("standardise", standardise, (True, False))
     check_word("position", position, get_args(Position))
-    read = own_tables.read(
+    tables = own_tables.read(
         verdicts,
         items,
         covariates=covariates,
@@ -164,16 +178,16 @@ def load(
         merge_pools=merge_pools,
     )
     return Batch.of(
-        read, covariates, transform=transform, standardise=standardise, position=position
+        tables, covariates, transform=transform, standardise=standardise, position=position
     )
 
 
 def kappa_free(tables: Tables, position: Position) -> np.ndarray:
-    """[pools x judges] whether kappa is free: with auto, where two items were shown in both orders,
-    or two contents; never where no verdict's order is known.
+    """[pools x judges] whether kappa is free: with auto, where two items, or two contents, were
+    shown in both orders; never where no verdict's order is known.
 
     Raises:
-      ValueError: position is none of `Position`.
+      ValueError: position is not a `Position`.
     """
     check_word("position", position, get_args(Position))
     fit = _fit(tables, tables.verdicts)
@@ -189,30 +203,30 @@ def kappa_free(tables: Tables, position: Position) -> np.ndarray:
             first, second = (number[tables.verdicts[s].to_numpy()] for s in ("first", "second"))
             pairs = pd.DataFrame({"fit": fit, "first": first, "second": second})
             pairs = pairs[shown & (first != second)].drop_duplicates()
-            turned = pairs.rename(columns={"first": "second", "second": "first"})
-            free[pairs.merge(turned)["fit"]] = True
+            swapped = pairs.rename(columns={"first": "second", "second": "first"})
+            free[pairs.merge(swapped)["fit"]] = True
     return free
 
 
 def _listed(tables: Tables, layout: Layout, free: np.ndarray) -> np.ndarray:
-    """[pools] whether verdicts are kept as rows: counts would be too large, or larger than all
-    else; or kappa is free for some verdicts and, their order being unknown, not for others."""
+    """[pools] whether verdicts are kept as rows: counts would be too large; or kappa is free and
+    the order of some verdicts, which kappa does not enter, is unknown."""
     unknown = tables.verdicts[~tables.verdicts["shown"]]
     mixed = np.zeros(len(free), bool)
     mixed[_fit(tables, unknown)] = True
-    sizes, n_contents = layout.sizes, np.array([len(some) for some in layout.contents])
+    sizes, n_contents = layout.sizes, np.array([len(contents) for contents in layout.contents])
     large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= RENDERINGS * n_contents))
     return large | (mixed & free).reshape(len(tables.pools), -1).any(1)
 
 
 def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
-    """[verdicts] which pool and judge, in the order of `Batch.pools`."""
+    """[verdicts] number of the pool and judge, in the order of `Batch.pools`."""
     return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
 
 
 def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Pools to be padded to one shape: those more than half as large as the largest that is left,
-    and all smaller ones too once padding these costs less than compiling for another shape."""
+    """Yield the pools to pad to one shape: those more than half as large as the largest remaining
+    one, and all smaller ones once padding them costs less than compiling for another shape."""
     order = np.argsort(-sizes, kind="stable")
     while len(order):
         largest = int(sizes[order[0]])
@@ -224,44 +238,44 @@ def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _group(
-    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray, listed: bool
+    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray, as_rows: bool
 ) -> Group:
-    """These pools with every judge, as counts or as rows."""
+    """The pools `members` with all judges, as counts or as rows."""
     n_judges, n = len(tables.judges), int(layout.sizes[members].max())
     index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
-    at = np.full(len(tables.pools), -1)
-    at[members] = np.arange(len(members))
+    row_of_pool = np.full(len(tables.pools), -1)
+    row_of_pool[members] = np.arange(len(members))
 
-    rows = np.flatnonzero(at[layout.pool] >= 0)
-    where = at[layout.pool[rows]], layout.place[rows]
+    rows = np.flatnonzero(row_of_pool[layout.pool] >= 0)
+    cells = row_of_pool[layout.pool[rows]], layout.place[rows]
 
     def padded(values: np.ndarray) -> jax.Array:
         """[fits, N, ...] of [rows, ...], zero at padding."""
-        out = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
-        out[where] = values[rows]
-        return jnp.asarray(np.repeat(out, n_judges, axis=0))
+        array = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
+        array[cells] = values[rows]
+        return jnp.asarray(np.repeat(array, n_judges, axis=0))
 
-    own = np.array_equal(layout.content[rows], layout.place[rows])
-    n_contents = n if own else int(layout.content[rows].max()) + 1
-    verdicts = tables.verdicts[at[tables.verdicts["pool"].to_numpy()] >= 0]
-    fit = at[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    own_qualities = np.array_equal(layout.content[rows], layout.place[rows])
+    n_contents = n if own_qualities else int(layout.content[rows].max()) + 1
+    verdicts = tables.verdicts[row_of_pool[tables.verdicts["pool"].to_numpy()] >= 0]
+    fit = row_of_pool[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
     with runtime.precision("float64"):
         # vmap, as a container's own shapes are those of one pool.
         items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
             padded(layout.x),
-            None if own else padded(layout.content),
+            None if own_qualities else padded(layout.content),
             padded(np.ones(len(layout.pool), bool)),
         )
         n_covariates = layout.x.shape[1]
         variant = jax.vmap(Variant)(
             jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
         )
-        if not listed:
+        if not as_rows:
             return Group(
                 index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
             )
         real = np.zeros((len(members), n_contents), bool)
-        real[where[0], layout.content[rows]] = True
+        real[cells[0], layout.content[rows]] = True
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
         )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
@@ -275,7 +289,7 @@ def _counts(
     cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
     count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
     shown, wins = (
-        # of no verdict at all, bincount makes integers
+        # Without verdicts bincount returns integers.
         np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
         for weight in (count, count * share)
     )
@@ -283,7 +297,7 @@ def _counts(
 
 
 def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
-    """Like verdicts together in one row; as many rows for each fit, padding without verdicts."""
+    """Verdicts with identical keys merged into one row, padded to one number of rows a fit."""
     keys = {
         "fit": fit,
         **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
@@ -295,12 +309,12 @@ def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) 
     same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
     fit = same["fit"].to_numpy()
     place = fit, count_within(fit)
-    most = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+    n_rows = int(np.bincount(fit, minlength=n_fits).max(initial=1))
 
     def padded(values: np.ndarray) -> jax.Array:
-        out = np.zeros((n_fits, most, *values.shape[1:]), values.dtype)
-        out[place] = values
-        return jnp.asarray(out)
+        array = np.zeros((n_fits, n_rows, *values.shape[1:]), values.dtype)
+        array[place] = values
+        return jnp.asarray(array)
 
     first, second = same["first"].to_numpy(), same["second"].to_numpy()
     return jax.vmap(Rows)(
@@ -313,8 +327,8 @@ def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) 
     )
 
 
-def _silent(group: Group) -> Iterator[tuple[str, ...]]:
-    """What the comparisons of each pool of a group are silent about."""
+def _unidentified(group: Group) -> Iterator[tuple[str, ...]]:
+    """Yield what the comparisons of each pool of a group do not identify."""
     free = np.asarray(group.variant.kappa)
     if isinstance(group.comparisons, Rows):
         with runtime.precision("float64"):
@@ -325,19 +339,22 @@ def _silent(group: Group) -> Iterator[tuple[str, ...]]:
                     rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
                 yield prior_selected(design, rows, items)
         return
-    told = jax.device_get((group.items, group.comparisons))
+    leaves = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
     for start in range(0, len(free), step):
         part = slice(start, start + step)
-        items, made = jax.tree.map(lambda leaf, part=part: leaf[part], told)
-        # Shown in both orders, a pair says of quality and covariates what it says with kappa known.
-        shown = np.where(free[part, None, None], made.shown, made.shown + made.shown.mT)
-        silent = silent_parts(items, shown)
-        yield from (tuple(n for n, of in silent.items() if of[i]) for i in range(len(shown)))
+        items, counts = jax.tree.map(lambda leaf, part=part: leaf[part], leaves)
+        # A pair shown in both orders identifies quality and covariates as if kappa were known.
+        shown = np.where(free[part, None, None], counts.shown, counts.shown + counts.shown.mT)
+        parts = unidentified_parts(items, shown)
+        yield from (
+            tuple(n for n, prior_chooses in parts.items() if prior_chooses[i])
+            for i in range(len(shown))
+        )
 
 
 def _repeated(tables: Tables) -> np.ndarray:
-    """[fits] whether some pair was judged more than once, in one order where that is known."""
+    """[fits] whether some pair was judged more than once, in the same order where that is known."""
     verdicts = tables.verdicts
     first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
     turn = ~verdicts["shown"].to_numpy() & (first > second)
@@ -349,22 +366,22 @@ def _repeated(tables: Tables) -> np.ndarray:
     }
     count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
     count = count.groupby(list(pair), as_index=False, sort=False).sum()
-    again = count["count"].to_numpy() > 1
+    repeats = count["count"].to_numpy() > 1
     repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
-    repeated[count["fit"].to_numpy()[again]] = True
+    repeated[count["fit"].to_numpy()[repeats]] = True
     return repeated
 
 
 def _facts(
     tables: Tables, layout: Layout, group: Group, repeated: np.ndarray
 ) -> Iterator[tuple[int, PoolTable]]:
-    """What is known of each pool of a group."""
+    """Yield the number and the `PoolTable` of each pool of a group."""
     x = np.asarray(group.items.covariates)
     items = np.asarray(group.items.item_mask)[:, :, None]
     constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
     counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
     free = np.asarray(group.variant.kappa)
-    for i, (fit, silent) in enumerate(zip(group.index.tolist(), _silent(group), strict=True)):
+    for i, (fit, names) in enumerate(zip(group.index.tolist(), _unidentified(group), strict=True)):
         pool, judge = divmod(fit, len(tables.judges))
         facts = PoolTable(
             pool=tables.pools[pool],
@@ -376,6 +393,6 @@ def _facts(
             constant_covariates=tuple(constant[i].tolist()),
             position=bool(free[i]),
             contents=layout.contents[pool],
-            prior_selected=tuple(n for n in silent if free[i] or n != "kappa"),
+            prior_selected=tuple(n for n in names if free[i] or n != "kappa"),
         )
         yield fit, facts

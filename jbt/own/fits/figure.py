@@ -1,4 +1,4 @@
-"""What `jbt fit` draws."""
+"""The figure of `jbt fit`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWN = 40
-"""Most contents that are drawn."""
+"""Largest number of contents drawn."""
 
 DEEPEST = 12.0
-"""Nats below their tops at which profile curves are cut off, if three points of each lie above."""
+"""Nats below the maximum at which profile curves are cut off, if three points of each lie above."""
 
 
 def figure(batch: Batch, judges: list[JudgeSummary]) -> Figure:
-    """Of one pool the qualities, of several the coefficients of each judge; beside them the profile
-    curves of c, if there is one."""
+    """Draw qualities (of one pool) or coefficients of each judge (of several pools), beside the
+    profile curves of c where there are covariates."""
     one_pool = len(batch.tables.pools) == 1
     panels = [_qualities if one_pool else _coefficients]
     panels += [_profiles] if batch.covariates else [_coefficients] if one_pool else []
@@ -39,7 +39,7 @@ def figure(batch: Batch, judges: list[JudgeSummary]) -> Figure:
 def _rows(judges: list[JudgeSummary], one_pool: bool) -> list[Any]:
     if not one_pool:
         return [c for judge in judges for c in judge.coefficients]
-    return [of for judge in judges for of in judge.fits[0].ranking[:DRAWN]]
+    return [content for judge in judges for content in judge.fits[0].ranking[:DRAWN]]
 
 
 def _colour(j: int) -> str:
@@ -48,18 +48,20 @@ def _colour(j: int) -> str:
 
 def _qualities(ax: Axes, judges: list[JudgeSummary]) -> None:
     """A forest plot of the contents, the first judge's best on top."""
-    names = [of.content for of in judges[0].fits[0].ranking[:DRAWN]]
+    names = [ranking.content for ranking in judges[0].fits[0].ranking[:DRAWN]]
     for j, judge in enumerate(judges):
-        of = pd.DataFrame([vars(r) for r in judge.fits[0].ranking]).set_index("content")
-        of = of.loc[names].rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
-        at = -np.arange(len(names)) - (j + 1) / (len(judges) + 1) + 0.5
-        told = of["ci_low"].notna().all()
-        why = "prior-selected" if "theta" in judge.fits[0].prior_selected else "no interval"
-        label = (judge.judge or "theta") + ("" if told else f" ({why})")
-        style = {} if told else {"mfc": "white"}
-        plots.points(ax, of, at, colour=_colour(j), label=label, horizontal=True, **style)
+        ranking = pd.DataFrame([vars(r) for r in judge.fits[0].ranking]).set_index("content")
+        ranking = ranking.loc[names].rename(
+            columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"}
+        )
+        heights = -np.arange(len(names)) - (j + 1) / (len(judges) + 1) + 0.5
+        has_intervals = ranking["ci_low"].notna().all()
+        reason = "prior-selected" if "theta" in judge.fits[0].prior_selected else "no interval"
+        label = (judge.judge or "theta") + ("" if has_intervals else f" ({reason})")
+        style = {} if has_intervals else {"mfc": "white"}
+        plots.points(ax, ranking, heights, colour=_colour(j), label=label, horizontal=True, **style)
         naive = "naive, c = kappa = 0" if j == len(judges) - 1 else None
-        ax.plot(of["theta_naive"], at, "x", color=_colour(j), ms=4, label=naive)
+        ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4, label=naive)
     ax.set_yticks(-np.arange(len(names)), names)
     ax.set_xlabel("quality theta, logits")
     ax.legend(fontsize="small")
@@ -69,15 +71,23 @@ def _coefficients(ax: Axes, judges: list[JudgeSummary]) -> None:
     """A forest plot of c and kappa by judge, over the central 90 % of the pools' own estimates."""
     labels = []
     for j, judge in enumerate(judges):
-        for of in judge.coefficients:
-            at = -float(len(labels))
-            labels.append(of.name if judge.judge is None else f"{judge.judge}: {of.name}")
-            if of.n_pools > 1:
-                low, high = np.quantile(of.values, [0.05, 0.95])
-                ax.plot([low, high], [at, at], color=_colour(j), alpha=0.25, lw=6)
-            row = pd.DataFrame({"estimate": [of.estimate], "ci_low": of.low, "ci_high": of.high})
-            style = {"mfc": "white"} if np.isnan(of.low) else {}
-            plots.points(ax, row, [at], colour=_colour(j), label="", horizontal=True, **style)
+        for coefficient in judge.coefficients:
+            height = -float(len(labels))
+            labels.append(
+                coefficient.name if judge.judge is None else f"{judge.judge}: {coefficient.name}"
+            )
+            if coefficient.n_pools > 1:
+                low, high = np.quantile(coefficient.values, [0.05, 0.95])
+                ax.plot([low, high], [height, height], color=_colour(j), alpha=0.25, lw=6)
+            row = pd.DataFrame(
+                {
+                    "estimate": [coefficient.estimate],
+                    "ci_low": coefficient.low,
+                    "ci_high": coefficient.high,
+                }
+            )
+            style = {"mfc": "white"} if np.isnan(coefficient.low) else {}
+            plots.points(ax, row, [height], colour=_colour(j), label="", horizontal=True, **style)
     ax.axvline(0, color="grey", lw=0.8, ls=":")
     ax.set_yticks(-np.arange(len(labels)), labels)
     ax.margins(y=0.5 / max(len(labels), 1))
@@ -92,23 +102,25 @@ def _coefficients(ax: Axes, judges: list[JudgeSummary]) -> None:
 
 
 def _profiles(ax: Axes, judges: list[JudgeSummary]) -> None:
-    """How the likelihood falls away from the best c; points are what was computed."""
+    """Profile likelihood of each c; the points were computed, the curve is a spline."""
     from scipy.interpolate import CubicSpline
 
     styles, lowest, third = ("-", "--", "-.", ":"), -2 * PROFILE_DROP, -DEEPEST
     for j, judge in enumerate(judges):
-        for d, of in enumerate(judge.c):
-            if not np.isfinite(of.log_likelihood).all():
+        for d, coefficient in enumerate(judge.c):
+            if not np.isfinite(coefficient.log_likelihood).all():
                 continue
-            fine = np.linspace(of.grid[0], of.grid[-1], 200)
-            curve = CubicSpline(of.grid, of.log_likelihood)(fine)
-            points, curve = of.log_likelihood - curve.max(), curve - curve.max()
+            fine = np.linspace(coefficient.grid[0], coefficient.grid[-1], 200)
+            curve = CubicSpline(coefficient.grid, coefficient.log_likelihood)(fine)
+            points, curve = coefficient.log_likelihood - curve.max(), curve - curve.max()
             lowest, third = min(lowest, points.min()), min(third, np.sort(points)[-3])
-            # So that flat ones do not hide each other.
-            width = 1.5 * (len(judges) - j) if of.prior_selected else 1.5
-            label = of.name if judge.judge is None else f"{judge.judge}: {of.name}"
+            # Different widths keep flat curves from hiding each other.
+            width = 1.5 * (len(judges) - j) if coefficient.prior_selected else 1.5
+            label = (
+                coefficient.name if judge.judge is None else f"{judge.judge}: {coefficient.name}"
+            )
             ax.plot(fine, curve, styles[d % 4], color=_colour(j), label=label, lw=width)
-            ax.plot(of.grid, points, "o", color=_colour(j), ms=3)
+            ax.plot(coefficient.grid, points, "o", color=_colour(j), ms=3)
     bottom = 1.05 * max(lowest, third)
     ax.axhline(
         -PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % if verdicts are independent"

@@ -20,7 +20,7 @@ from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts
 
 AT_ONCE = 2**22
-"""Draws of qualities made together (count), so that memory does not grow with the pools."""
+"""Draws of qualities per call (count), so that memory does not grow with the number of pools."""
 
 
 @partial(jax.jit, static_argnames="k")
@@ -33,21 +33,22 @@ def fit_both(
     lam_b: Array,
     k: int,
 ) -> tuple[Fit, Fit, Array, Array]:
-    """Of every pool of a group: naive, bias-aware, phi of the items; do their top k differ?"""
+    """Fit every pool of a group: the naive fit, the bias-aware fit, phi of the items, and whether
+    the top k differ."""
 
-    def one(
+    def one_pool(
         comparisons: Verdicts, design: Design, items: Design, variant: Variant, lam: Array
     ) -> tuple[Fit, Fit, Float[Array, " N"], Bool[Array, ""]]:
         prior = Prior(lam, lam_b)
-        both = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
-        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(both)
+        variants = jax.tree.map(lambda *v: jnp.stack(v), model.variant("naive", design), variant)
+        fits = jax.vmap(lambda v: fit_map(comparisons, design, prior, v))(variants)
         naive, aware = (jax.tree.map(lambda leaf, i=i: leaf[i], fits) for i in range(2))
         theta, theta_naive = aware.parameters.theta, naive.parameters.theta
         phi = model.apparent_quality(aware.parameters, items)
         differ = metrics.top_k_differ(theta_naive, theta, k, design.content_mask())
         return naive, aware, phi, differ
 
-    return jax.vmap(one)(comparisons, design, items, variant, lam)
+    return jax.vmap(one_pool)(comparisons, design, items, variant, lam)
 
 
 def posterior(
@@ -58,9 +59,9 @@ def posterior(
     m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
     draws = DRAWS["conditional"]
     normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
-    each = (mode, group.comparisons, group.design, group.variant, lam)
+    leaves = (mode, group.comparisons, group.design, group.variant, lam)
     return in_chunks(
-        lambda some: _posterior_of(*some, lam_b, normals, k), each, AT_ONCE // (draws * m)
+        lambda stack: _posterior_of(*stack, lam_b, normals, k), leaves, AT_ONCE // (draws * m)
     )
 
 
@@ -75,45 +76,46 @@ def _posterior_of(
     normals: Array,
     k: int,
 ) -> tuple[Array, Array, Array]:
-    def one(
+    def one_pool(
         mode: Parameters, comparisons: Verdicts, design: Design, variant: Variant, lam: Array
     ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
         posterior = laplace(mode, comparisons, design, Prior(lam, lam_b), variant)
         m, contents = design.n_contents, design.content_mask()
-        among = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
+        top_k = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
         variance = (posterior.root**2).sum(0)
-        # No verdict sees the constant of theta, so that in the posterior it is independent of the
-        # rest, with the prior's variance.
+        # No verdict depends on the mean of theta, so that in the posterior it is independent of
+        # all else, with the prior's variance.
         about_mean = variance[:m] - 1 / (lam * contents.sum())
         sd = jnp.sqrt(jnp.where(contents, about_mean, 0))
-        return sd, jnp.sqrt(variance[-1]), among
+        return sd, jnp.sqrt(variance[-1]), top_k
 
-    return jax.vmap(one)(mode, comparisons, design, variant, lam)
+    return jax.vmap(one_pool)(mode, comparisons, design, variant, lam)
 
 
 def prior_free_bias(batch: Batch, group: Group) -> np.ndarray:
-    """The prior-free estimate of c and its interval, [3, fits, D], where there is one."""
+    """[3, fits, D] estimate of c without a prior, and the ends of its interval; NaN where there is
+    none."""
     n_fits, d = group.variant.c.shape
-    found = np.full((3, n_fits, d), np.nan)
-    which = batch.sharing(group)
-    if d and len(which):
-        each = (group.comparisons, group.design, group.variant)
-        each = jax.tree.map(lambda leaf: leaf[which], each)
-        found[:, which] = in_chunks(lambda some: _bias_of(*some), each, 1024)
-    return found
+    estimates = np.full((3, n_fits, d), np.nan)
+    members = batch.sharing(group)
+    if d and len(members):
+        leaves = (group.comparisons, group.design, group.variant)
+        leaves = jax.tree.map(lambda leaf: leaf[members], leaves)
+        estimates[:, members] = in_chunks(lambda stack: _bias_of(*stack), leaves, 1024)
+    return estimates
 
 
 @jax.jit
 def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array, Array]:
-    def one(
+    def one_pool(
         comparisons: Verdicts, design: Design, variant: Variant
     ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
-        def of(covariate: Int[Array, ""]) -> BiasEstimate:
+        def of_covariate(covariate: Int[Array, ""]) -> BiasEstimate:
             return estimate_bias(
                 comparisons, design, covariate=covariate, variant=variant, level=LEVEL
             )
 
-        estimate = jax.vmap(of)(jnp.arange(design.n_covariates))
+        estimate = jax.vmap(of_covariate)(jnp.arange(design.n_covariates))
         return estimate.c, estimate.low, estimate.high
 
-    return jax.vmap(one)(comparisons, design, variant)
+    return jax.vmap(one_pool)(comparisons, design, variant)

@@ -1,5 +1,5 @@
-"""A batch with all judges of every pool together: the coefficients that the pools share, and how
-they hear them."""
+"""The pools of a batch with all judges, and how each pool's model depends on the coefficients that
+all pools share."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
-from jbt.own.shared_coefficients.directions import Silence
-from jbt.own.shared_coefficients.laplace import Part
+from jbt.own.shared_coefficients.directions import NullDirections
+from jbt.own.shared_coefficients.laplace import PoolStack
 from jbt.types import Panel
 
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """The pools of a batch with all judges together.
+    """The pools of a batch with all judges.
 
-    The shared coefficients are c [D, J] and kappa [J], flat, then b [D], see `panel_fit`. Those of
-    a pool's own model are c [2 D, J] and kappa [J]: of the covariates, then of their means over the
-    items of a content, whose coefficients are s b (`shared.pool_model`).
+    The shared coefficients are c [D, J] and kappa [J], flat, then b [D], see `panel`. The model of
+    one pool has c [2 D, J] and kappa [J]: for the covariates, then for their means over the items
+    of a content, whose coefficients are s b (`laplace.pool_model`).
     """
 
     batch: Batch
     judges: Judges
     groups: list[PanelGroup]
-    """Their covariates with those means behind."""
-    hears: list[np.ndarray]
-    """[F, own, shared] of each group, see `Part`."""
+    """Their covariates are followed by those means."""
+    loadings: list[np.ndarray]
+    """[F, biases, shared] of each group, see `PoolStack`."""
     between: list[np.ndarray]
     """[F, M, D] of each group, the mean of each covariate over the items of a content, less its
     mean over contents; 0 at padding."""
@@ -45,8 +45,11 @@ class Panels:
         return cls(
             batch,
             judges,
-            [_with_means(*each) for each in zip(groups, between, strict=True)],
-            [_hears(group) for group in groups],
+            [
+                _with_means(*group_and_means)
+                for group_and_means in zip(groups, between, strict=True)
+            ],
+            [_loadings(group) for group in groups],
             between,
         )
 
@@ -55,35 +58,35 @@ class Panels:
         """D and J."""
         return len(self.batch.covariates), len(self.judges.names)
 
-    def parts(self, slope: np.ndarray, some: np.ndarray | None = None) -> list[Part]:
-        """The pools, for `shared.maximum`.
+    def parts(self, slope: np.ndarray, members: np.ndarray | None = None) -> list[PoolStack]:
+        """The pools, for `laplace.maximum`.
 
         Args:
-          slope: [D] for which covariates b is free; else it is 0.
-          some: [J] whose verdicts; default all.
+          slope: [D] whether b is free for each covariate; else it is 0.
+          members: [J] the judges whose verdicts count; default all.
         """
         d, j = self.shape
-        keep, found = np.r_[np.ones((d + 1) * j), slope], []
-        for group, hears in zip(self.groups, self.hears, strict=True):
-            panel = group.panel if some is None else only(group.panel, some)
-            owner = np.zeros(len(hears), int)
-            found.append(Part(panel, group.design, jnp.asarray(hears * keep), owner))
-        return found
+        keep, stacks = np.r_[np.ones((d + 1) * j), slope], []
+        for group, loadings in zip(self.groups, self.loadings, strict=True):
+            panel = group.panel if members is None else only(group.panel, members)
+            owner = np.zeros(len(loadings), int)
+            stacks.append(PoolStack(panel, group.design, jnp.asarray(loadings * keep), owner))
+        return stacks
 
-    def silence(self, some: np.ndarray | None = None) -> Silence:
-        """What the verdicts of some judges [J], default all, are silent about. b is left out, as
-        quality takes up what it would tell."""
-        return directions.silence(self.parts(np.zeros(self.shape[0], bool), some), 1)
+    def null_directions(self, members: np.ndarray | None = None) -> NullDirections:
+        """Null directions of the verdicts of the judges in a mask [J], default all. b is left out,
+        as unknown qualities absorb it."""
+        return directions.null_directions(self.parts(np.zeros(self.shape[0], bool), members), 1)
 
-    def told(self, silence: Silence) -> np.ndarray:
-        """[D + 1, J] which of (c, kappa) are estimated, and told by verdicts of such silence."""
+    def identified(self, null_directions: NullDirections) -> np.ndarray:
+        """[D + 1, J] which of (c, kappa) are estimated and moved by no null direction."""
         d, j = self.shape
-        told = silence.told[0][: (d + 1) * j].reshape(d + 1, j)
-        return told & self.estimated
+        unmoved = null_directions.identified[0][: (d + 1) * j].reshape(d + 1, j)
+        return unmoved & self.estimated
 
     @property
     def estimated(self) -> np.ndarray:
-        """[D + 1, J] which of (c, kappa) are free and have a verdict to be told by."""
+        """[D + 1, J] which of (c, kappa) are free and enter some verdict."""
         d, j = self.shape
         n_verdicts = self.n_verdicts
         position = np.array([p.position for p in self.batch.pools]).reshape(-1, j)
@@ -99,20 +102,20 @@ class Panels:
 
 
 def _with_means(group: PanelGroup, means: np.ndarray) -> PanelGroup:
-    """The group with the covariates of `means` behind its own."""
+    """The group with the covariates of `means` appended to its own."""
     design, verdicts = with_means(group.design, group.panel.verdicts, means)
     panel = jax.vmap(Panel)(verdicts, group.panel.discrimination, group.panel.sharing)
     return dataclasses.replace(group, design=design, panel=panel)
 
 
-def _hears(group: PanelGroup) -> np.ndarray:
+def _loadings(group: PanelGroup) -> np.ndarray:
     free = np.asarray(group.variant.c), np.asarray(group.variant.kappa)
     n_pools, d, j = free[0].shape
-    hears = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
+    loadings = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
     for g in range(j):
         for i in range(d):
-            hears[:, i, g, i * j + g] = free[0][:, i, g]
-        hears[:, -1, g, d * j + g] = free[1][:, g]
+            loadings[:, i, g, i * j + g] = free[0][:, i, g]
+        loadings[:, -1, g, d * j + g] = free[1][:, g]
     for i in range(d):
-        hears[:, d + i, :, (d + 1) * j + i] = 1
-    return hears.reshape(n_pools, (2 * d + 1) * j, -1)
+        loadings[:, d + i, :, (d + 1) * j + i] = 1
+    return loadings.reshape(n_pools, (2 * d + 1) * j, -1)

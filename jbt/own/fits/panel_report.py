@@ -1,4 +1,4 @@
-"""What `jbt fit --joint` adds to the report: in words, as a table and as JSON has it."""
+"""What `jbt fit --joint` adds to the report, to the table and to the JSON file."""
 
 from __future__ import annotations
 
@@ -13,104 +13,103 @@ from jbt.border import files
 from jbt.border.report import Section, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.fits.panel import Difference, Estimate, PanelFit, PanelJudge, PanelPool
+from jbt.own.fits.panel import Difference, PanelFit, PanelJudge, PanelPool
 from jbt.own.fits.report import BASIS, COLUMNS, RANKED, differs
 from jbt.own.fits.summary import JudgeSummary
 from jbt.own.shared_coefficients.basis import Basis
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Status
 
 
 def sections(
-    batch: Batch, found: PanelFit, alone: Sequence[JudgeSummary], *, k: int, per_pool: bool
+    batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary], *, k: int, per_pool: bool
 ) -> list[Section]:
-    """In words.
+    """Sections of the report.
 
     Args:
-      alone: what is said of each judge by itself, to stand beside.
+      alone: each judge's own estimates, shown beside the joint ones.
       k: size of the top set.
-      per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
+      per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
     title = "All judges together, one quality"
-    made = [Section(title, list(_sentences(batch, found, k)), _coefficients(batch, found, alone))]
-    if len(found.pools) == 1:
-        made.append(Section(f"{found.pools[0].pool} / {JOINT}", *_ranking(found.pools[0], k)))
+    joint_sections = [
+        Section(title, list(_sentences(batch, fit, k)), _coefficients(batch, fit, alone))
+    ]
+    if len(fit.pools) == 1:
+        joint_sections.append(Section(f"{fit.pools[0].pool} / {JOINT}", *_ranking(fit.pools[0], k)))
     elif per_pool:
-        lines = [f"{pool.pool} / {JOINT}: {_in_line(pool)}" for pool in found.pools]
-        made.append(Section("Rankings, all judges together", lines))
-    return made
+        lines = [f"{pool.pool} / {JOINT}: {_in_line(pool)}" for pool in fit.pools]
+        joint_sections.append(Section("Rankings, all judges together", lines))
+    return joint_sections
 
 
-def _sentences(batch: Batch, found: PanelFit, k: int) -> Iterator[str]:
-    yield known_in_words(found.trusted)
-    agreements = {j.judge: j.agreement for j in found.judges if j.agreement is not None}
+def _sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
+    yield known_in_words(fit.trusted)
+    agreements = {j.judge: j.agreement for j in fit.judges if j.agreement is not None}
     yield from agreement.warnings(agreements)
-    for name, b in found.slope.items():
+    for name, b in fit.slope.items():
         yield (
-            f"quality goes with {name} by {_interval(b)} logits per {batch.units} it, over all "
-            f"pools{BASIS[b.basis]}"
+            f"slope of quality in {name}: {b.in_words()} logits per {batch.units} {name}, over all "
+            f"pools{BASIS[b.status]}"
         )
-    for judge in found.judges:
+    for judge in fit.judges:
         for name, c in zip(batch.covariates, judge.c, strict=False):
-            if c.basis == Basis.MEASURED:
+            if c.status == Basis.MEASURED:
                 yield from differs(f"{judge.judge}: c[{name}]", c.p_alike)
-    for of in found.differences:
-        apart = difference_in_words(of)
+    for difference in fit.differences:
         yield (
-            f"{apart} is told: {_interval(of.estimate)}, if both discriminate alike, which is not "
-            "tested: a judge that is less good at quality gives such a difference too"
+            f"{difference_in_words(difference)} is identified: {difference.estimate.in_words()}, "
+            "if both have the same discrimination, which is not tested: a judge less sensitive to "
+            "quality gives such a difference too"
         )
-    statuses = Counter(pool.status.name.lower() for pool in found.pools)
+    statuses = Counter(pool.status.name.lower() for pool in fit.pools)
     yield ", ".join(f"{status} {n}" for status, n in statuses.items())
-    silent = statuses[Status.NO_REFERENCE.name.lower()]
-    if silent:
+    n_untrusted = statuses[Status.NO_REFERENCE.name.lower()]
+    if n_untrusted:
         yield (
-            f"{' and '.join(found.trusted)} saw nothing of {silent} of {len(found.pools)} pools: "
-            "these are corrected by what the other pools tell"
+            f"{' and '.join(fit.trusted)} judged nothing in {n_untrusted} of {len(fit.pools)} "
+            "pools: these are corrected with the c and kappa that the other pools identify"
         )
-    chosen = sum(pool.prior_selected for pool in found.pools)
+    chosen = sum(pool.prior_selected for pool in fit.pools)
     if chosen:
-        yield f"theta is prior-selected in {chosen} of {len(found.pools)} pools"
-    differ = [p.top_k_differs for p in found.pools if p.top_k_differs is not None]
+        yield f"theta is prior-selected in {chosen} of {len(fit.pools)} pools"
+    differ = [p.top_k_differs for p in fit.pools if p.top_k_differs is not None]
     yield f"top-{k} differs from naive, c = kappa = 0 for all, in {sum(differ)}/{len(differ)}"
 
 
-def difference_in_words(of: Difference) -> str:
-    return f"c[{of.covariate}] of {of.judge} less that of {of.other}"
+def difference_in_words(difference: Difference) -> str:
+    return f"c[{difference.covariate}] of {difference.judge} less that of {difference.other}"
 
 
-def _interval(of: Estimate) -> str:
-    return with_interval(of.value, of.low, of.high)
-
-
-def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Estimate]]:
-    """Its coefficients, c by the name of the covariate; that of kappa is None."""
+def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Coefficient]]:
+    """Yield the judge's coefficients with the name of the covariate, None for kappa."""
     yield from zip(batch.covariates, judge.c, strict=False)
     if judge.kappa is not None:
         yield None, judge.kappa
 
 
 def _coefficients(
-    batch: Batch, found: PanelFit, alone: Sequence[JudgeSummary]
+    batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary]
 ) -> pd.DataFrame | None:
     rows, by_name = [], {a.judge: a for a in alone}
-    for judge in found.judges:
+    for judge in fit.judges:
         if judge.known:
             rows.append({"judge": judge.judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
         by_itself = by_name.get(judge.judge, alone[0] if len(alone) == 1 else None)
-        own = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
-        for name, of in _named(batch, judge):
-            before = own.get(name)
+        by_covariate = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
+        for name, coefficient in _named(batch, judge):
+            single = by_covariate.get(name)
             rows.append(
                 {
                     "judge": judge.judge,
                     "coefficient": "kappa" if name is None else f"c[{name}]",
-                    "joint [95 %]": _interval(of) + BASIS[of.basis],
-                    "told by": ", ".join(of.told_by),
+                    "joint [95 %]": coefficient.in_words() + BASIS[coefficient.status],
+                    "identified by": ", ".join(coefficient.identified_by),
                     "alone [95 %]": ""
-                    if before is None
-                    else with_interval(before.estimate, before.low, before.high)
-                    + BASIS[before.basis],
+                    if single is None
+                    else with_interval(single.estimate, single.low, single.high)
+                    + BASIS[single.status],
                 }
             )
         s, agreed = judge.discrimination, judge.agreement
@@ -118,7 +117,7 @@ def _coefficients(
             {
                 "judge": judge.judge,
                 "coefficient": "discrimination",
-                "joint [95 %]": _interval(s) + BASIS[s.basis],
+                "joint [95 %]": s.in_words() + BASIS[s.status],
                 "agrees with the trusted": ""
                 if agreed is None
                 else f"{agreed.share:.0%} of {agreed.n_pairs} pairs",
@@ -126,9 +125,9 @@ def _coefficients(
         )
     if not rows:
         return None
-    columns = ["judge", "coefficient", "joint [95 %]", "told by", "alone [95 %]"]
-    shown = pd.DataFrame(rows, columns=pd.Index([*columns, "agrees with the trusted"]))
-    return (shown if found.trusted else shown[columns]).fillna("")
+    columns = ["judge", "coefficient", "joint [95 %]", "identified by", "alone [95 %]"]
+    frame = pd.DataFrame(rows, columns=pd.Index([*columns, "agrees with the trusted"]))
+    return (frame if fit.trusted else frame[columns]).fillna("")
 
 
 def _ranking(pool: PanelPool, k: int) -> tuple[list[str], pd.DataFrame | None]:
@@ -138,16 +137,16 @@ def _ranking(pool: PanelPool, k: int) -> tuple[list[str], pd.DataFrame | None]:
     differ = "differs from" if pool.top_k_differs else "is that of"
     lines.append(f"the top {k} {differ} the naive model, c = kappa = 0 for every judge")
     note = " (prior-selected)" * pool.prior_selected
-    ranks = Counter(of.rank for of in pool.ranking)
+    ranks = Counter(content.rank for content in pool.ranking)
     return lines, pd.DataFrame(
         {
-            "rank": str(of.rank) + "=" * (ranks[of.rank] > 1),
-            "content": of.content,
-            f"theta{note}": with_interval(of.theta, of.low, of.high),
-            "naive": signed(of.theta_naive),
-            f"P(top {k})": f"{of.membership:.2f}",
+            "rank": str(content.rank) + "=" * (ranks[content.rank] > 1),
+            "content": content.content,
+            f"theta{note}": with_interval(content.theta, content.low, content.high),
+            "naive": signed(content.theta_naive),
+            f"P(top {k})": f"{content.membership:.2f}",
         }
-        for of in pool.ranking[:RANKED]
+        for content in pool.ranking[:RANKED]
     )
 
 
@@ -155,43 +154,51 @@ def _in_line(pool: PanelPool) -> str:
     if pool.top_k_differs is None:
         return pool.status.name.lower()
     ranking = ""
-    for before, of in zip((None, *pool.ranking), pool.ranking, strict=False):
-        if before is not None:
-            ranking += " = " if of.rank == before.rank else " > "
-        ranking += f"{of.content} {signed(of.theta)}"
+    for previous, content in zip((None, *pool.ranking), pool.ranking, strict=False):
+        if previous is not None:
+            ranking += " = " if content.rank == previous.rank else " > "
+        ranking += f"{content.content} {signed(content.theta)}"
     note = " (prior-selected)" * pool.prior_selected
     return f"theta{note} {ranking}, {pool.status.name.lower()}"
 
 
-def table(batch: Batch, found: PanelFit) -> pd.DataFrame:
-    """Every estimate in a row, the columns of `fit_report.table`: c_joint and kappa_joint of each
+def table(batch: Batch, fit: PanelFit) -> pd.DataFrame:
+    """A row for each estimate, with the columns of `report.table`: c_joint and kappa_joint of each
     judge, slope of each covariate, and theta of every content, whose judge is `joint`."""
     rows: list[dict[str, Any]] = []
-    status = found.status.name.lower()
-    for judge in found.judges:
-        for name, of in _named(batch, judge):
+    status = fit.status.name.lower()
+    for judge in fit.judges:
+        for name, estimate in _named(batch, judge):
             quantity = "kappa_joint" if name is None else "c_joint"
-            chosen = {"prior_selected": of.prior_selected, "status": status}
+            chosen = {"prior_selected": estimate.prior_selected, "status": status}
             rows.append(
-                {"judge": judge.judge, "quantity": quantity, "name": name, **_cells(of), **chosen}
+                {
+                    "judge": judge.judge,
+                    "quantity": quantity,
+                    "name": name,
+                    **estimate.numbers(),
+                    **chosen,
+                }
             )
-    for name, of in found.slope.items():
-        more = {"prior_selected": False, "status": status}
-        rows.append({"judge": JOINT, "quantity": "slope", "name": name, **_cells(of), **more})
-    for pool in found.pools:
-        for of in pool.ranking:
+    for name, estimate in fit.slope.items():
+        flags = {"prior_selected": False, "status": status}
+        rows.append(
+            {"judge": JOINT, "quantity": "slope", "name": name, **estimate.numbers(), **flags}
+        )
+    for pool in fit.pools:
+        for estimate in pool.ranking:
             rows.append(
                 {
                     "judge": JOINT,
                     "pool": pool.pool,
                     "quantity": "theta",
-                    "name": of.content,
-                    "estimate": of.theta,
-                    "low": of.low,
-                    "high": of.high,
-                    "naive": of.theta_naive,
-                    "rank": of.rank,
-                    "membership": of.membership,
+                    "name": estimate.content,
+                    "estimate": estimate.theta,
+                    "low": estimate.low,
+                    "high": estimate.high,
+                    "naive": estimate.theta_naive,
+                    "rank": estimate.rank,
+                    "membership": estimate.membership,
                     "prior_selected": pool.prior_selected,
                     "status": pool.status.name.lower(),
                 }
@@ -199,64 +206,58 @@ def table(batch: Batch, found: PanelFit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
 
 
-def _cells(of: Estimate) -> dict[str, float]:
-    return {"estimate": of.value, "low": of.low, "high": of.high}
+def record(batch: Batch, fit: PanelFit) -> dict[str, Any]:
+    """The entry of the JSON file: null where undefined."""
 
-
-def _estimate(of: Estimate) -> dict[str, Any]:
-    return {name: files.defined(value) for name, value in _cells(of).items()}
-
-
-def record(batch: Batch, found: PanelFit) -> dict[str, Any]:
-    """As JSON has it: null for what is undefined."""
-
-    def coefficient(name: str | None, of: Estimate) -> dict[str, Any]:
+    def coefficient(name: str | None, estimate: Coefficient) -> dict[str, Any]:
         unit = {} if name is None else {"covariate": name, "unit": f"{batch.units} {name}"}
-        more = {
-            "prior_selected": of.prior_selected,
-            "basis": str(of.basis),
-            "p_alike": files.defined(of.p_alike),
-            "told_by": list(of.told_by),
+        facts = {
+            "prior_selected": estimate.prior_selected,
+            "basis": str(estimate.status),
+            "p_alike": files.defined(estimate.p_alike),
+            "told_by": list(estimate.identified_by),
         }
-        return {**unit, **_estimate(of), **more}
+        return {**unit, **estimate.numbers(), **facts}
 
     judges = [
         {
             "judge": judge.judge,
             "known": judge.known,
-            "discrimination": judge.discrimination.value,
+            "discrimination": judge.discrimination.estimate,
             "discrimination_low": files.defined(judge.discrimination.low),
             "discrimination_high": files.defined(judge.discrimination.high),
             "agreement": None if judge.agreement is None else asdict(judge.agreement),
             "n_verdicts": judge.n_verdicts,
-            "c": [coefficient(*of) for of in zip(batch.covariates, judge.c, strict=False)],
+            "c": [
+                coefficient(*estimate) for estimate in zip(batch.covariates, judge.c, strict=False)
+            ],
             "kappa": None if judge.kappa is None else coefficient(None, judge.kappa),
         }
-        for judge in found.judges
+        for judge in fit.judges
     ]
     differences = [
-        {"covariate": d.covariate, "judge": d.judge, "less": d.other, **_estimate(d.estimate)}
-        for d in found.differences
+        {"covariate": d.covariate, "judge": d.judge, "less": d.other, **d.estimate.numbers()}
+        for d in fit.differences
     ]
     slope = [
-        {"covariate": name, "unit": f"{batch.units} {name}", **_estimate(of)}
-        for name, of in found.slope.items()
+        {"covariate": name, "unit": f"{batch.units} {name}", **estimate.numbers()}
+        for name, estimate in fit.slope.items()
     ]
     return {
-        "status": found.status.name.lower(),
+        "status": fit.status.name.lower(),
         "judges": judges,
         "differences": differences,
         "slope": slope,
-        "sd": files.defined(found.sd),
-        "n_no_reference": sum(p.status == Status.NO_REFERENCE for p in found.pools),
-        "pools": [_pool_record(pool) for pool in found.pools],
+        "sd": files.defined(fit.sd),
+        "n_no_reference": sum(p.status == Status.NO_REFERENCE for p in fit.pools),
+        "pools": [_pool_record(pool) for pool in fit.pools],
     }
 
 
 def _pool_record(pool: PanelPool) -> dict[str, Any]:
     ranking = [
-        {k: files.defined(v) if isinstance(v, float) else v for k, v in vars(of).items()}
-        for of in pool.ranking
+        {k: files.defined(v) if isinstance(v, float) else v for k, v in vars(content).items()}
+        for content in pool.ranking
     ]
     return {
         "pool": pool.pool,

@@ -1,4 +1,4 @@
-"""Fits of a user's tables: naive and bias-aware side by side, for every pool and judge."""
+"""Naive and bias-aware fits of a user's tables, for every pool and judge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jbt.own.tables.order_flips import flips
 from jbt.types import Prior, Status
 
 UNKNOWN = (Basis.WEAK, Basis.NOT_CONVERGED, Basis.UNDEFINED)
-"""Of the sd of quality, what leaves the width of theta's interval to the prior."""
+"""Bases of the sd of quality for which the prior would set the width of theta's interval."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,22 +31,22 @@ class Ranked:
 
     content: str
     rank: int
-    """1 for the best; contents with equal theta share one."""
+    """1 for the best; contents with equal theta share a rank."""
     theta: float
     """Quality (MAP), logits."""
     low: float
-    """As `PoolFit.theta_low`, and so is high."""
+    """As `PoolFit.theta_low`; high likewise."""
     high: float
     theta_naive: float
     """Quality under the naive model, logits."""
     membership: float
-    """Posterior probability to be among the k best; where theta is prior-selected, so is this."""
+    """Posterior probability of being among the k best; prior-selected where theta is."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PoolFit:
-    """What one judge's verdicts say about one pool. Numbers are NaN where undefined; intervals are
-    of 95 % and undefined where the prior chose, or a fit did not converge."""
+    """Naive and bias-aware fit of one pool to one judge's verdicts. NaN where undefined; 95 %
+    intervals, undefined where the prior chose or a fit did not converge."""
 
     pool: str
     judge: str | None
@@ -55,10 +55,10 @@ class PoolFit:
     theta: np.ndarray
     """[items] quality under the bias-aware model (MAP), logits; items of one content share it."""
     theta_low: np.ndarray
-    """[items] interval of theta, and theta_high: of its distance from the mean over the pool's
-    contents, which no verdict tells; from the Laplace posterior. NaN where a c is free: it would
-    rest on quality that has nothing to do with the covariate. As the other intervals NaN where
-    pools are merged (`Basis.MERGED`)."""
+    """[items] interval of theta (with theta_high) from the Laplace posterior: of its distance from
+    the mean over the pool's contents, as the mean is not identified. NaN where a c is free, as it
+    would assume quality unrelated to the covariate; NaN, as the other intervals, where pools are
+    merged (`Basis.MERGED`)."""
     theta_high: np.ndarray
     theta_naive: np.ndarray
     """[items] quality under the naive model, c = kappa = 0, logits."""
@@ -69,41 +69,41 @@ class PoolFit:
     c: np.ndarray
     """[D] bias coefficient of each covariate (MAP), logits per unit (`Batch.units`)."""
     c_mle: np.ndarray
-    """[D] the same without a prior, where the verdicts identify it."""
+    """[D] the estimate without a prior, where the verdicts identify it."""
     c_low: np.ndarray
-    """[D] profile-likelihood interval around c_mle, and c_high: see `estimate_bias`."""
+    """[D] profile-likelihood interval of c_mle (with c_high), see `estimate_bias`."""
     c_high: np.ndarray
     kappa: float
     """Position term, logits in favour of the first shown; NaN where it is fixed at 0."""
     kappa_low: float
-    """Interval of kappa, and kappa_high, from the Laplace posterior."""
+    """Interval of kappa (with kappa_high) from the Laplace posterior."""
     kappa_high: float
     status: Status
     """The worse of both fits; where both converged, NO_VERDICTS or COVARIATE_CONSTANT if so."""
     grad_norm: float
-    """Of the bias-aware fit, see `Fit`."""
+    """Gradient norm of the bias-aware fit, see `Fit`."""
     prior_selected: tuple[str, ...]
-    """See `PoolTable`; likewise the next three."""
+    """See `PoolTable`, as for the next three fields."""
     constant_covariates: tuple[bool, ...]
     n_verdicts: int
     n_errors: int
     islands: int
-    """Groups of contents that chains of comparisons link, 1 where they link all; a content without
-    a verdict is a group of its own. Between groups the prior ranks."""
+    """Number of connected components of the contents, 1 where the comparisons connect all; a
+    content without a verdict is one of its own. Between components the prior ranks."""
     n_both_orders: int
     """Pairs of items shown in both orders."""
     flip_rate: float
-    """Share of them whose verdicts contradict each other, see `Flips`."""
+    """Share of those pairs whose verdicts contradict each other, see `Flips`."""
     top_k_differs: bool | None
     """Whether the two models disagree on the top k; None without finite fits or verdicts."""
 
     @property
     def usable(self) -> bool:
-        """Whether both fits converged, on at least one verdict."""
+        """Whether both fits converged and there is a verdict."""
         return usable(self.status)
 
     def record(self) -> dict[str, Any]:
-        """The fields as JSON has them: the status by its name, null for what is undefined."""
+        """The fields for JSON: the status by its name, null where undefined."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for name, value in record.items():
             if isinstance(value, (float, np.ndarray)):
@@ -132,13 +132,13 @@ def fit(
       batch: from `load`.
       k: size of the top set on which the two models are compared (count of contents).
       prior: default `Prior()`.
-      spread: whether lam follows from the sd of quality that all of a judge's pools have together
+      spread: whether lam is taken from the sd of quality estimated over all pools of a judge
         (`fit_judges`), not from the prior; default: if no prior is given.
-      judges: from `fit_judges` of this batch, if made already.
+      judges: from `fit_judges` of this batch, if already computed.
       intervals: False leaves intervals, c_mle and membership undefined, and saves most of the time.
 
     Returns:
-      One for each of `batch.pools`, in their order.
+      A fit for each of `batch.pools`, in their order.
 
     Raises:
       ValueError: a pool of several contents has no more than k, or all have only one.
@@ -153,18 +153,18 @@ def fit(
         converged = [judge.status == Status.CONVERGED for judge in judges]
         lam = np.where(converged, [judge.sd**-2 for judge in judges], lam)
         known_sd = np.array([judge.sd_basis not in UNKNOWN for judge in judges])
-    found: dict[int, PoolFit] = {}
+    fits_by_number: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):
         for group in batch.groups:
             fits = _fit_group(batch, group, facts, prior, lam, known_sd, k, intervals)
-            found.update(fits)
-    return [found[i] for i in range(len(batch.pools))]
+            fits_by_number.update(fits)
+    return [fits_by_number[i] for i in range(len(batch.pools))]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Facts:
-    """What the verdicts say of each pool and judge without a fit."""
+    """Facts about each pool and judge that need no fit."""
 
     islands: list[int]
     n_both_orders: list[int]
@@ -174,10 +174,10 @@ class _Facts:
     def of(cls, batch: Batch) -> _Facts:
         tables = batch.tables
         linked = chains(tables, np.zeros((len(tables.items), 0)))
-        found = flips(tables)
-        rate = np.full(len(found.n_pairs), np.nan)
-        np.divide(found.n_flips, found.n_pairs, out=rate, where=found.n_pairs > 0)
-        return cls(linked.islands.tolist(), found.n_pairs.tolist(), rate.tolist())
+        counts = flips(tables)
+        rate = np.full(len(counts.n_pairs), np.nan)
+        np.divide(counts.n_flips, counts.n_pairs, out=rate, where=counts.n_pairs > 0)
+        return cls(linked.islands.tolist(), counts.n_pairs.tolist(), rate.tolist())
 
 
 def _fit_group(
@@ -190,16 +190,16 @@ def _fit_group(
     k: int,
     intervals: bool,
 ) -> Iterator[tuple[int, PoolFit]]:
-    """`lam`: [judges], in place of the prior's; `known_sd`: [judges] whether the verdicts tell it,
-    without which theta has no interval."""
+    """Fit a group. `lam` [judges] replaces the prior's; where the verdicts do not identify the sd
+    of quality (`known_sd` [judges]), theta has no interval."""
     priors = jnp.asarray(lam[group.index % len(lam)]), jnp.asarray(prior.lam_b, float)
-    each = group.comparisons, group.design, group.items, group.variant
-    naive, aware, phi, differ = jax.device_get(fit_both(*each, *priors, k))
+    leaves = group.comparisons, group.design, group.items, group.variant
+    naive, aware, phi, differ = jax.device_get(fit_both(*leaves, *priors, k))
     if intervals:
-        sd_theta, sd_kappa, among = posterior(group, aware.parameters, *priors, k)
+        sd_theta, sd_kappa, top_k = posterior(group, aware.parameters, *priors, k)
         bias = prior_free_bias(batch, group)
     else:
-        sd_theta = among = np.full_like(aware.parameters.theta, np.nan)
+        sd_theta = top_k = np.full_like(aware.parameters.theta, np.nan)
         sd_kappa = np.full_like(aware.parameters.kappa, np.nan)
         bias = np.full((3, *aware.parameters.c.shape), np.nan)
     modes = [np.asarray(f.parameters.theta) for f in (aware, naive)]
@@ -207,29 +207,29 @@ def _fit_group(
     merged = batch.tables.merged
     if merged:
         bias[1:] = np.nan
-    for i, at in enumerate(group.index.tolist()):
-        pool = batch.pools[at]
+    for i, number in enumerate(group.index.tolist()):
+        pool = batch.pools[number]
         n, m = len(pool.items), len(pool.contents)
         of_items = np.arange(n) if owner is None else np.asarray(owner[i, :n])
         theta, theta_naive = (mode[i, :m] for mode in modes)
         kappa = float(aware.parameters.kappa[i]) if pool.position else np.nan
         status = _status(pool, int(naive.status[i]), int(aware.status[i]))
-        silent = pool.prior_selected if usable(status) else ("theta", "kappa")
-        undecided = "theta" in silent or not all(pool.constant_covariates) or merged
-        undecided |= not known_sd[at % len(known_sd)]
-        wide = Z * (np.full(m, np.nan) if undecided else sd_theta[i, :m])
-        kappa_wide = np.nan if "kappa" in silent or merged else Z * float(sd_kappa[i])
+        prior_selected = pool.prior_selected if usable(status) else ("theta", "kappa")
+        undecided = "theta" in prior_selected or not all(pool.constant_covariates) or merged
+        undecided |= not known_sd[number % len(known_sd)]
+        half_widths = Z * (np.full(m, np.nan) if undecided else sd_theta[i, :m])
+        kappa_half_width = np.nan if "kappa" in prior_selected or merged else Z * float(sd_kappa[i])
         finite = np.isfinite(theta).all() and np.isfinite(theta_naive).all()
-        ranked = theta, theta - wide, theta + wide, theta_naive, among[i, :m]
+        ranked = theta, theta - half_widths, theta + half_widths, theta_naive, top_k[i, :m]
         yield (
-            at,
+            number,
             PoolFit(
                 pool=pool.pool,
                 judge=pool.judge,
                 items=pool.items,
                 theta=theta[of_items],
-                theta_low=(theta - wide)[of_items],
-                theta_high=(theta + wide)[of_items],
+                theta_low=(theta - half_widths)[of_items],
+                theta_high=(theta + half_widths)[of_items],
                 theta_naive=theta_naive[of_items],
                 phi=phi[i, :n],
                 ranking=ranking(pool.contents, *ranked),
@@ -238,32 +238,34 @@ def _fit_group(
                 c_low=bias[1, i],
                 c_high=bias[2, i],
                 kappa=kappa,
-                kappa_low=kappa - kappa_wide,
-                kappa_high=kappa + kappa_wide,
+                kappa_low=kappa - kappa_half_width,
+                kappa_high=kappa + kappa_half_width,
                 status=status,
                 grad_norm=float(aware.grad_norm[i]),
                 prior_selected=pool.prior_selected,
                 constant_covariates=pool.constant_covariates,
                 n_verdicts=pool.n_verdicts,
                 n_errors=pool.n_errors,
-                islands=facts.islands[at],
-                n_both_orders=facts.n_both_orders[at],
-                flip_rate=facts.flip_rate[at],
+                islands=facts.islands[number],
+                n_both_orders=facts.n_both_orders[number],
+                flip_rate=facts.flip_rate[number],
                 top_k_differs=bool(differ[i]) if finite and pool.n_verdicts else None,
             ),
         )
 
 
-def ranking(contents: tuple[str, ...], theta: np.ndarray, *each: np.ndarray) -> tuple[Ranked, ...]:
-    """Contents by theta; `each`: the further fields of `Ranked`."""
+def ranking(
+    contents: tuple[str, ...], theta: np.ndarray, *values: np.ndarray
+) -> tuple[Ranked, ...]:
+    """Contents by theta, the best first; `values` are the other fields of `Ranked`."""
     order = np.argsort(-theta, kind="stable")
     best = theta[order]
-    # How many are better: those before the first that is tied with each.
+    # Rank: 1 + the number of contents before the first that is tied with this one.
     rank = 1 + np.searchsorted(-best, -best - metrics.TIED)
-    columns = [v[order].tolist() for v in (theta, *each)]
+    columns = [v[order].tolist() for v in (theta, *values)]
     return tuple(
-        Ranked(contents[at], place, *numbers)
-        for at, place, *numbers in zip(order.tolist(), rank.tolist(), *columns, strict=True)
+        Ranked(contents[number], place, *numbers)
+        for number, place, *numbers in zip(order.tolist(), rank.tolist(), *columns, strict=True)
     )
 
 
@@ -273,19 +275,19 @@ def check_k(batch: Batch, k: int) -> None:
 
 
 def check_sizes(sizes: Mapping[str, int], k: int) -> None:
-    """`check_k` of pools whose numbers of contents are known."""
-    several = {pool: n for pool, n in sizes.items() if n > 1}  # one alone is no ranking
-    if not several:
+    """`check_k` for pools given by their numbers of contents."""
+    rankable = {pool: n for pool, n in sizes.items() if n > 1}  # one alone is no ranking
+    if not rankable:
         raise ValueError("every pool has only one content: there is nothing to rank")
-    pool = min(several, key=several.__getitem__)
-    smallest = several[pool]
+    pool = min(rankable, key=rankable.__getitem__)
+    smallest = rankable[pool]
     if not (isinstance(k, int | np.integer) and 1 <= k < smallest):
-        what = f"pool {pool!r} has {smallest} contents"
-        raise ValueError(f"k must lie in 1..{smallest - 1} ({what}), got {k!r}")
+        reason = f"pool {pool!r} has {smallest} contents"
+        raise ValueError(f"k must lie in 1..{smallest - 1} ({reason}), got {k!r}")
 
 
 def usable(status: Status) -> bool:
-    """Whether the fits of a pool converged, on at least one verdict."""
+    """Whether a pool's fits converged and it has a verdict."""
     return status in (Status.CONVERGED, Status.COVARIATE_CONSTANT)
 
 

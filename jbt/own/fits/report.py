@@ -1,4 +1,4 @@
-"""What `jbt fit` says: in words, and as a table."""
+"""The report and the table of `jbt fit`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from jbt.border.report import Report, Section, nats, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import PoolFit
-from jbt.own.fits.summary import Coefficient, JudgeSummary
+from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
 from jbt.own.shared_coefficients.basis import LARGEST_SHARE, Basis
 
 COLUMNS = (
@@ -22,23 +22,23 @@ COLUMNS = (
     *("prior_selected", "status"),
 )
 
-BASIS = {
+BASIS: dict[str, str] = {
     Basis.MEASURED: "",
     Basis.FEW_POOLS: " (no interval: one or two pools decide)",
     Basis.MERGED: " (no interval over merged pools: see leaderboard)",
-    Basis.WEAK: " (partly the prior's)",
+    Basis.WEAK: " (partly from the prior)",
     Basis.PRIOR: " (prior-selected)",
     Basis.NOT_CONVERGED: " (the fit did not converge)",
     Basis.UNDEFINED: " (no verdicts)",
     Basis.FIXED: "",
 }
-"""What stands behind an estimate."""
+"""Note printed after an estimate, by its basis."""
 
 ALIKE = 0.05
 """Level of the test that a coefficient is the same in all pools."""
 
 RANKED = 50
-"""Most contents of one pool that a report lists."""
+"""Largest number of contents of one pool that a report lists."""
 
 
 def report(
@@ -50,29 +50,31 @@ def report(
     k: int,
     per_pool: bool,
 ) -> Report:
-    """In words.
+    """The report: coefficients (of one pool, its ranking) first.
 
     Args:
       lead: the first lines.
       k: size of the top set.
-      per_pool: with several pools, give the ranking of each; of one pool it is given in any case.
+      per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
     fits = [f for judge in judges for f in judge.fits]
     one_pool = len(batch.tables.pools) == 1
-    sections = [Section("Pool by pool", [_pools(judge, k) for judge in judges])]
+    sections = []
     if one_pool:
         sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
     elif any(judge.coefficients for judge in judges):
         spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
         lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
-        sections.append(Section("All pools of a judge together", lines, _coefficients(judges)))
-    told = [
+        sections.append(Section("Each judge, all pools together", lines, _coefficients(judges)))
+    evidence = [
         line
         for d in range(len(batch.covariates))
         for line in _evidence([(j, j.c[d]) for j in judges])
     ]
-    told += [line for judge in judges for line in _ties(judge, k)]
-    sections.append(Section("What the verdicts tell", told, _verdicts(judges)))
+    evidence += [line for judge in judges for line in _ties(judge, k)]
+    sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
+    if not one_pool:
+        sections.append(Section("Pool by pool", [_pools(judge, k) for judge in judges]))
     if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
     sections.append(Section("How to read this", list(_legend(batch, fits, k))))
@@ -80,7 +82,7 @@ def report(
 
 
 def _pools(judge: JudgeSummary, k: int) -> str:
-    """What the pools' own fits have found, in the mean."""
+    """Means over the pools' own fits."""
     parts = []
     for c in judge.c:
         parts.append(f"{c.name} {_spread(c)}")
@@ -98,74 +100,75 @@ def _pools(judge: JudgeSummary, k: int) -> str:
     return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
 
 
-def _spread(of: Coefficient) -> str:
-    if not of.n_pools:
+def _spread(coefficient: CoefficientOverPools) -> str:
+    if not coefficient.n_pools:
         return "undefined"
-    sd = "" if np.isnan(of.sd) else f" (sd {of.sd:.2g})"
-    chosen = of.n_prior_selected
-    note = "" if chosen == of.n_pools else f" in {chosen}/{of.n_pools}"
-    return f"{signed(of.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
+    sd = "" if np.isnan(coefficient.sd) else f" (sd {coefficient.sd:.2g})"
+    chosen = coefficient.n_prior_selected
+    note = "" if chosen == coefficient.n_pools else f" in {chosen}/{coefficient.n_pools}"
+    return f"{signed(coefficient.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
 
 
 def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
     rows = []
     for judge in judges:
-        for of in judge.coefficients:
-            estimate = with_interval(of.estimate, of.low, of.high)
-            change = of.without_ties - of.estimate
+        for coefficient in judge.coefficients:
+            estimate = with_interval(coefficient.estimate, coefficient.low, coefficient.high)
+            change = coefficient.without_ties - coefficient.estimate
             rows.append(
                 {
                     "judge": judge.judge or "all verdicts",
-                    "coefficient": of.name,
-                    "estimate [95 %]": estimate + BASIS[of.basis],
-                    "mean over pools": signed(of.mean),
-                    "evidence": nats(of.profile_range) if len(of.grid) else "",
+                    "coefficient": coefficient.name,
+                    "estimate [95 %]": estimate + BASIS[coefficient.status],
+                    "mean over pools": signed(coefficient.mean),
+                    "evidence": nats(coefficient.profile_range) if len(coefficient.grid) else "",
                     "change without ties": "" if np.isnan(change) else signed(change),
                 }
             )
     return pd.DataFrame(rows)
 
 
-def _evidence(found: list[tuple[JudgeSummary, Coefficient]]) -> Iterator[str]:
-    """What the verdicts say about one covariate's coefficient; the judges whose c the prior chose
-    together."""
+def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
+    """Whether the verdicts identify one covariate's coefficient; one line for all judges whose c
+    they do not."""
     chosen = []
-    for judge, c in found:
-        within = f"renderings of one content carry {nats(c.profile_range)} about it"
-        if c.basis == Basis.MEASURED:
-            yield f"{_of(judge)}{c.name} is measured within contents: {within}"
+    for judge, c in coefficients:
+        renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
+        if c.status == Basis.MEASURED:
+            yield f"{_of(judge)}{c.name} is measured within contents: {renderings}"
             yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
-        elif c.basis == Basis.MERGED:
+        elif c.status == Basis.MERGED:
             yield (
-                f"{_of(judge)}{c.name} is measured, of all pools merged: {within}; verdicts of one "
-                "pool may go together, and jbt leaderboard has the interval that allows for it"
+                f"{_of(judge)}{c.name} is measured over all pools merged: {renderings}; jbt "
+                "leaderboard gives its interval, as verdicts of one pool may depend on each other"
             )
-        elif c.basis == Basis.FEW_POOLS:
+        elif c.status == Basis.FEW_POOLS:
             yield (
                 f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
-                f"nearly all that identifies it ({within})"
+                f"nearly all that identifies it ({renderings})"
             )
-        elif c.basis == Basis.WEAK:
+        elif c.status == Basis.WEAK:
             yield (
-                f"{_of(judge)}{c.name} is partly the prior's, which holds more than "
-                f"{LARGEST_SHARE:.0%} of its precision: {within}"
+                f"{_of(judge)}{c.name} is partly from the prior, which holds more than "
+                f"{LARGEST_SHARE:.0%} of its precision; {renderings}"
             )
-        elif c.basis == Basis.PRIOR:
-            one = c.mean if len(judge.fits) == 1 else c.estimate
-            chosen.append(_of(judge) + signed(one))
+        elif c.status == Basis.PRIOR:
+            estimate = c.mean if len(judge.fits) == 1 else c.estimate
+            chosen.append(_of(judge) + signed(estimate))
     if chosen:
         yield (
-            f"{found[0][1].name} is chosen by the prior ({', '.join(chosen)}), as if quality had "
-            "nothing to do with it: what contents differ by cannot separate the two"
+            f"{coefficients[0][1].name} is not identified: between contents it cannot be separated "
+            f"from quality. These numbers are the prior's defaults, not measurements: "
+            f"{', '.join(chosen)}"
         )
 
 
 def differs(name: str, p_alike: float) -> Iterator[str]:
-    """What is said of a coefficient that pools do not share."""
+    """Report that a coefficient differs between pools, where the test finds it."""
     if p_alike < ALIKE:
         yield (
-            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): one number for "
-            "all is drawn towards 0, and its interval holds less than 95 %"
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): the common "
+            "estimate is drawn towards 0, and its interval covers less than 95 %"
         )
 
 
@@ -174,14 +177,14 @@ def _of(judge: JudgeSummary) -> str:
 
 
 def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
-    """How far the answer depends on the ties."""
+    """How much the estimates change without the ties."""
     changed = judge.top_k.differs_without_ties
     if changed is None:
         return
     moves = [
-        f"{of.name} by {signed(of.without_ties - of.estimate)}"
-        for of in judge.coefficients
-        if np.isfinite(of.without_ties)
+        f"{coefficient.name} by {signed(coefficient.without_ties - coefficient.estimate)}"
+        for coefficient in judge.coefficients
+        if np.isfinite(coefficient.without_ties)
     ]
     if judge.top_k.n_pools == 1:
         top = f"the top {k} {'changes' if changed else 'stays'}"
@@ -189,10 +192,10 @@ def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
         top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
     n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
     if judge.coefficients and not moves:
-        moved = "the fit of all pools does not converge"
+        effect = "the fit of all pools does not converge"
     else:
-        moved = f"they move {', '.join(moves) or 'nothing'}"
-    yield f"{_of(judge)}{n}; left out, {moved}; {top}"
+        effect = f"they move {', '.join(moves) or 'nothing'}"
+    yield f"{_of(judge)}{n}; left out, {effect}; {top}"
 
 
 def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
@@ -204,7 +207,7 @@ def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
             "errors": judge.n_errors,
             "pairs in both orders": judge.n_both_orders,
             "contradicting": "" if np.isnan(judge.flip_rate) else f"{judge.flip_rate:.1%}",
-            "pools linked": f"{judge.n_connected}/{judge.n_pools}",
+            "pools connected": f"{judge.n_connected}/{judge.n_pools}",
         }
         for judge in judges
     )
@@ -231,7 +234,7 @@ def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
 
 
 def _without_prior(fit: PoolFit, d: int) -> str:
-    """What a pool's verdicts alone say of one c, which its interval is about."""
+    """A pool's estimate of one c without a prior, with its interval."""
     if "c" in fit.prior_selected:
         return _note("c", fit)
     if np.isnan(fit.c_mle[d]):
@@ -243,16 +246,16 @@ def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
     if not fit.usable:
         return f"{_name(fit)}: {fit.status.name.lower()}"
     ranking = ""
-    for before, of in zip((None, *fit.ranking), fit.ranking, strict=False):
-        if before is not None:
-            ranking += " = " if of.rank == before.rank else " > "
-        ranking += f"{of.content} {signed(of.theta)}"
-    rest = ", ".join(_coefficients_of(batch, fit))
-    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {rest}"
+    for previous, content in zip((None, *fit.ranking), fit.ranking, strict=False):
+        if previous is not None:
+            ranking += " = " if content.rank == previous.rank else " > "
+        ranking += f"{content.content} {signed(content.theta)}"
+    coefficients = ", ".join(_coefficients_of(batch, fit))
+    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {coefficients}"
 
 
 def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
-    """A pool's coefficients, and its contents as a table."""
+    """A pool's coefficients in lines, and its contents as a table."""
     if not fit.usable:
         return [fit.status.name.lower()], None
     lines = [", ".join(_coefficients_of(batch, fit))]
@@ -260,24 +263,24 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
     lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
     if len(fit.ranking) > RANKED:
         lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
-    ranks = Counter(of.rank for of in fit.ranking)
+    ranks = Counter(content.rank for content in fit.ranking)
     table = pd.DataFrame(
         {
-            "rank": str(of.rank) + "=" * (ranks[of.rank] > 1),
-            "content": of.content,
-            f"theta{_note('theta', fit)}": with_interval(of.theta, of.low, of.high),
-            "naive": signed(of.theta_naive),
-            f"P(top {k})": f"{of.membership:.2f}",
+            "rank": str(content.rank) + "=" * (ranks[content.rank] > 1),
+            "content": content.content,
+            f"theta{_note('theta', fit)}": with_interval(content.theta, content.low, content.high),
+            "naive": signed(content.theta_naive),
+            f"P(top {k})": f"{content.membership:.2f}",
         }
-        for of in fit.ranking[:RANKED]
+        for content in fit.ranking[:RANKED]
     )
     return lines, table
 
 
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
-    if any(np.isfinite(of.low) for f in fits for of in f.ranking):
-        yield "The intervals of theta hold 90 to 97 % in simulations."
+    if any(np.isfinite(content.low) for f in fits for content in f.ranking):
+        yield "The intervals of theta cover 90 to 97 % in simulations."
     yield "kappa > 0 favours the first shown (logits)."
     if batch.covariates:
         yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
@@ -285,48 +288,48 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         yield "No covariate was asked for: bias-aware here means position only."
     if batch.tables.merged:
         yield (
-            "Pools are merged: there are no intervals, and P(top k) takes all verdicts for "
-            "independent. jbt leaderboard takes the pools as unit."
+            "Pools are merged: there are no intervals, and P(top k) treats all verdicts as "
+            "independent. jbt leaderboard has intervals with the pools of the file as unit."
         )
     if any(f.usable and np.isnan(f.kappa) for f in fits):
         yield "kappa is fixed at 0 where no pair was shown in both orders; see --position."
     if any(f.prior_selected for f in fits):
         yield (
-            "prior-selected: the comparisons made are silent about this number, and the prior "
-            "chose it. theta + c x, and kappa, are measured unless they are marked too."
+            "prior-selected: the comparisons do not identify this number, so the prior chose it. "
+            "theta + c x and kappa are measured unless they are marked too."
         )
     if len(batch.tables.pools) > 1:
         yield (
-            "All pools of a judge together: one c and one kappa, each pool with qualities of its "
-            "own, over which the posterior is integrated; the evidence is how far the profile "
-            "likelihood falls within 1 of c."
+            "Each judge, all pools together: one c and one kappa; each pool has its own qualities, "
+            "which are integrated out. The evidence is how far the profile log-likelihood falls "
+            "within 1 of c."
         )
     else:
-        yield f"P(top {k}): the posterior probability to be among the {k} best."
+        yield f"P(top {k}): the posterior probability of being among the {k} best."
     yield (
-        "Contradicting: of the pairs shown in both orders, the share with another winner in each; "
-        "a tie against a win is a half."
+        "Contradicting: share of the pairs shown in both orders whose winner changes with the "
+        "order; a tie against a win counts half."
     )
 
 
 def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
-    """Every estimate in a row of its own: judge, pool (empty: all pools together), quantity (theta,
-    c or kappa), name (of the content or covariate), estimate, low and high (empty where the prior
+    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c or
+    kappa), name (of the content or covariate), estimate, low and high (empty where the prior
     chose), naive, rank and membership (of theta), prior_selected, status."""
     rows = [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))]
     return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
 
 
 def _joint_rows(judge: JudgeSummary) -> Iterator[dict[str, Any]]:
-    for of in judge.coefficients:
+    for coefficient in judge.coefficients:
         yield {
             "judge": judge.judge,
-            "quantity": "kappa" if of.covariate is None else "c",
-            "name": of.covariate,
-            "estimate": of.estimate,
-            "low": of.low,
-            "high": of.high,
-            "prior_selected": of.prior_selected,
+            "quantity": "kappa" if coefficient.covariate is None else "c",
+            "name": coefficient.covariate,
+            "estimate": coefficient.estimate,
+            "low": coefficient.low,
+            "high": coefficient.high,
+            "prior_selected": coefficient.prior_selected,
             "status": judge.joint.status.name.lower(),
         }
 
@@ -336,9 +339,16 @@ def _pool_rows(batch: Batch, judge: JudgeSummary) -> Iterator[dict[str, Any]]:
         if not fit.usable:
             yield _row(fit, None, None)
             continue
-        for of in fit.ranking:
-            ranked = {"naive": of.theta_naive, "rank": of.rank, "membership": of.membership}
-            yield {**_row(fit, "theta", of.content, of.theta, of.low, of.high), **ranked}
+        for content in fit.ranking:
+            ranked = {
+                "naive": content.theta_naive,
+                "rank": content.rank,
+                "membership": content.membership,
+            }
+            yield {
+                **_row(fit, "theta", content.content, content.theta, content.low, content.high),
+                **ranked,
+            }
         for d, name in enumerate(batch.covariates):
             yield _row(fit, "c", name, fit.c[d], fit.c_low[d], fit.c_high[d])
         if not np.isnan(fit.kappa):

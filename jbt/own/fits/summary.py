@@ -1,4 +1,4 @@
-"""What a user's verdicts say about each judge, over all pools."""
+"""Results for each judge over all pools."""
 
 from __future__ import annotations
 
@@ -12,51 +12,34 @@ from jbt.border import files
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.one_judge import JudgeFit, fit_judges, profiles
 from jbt.own.fits.pools import PoolFit, fit
-from jbt.own.shared_coefficients.basis import Basis
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.types import Prior, Status
 
 
-@dataclass(frozen=True, eq=False)
-class Coefficient:
-    """A judge's c of one covariate, or its kappa. NaN where undefined; logits."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoefficientOverPools(Coefficient):
+    """A judge's c of one covariate, or its kappa: one for all pools, each with its own qualities
+    (see `JudgeFit`), beside the estimates of the pools' own fits."""
 
-    name: str
-    """`c[COVARIATE]` or `kappa`."""
-    covariate: str | None
-    unit: str | None
-    """What c is a number of logits per."""
-    estimate: float
-    """One for all pools, each with qualities of its own: see `JudgeFit`."""
-    low: float
-    high: float
-    basis: Basis
-    """What it rests on; there is an interval where it is measured."""
     values: np.ndarray
     """The pools' own estimates, where it is estimated and the covariate varies."""
     n_prior_selected: int
-    """In how many of them the prior chose."""
+    """Number of those values that the prior chose."""
     grid: np.ndarray
     """Values of c within 1 of the estimate; empty for kappa."""
     log_likelihood: np.ndarray
-    """Profile log-likelihood there, nats, summed over pools, the largest 0: see `profiles`."""
-    p_alike: float
-    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
+    """Profile log-likelihood on the grid, nats, summed over pools, largest 0: see `profiles`."""
     without_ties: float
-    """The estimate if ties are dropped; NaN where there is none, or that fit did not converge."""
-
-    @property
-    def prior_selected(self) -> bool:
-        """Whether the verdicts of all pools together do not settle it, and the prior chose."""
-        return self.basis in (Basis.PRIOR, Basis.WEAK)
+    """The estimate with ties dropped; NaN where there are none or that fit did not converge."""
 
     @property
     def n_pools(self) -> int:
-        """How many pools have an estimate of their own."""
+        """Number of pools with an estimate of their own."""
         return len(self.values)
 
     @property
     def mean(self) -> float:
-        """Of the pools' own estimates."""
+        """Mean of the pools' own estimates."""
         return float(self.values.mean()) if self.n_pools else np.nan
 
     @property
@@ -66,20 +49,18 @@ class Coefficient:
 
     @property
     def profile_range(self) -> float:
-        """The evidence about c within 1 of the estimate, nats."""
+        """Range of the profile log-likelihood within 1 of the estimate, nats."""
         return float(np.ptp(self.log_likelihood)) if len(self.grid) else np.nan
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         of_c = {"covariate": self.covariate, "unit": self.unit}
         evidence = {"profile_range": files.defined(self.profile_range)}
         return {
             **(of_c if self.covariate is not None else {}),
-            "estimate": files.defined(self.estimate),
-            "low": files.defined(self.low),
-            "high": files.defined(self.high),
+            **self.numbers(),
             "prior_selected": self.prior_selected,
-            "basis": str(self.basis),
+            "basis": str(self.status),
             "p_alike": files.defined(self.p_alike),
             "mean_over_pools": files.defined(self.mean),
             "sd_over_pools": files.defined(self.sd),
@@ -91,27 +72,27 @@ class Coefficient:
 
 @dataclass(frozen=True, eq=False)
 class TopK:
-    """In how many pools the top k is another one."""
+    """Number of pools whose top k differs from another fit's."""
 
     n_pools: int
-    """Of how many."""
+    """Pools compared."""
     differs_from_naive: int
     differs_without_ties: int | None
-    """If ties are dropped; None where there is none."""
+    """From the fit with ties dropped; None where there are none."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgeSummary:
-    """One judge's verdicts on all pools."""
+    """Results for one judge over all pools."""
 
     judge: str | None
     """None where the table names no judge."""
     fits: list[PoolFit]
-    """Of each pool."""
+    """One a pool."""
     joint: JudgeFit
-    c: list[Coefficient]
-    """Of each covariate."""
-    kappa: Coefficient | None
+    c: list[CoefficientOverPools]
+    """One a covariate."""
+    kappa: CoefficientOverPools | None
     """None where it is fixed at 0 in every pool."""
     top_k: TopK
     n_verdicts: int
@@ -120,21 +101,21 @@ class JudgeSummary:
     n_both_orders: int
     """Pairs of items shown in both orders."""
     flip_rate: float
-    """Share of them whose verdicts contradict each other, see `Flips`; NaN without any."""
+    """Share of those pairs whose verdicts contradict each other, see `Flips`; NaN without any."""
     n_connected: int
-    """Pools with verdicts whose contents chains of comparisons link."""
+    """Pools with verdicts that connect all contents."""
 
     @property
-    def coefficients(self) -> list[Coefficient]:
+    def coefficients(self) -> list[CoefficientOverPools]:
         return self.c + ([] if self.kappa is None else [self.kappa])
 
     @property
     def n_pools(self) -> int:
-        """Pools with verdicts."""
+        """Number of pools with verdicts."""
         return sum(f.n_verdicts > 0 for f in self.fits)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         counts = ("n_pools", "n_verdicts", "n_errors", "n_ties", "n_connected", "n_both_orders")
         return {
             "judge": self.judge,
@@ -159,22 +140,24 @@ def summarise(
     judges: Sequence[JudgeFit] | None = None,
     untied: Batch | None = None,
 ) -> list[JudgeSummary]:
-    """Each judge's verdicts over all pools.
+    """Summarise each judge over all pools.
 
     Args:
       fits: of this batch, with this k, prior and spread.
       spread: see `fit_judges`.
-      judges: from `fit_judges` of this batch, if made already.
-      untied: the same verdicts but for the ties (`Tables.without_ties`), if there are any.
+      judges: from `fit_judges` of this batch, if already computed.
+      untied: the batch without the ties (`Tables.without_ties`), if there are any.
     """
     judges = judges or fit_judges(batch, prior=prior, spread=spread)
     grids, evidence = profiles(batch, judges)
     n = len(judges)
     ties = batch.tables.counts["n_ties"].to_numpy().reshape(-1, n).sum(0)
-    others, other_fits = [None] * n, []
+    untied_judges, untied_fits = [None] * n, []
     if untied is not None:
-        others = fit_judges(untied, prior=prior, spread=spread)
-        other_fits = fit(untied, k=k, prior=prior, spread=spread, judges=others, intervals=False)
+        untied_judges = fit_judges(untied, prior=prior, spread=spread)
+        untied_fits = fit(
+            untied, k=k, prior=prior, spread=spread, judges=untied_judges, intervals=False
+        )
     return [
         _summary(
             batch,
@@ -182,8 +165,8 @@ def summarise(
             fits[j::n],
             list(zip(grids[j], evidence[j], strict=True)),
             int(ties[j]),
-            others[j] if ties[j] else None,
-            _top_k(fits[j::n], other_fits[j::n] if ties[j] else [], k),
+            untied_judges[j] if ties[j] else None,
+            _top_k(fits[j::n], untied_fits[j::n] if ties[j] else [], k),
         )
         for j, joint in enumerate(judges)
     ]
@@ -205,14 +188,14 @@ def _summary(
     for d, name in enumerate(batch.covariates):
         varying = [f for f in usable if not f.constant_covariates[d]]
         c.append(
-            Coefficient(
-                name=f"c[{name}]",
+            CoefficientOverPools(
+                judge=joint.judge,
                 covariate=name,
                 unit=f"{batch.units} {name}",
                 estimate=float(joint.c[d]),
                 low=float(joint.c_low[d]),
                 high=float(joint.c_high[d]),
-                basis=joint.c_basis[d],
+                status=joint.c_basis[d],
                 values=np.array([f.c[d] for f in varying]),
                 n_prior_selected=sum("c" in f.prior_selected for f in varying),
                 grid=curves[d][0],
@@ -222,19 +205,16 @@ def _summary(
             )
         )
     free = [f for f in usable if not np.isnan(f.kappa)]
-    kappa = Coefficient(
-        name="kappa",
-        covariate=None,
-        unit=None,
+    kappa = CoefficientOverPools(
+        judge=joint.judge,
         estimate=joint.kappa,
         low=joint.kappa_low,
         high=joint.kappa_high,
-        basis=joint.kappa_basis,
+        status=joint.kappa_basis,
         values=np.array([f.kappa for f in free]),
         n_prior_selected=sum("kappa" in f.prior_selected for f in free),
         grid=np.zeros(0),
         log_likelihood=np.zeros(0),
-        p_alike=np.nan,
         without_ties=np.nan if untied is None else untied.kappa,
     )
     pairs = sum(f.n_both_orders for f in fits)
@@ -258,13 +238,13 @@ def _summary(
 def _top_k(fits: list[PoolFit], untied: list[PoolFit], k: int) -> TopK:
     ranked = [f.top_k_differs for f in fits if f.usable and f.top_k_differs is not None]
     changed = [
-        _first(one, k) != _first(other, k)
-        for one, other in zip(fits, untied, strict=False)
-        if one.usable
+        _first(fit, k) != _first(untied_fit, k)
+        for fit, untied_fit in zip(fits, untied, strict=False)
+        if fit.usable
     ]
     return TopK(len(ranked), sum(ranked), sum(changed) if untied else None)
 
 
 def _first(fit: PoolFit, k: int) -> set[str]:
-    """The contents in the top k, with all that are tied with the last."""
+    """The contents in the top k, including all tied with the last."""
     return {r.content for r in fit.ranking if r.rank <= k}

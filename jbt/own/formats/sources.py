@@ -150,7 +150,7 @@ def _parquet(path: Path) -> Iterator[Found]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise Damaged("reading Parquet needs the extra: jbt[parquet]") from None
+        raise Damaged("reading Parquet needs the extra: judge-bt[parquet]") from None
     data: Any = path
     if path.name.lower().endswith(".gz") or not path.is_file():
         data = pa.BufferReader(unpack(read_bytes(path)))

@@ -1,17 +1,19 @@
-"""What `jbt gate` says: in words, and as a table."""
+"""`jbt gate` in words, as a table and as a figure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import Report, Section
 from jbt.own.fits.batch import Batch
-from jbt.own.gates.decide import ENABLE, KEEP_OFF, Decision, Gate
+from jbt.own.gates.decision import ENABLE, KEEP_OFF, Decision
+from jbt.own.gates.rule import Rule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,51 +44,71 @@ SWAP = "a content swapped in is good no more often than the one swapped out"
 """When members do not favour the correction."""
 
 
-def report(title: str, lead: Sequence[str], found: Gate, batch: Batch, *, per_pool: bool) -> Report:
-    """In words.
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """What `jbt gate` reports."""
 
-    Args:
-      lead: the first lines.
-      found: the decisions.
-      batch: what was fitted.
-      per_pool: list the pools with a discordant label, however many there are.
-    """
-    lines = [*_fitted(found, batch), *(f"{_name(d)}: {d.reason}" for d in found.judges)]
-    sections = [Section("Over all pools of a judge", lines, _judges(found))]
-    if any(d.held_out is not None for d in found.judges):
-        what = "Held out: share of the labels that a ranking has right, a tie being a half"
-        if found.labels == "members":
-            what = "Held out: share of the labelled of each top k that are truly among the best"
-        sections.append(Section(what, (), _held(found)))
-    counts = [_count(name, of) for name, of in _by_judge(found.pools)]
-    few = len(found.pools) <= LISTED * len(found.judges)
-    listed = [d for d in found.pools if d.n_discordant and (per_pool or few)]
-    sections.append(Section("Pool by pool", counts, _pools(listed, found) if listed else None))
-    sections.append(Section("What is guaranteed, and what is not", list(_guarantee(found))))
-    return Report(title, lead, sections)
+    pools: list[Decision]
+    """Every pool with every judge in turn."""
+    judges: list[Decision]
+    """Over all pools of each judge."""
+    labels: str
+    """Their kind, of `jbt.gate.LABELS`."""
+    rule: Rule
+    k: int
+    tie_breaks: bool
+    n_unanswered: int
+    """Anchors left out as they have no answer (count)."""
+    batch: Batch
+    """What was fitted."""
 
+    def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
+        """In words; `per_pool`: list the pools with a discordant label, however many there are."""
+        lines = [*_fitted(self, self.batch), *(f"{_name(d)}: {d.reason}" for d in self.judges)]
+        sections = [Section("Over all pools of a judge", lines, _judges(self))]
+        if any(d.held_out is not None for d in self.judges):
+            what = "Held out: share of the labels that a ranking has right, a tie being a half"
+            if self.labels == "members":
+                what = "Held out: share of the labelled of each top k that are truly among the best"
+            sections.append(Section(what, (), _held(self)))
+        counts = [_count(name, decisions) for name, decisions in _by_judge(self.pools)]
+        few = len(self.pools) <= LISTED * len(self.judges)
+        listed = [d for d in self.pools if d.n_discordant and (per_pool or few)]
+        sections.append(Section("Pool by pool", counts, _pools(listed, self) if listed else None))
+        guarantee = list(_guarantee(self))
+        sections.append(Section("What is guaranteed, and what is not", guarantee))
+        return Report(title, lead, sections)
 
-def table(found: Gate) -> pd.DataFrame:
-    """A row a decision; without a pool: over all pools of a judge."""
-    rows = [{name: getattr(d, name) for name in COLUMNS} for d in (*found.judges, *found.pools)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    def to_frame(self) -> pd.DataFrame:
+        """A row a decision; without a pool: over all pools of a judge."""
+        rows = [{name: getattr(d, name) for name in COLUMNS} for d in (*self.judges, *self.pools)]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
 
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "pools": [decision.record() for decision in self.pools],
+            "judges": [decision.record() for decision in self.judges],
+            "n_unanswered": self.n_unanswered,
+        }
 
-def figure(found: Gate) -> Figure:
-    """The discordant labels of each judge, by whom they favour."""
-    from jbt.border import plots
+    def figure(self) -> Figure:
+        """The discordant labels of each judge, by whom they favour."""
+        from jbt.border import plots
 
-    drawn, ax = plots.new_figure(height=2.4)
-    for at, d in enumerate(reversed(found.judges)):
-        wrong = d.n_discordant - d.n_right
-        ax.barh(at, d.n_right, color=plots.COLOURS["blue"])
-        ax.barh(at, -wrong, color=plots.COLOURS["orange"])
-        ax.text(d.n_right, at, f" {d.decision or 'nothing to decide'}", va="center")
-    ax.axvline(0, color="grey", linewidth=0.8)
-    ax.set_yticks(range(len(found.judges)), [_name(d) for d in reversed(found.judges)])
-    ax.margins(x=0.2)
-    ax.set_xlabel("discordant labels in favour of naive (left) and of bias-aware (right), count")
-    return drawn
+        drawn, ax = plots.new_figure(height=2.4)
+        for at, d in enumerate(reversed(self.judges)):
+            wrong = d.n_discordant - d.n_right
+            ax.barh(at, d.n_right, color=plots.COLOURS["blue"])
+            ax.barh(at, -wrong, color=plots.COLOURS["orange"])
+            ax.text(d.n_right, at, f" {d.decision or 'nothing to decide'}", va="center")
+        ax.axvline(0, color="grey", linewidth=0.8)
+        ax.set_yticks(range(len(self.judges)), [_name(d) for d in reversed(self.judges)])
+        ax.margins(x=0.2)
+        ax.set_xlabel(
+            "discordant labels in favour of naive (left) and of bias-aware (right), count"
+        )
+        return drawn
 
 
 def _name(of: Decision) -> str:

@@ -1,27 +1,28 @@
-"""What a leaderboard says: models in order, coefficients, and why numbers are missing."""
+"""A leaderboard: models in order, coefficients, and why intervals are missing."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jbt.border import files
 from jbt.own.fits.judges import JOINT
-from jbt.own.leaderboards.assumption import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.leaderboards.robust import Outside
-from jbt.own.leaderboards.spread import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
 
 REASONS = {
     "covariate_constant": "no comparison differs in it",
-    "flat": "the comparisons made are silent about it, as other parameters undo any change of it",
+    "flat": "not identified: other parameters can undo any change of it",
     "separated": "the likelihood rises all the way to infinity",
-    "prior_selected": f"more than {PRIOR_SHARE:.0%} of what is known of it is the prior's",
+    "prior_selected": f"the prior holds more than {PRIOR_SHARE:.0%} of its posterior variance",
     "few_clusters": (
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
         f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
@@ -31,54 +32,37 @@ REASONS = {
 """Why there is no interval, by status."""
 
 
-@dataclass(frozen=True)
-class Coefficient:
-    """One coefficient with its interval. Numbers are NaN where undefined."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoardCoefficient(Coefficient):
+    """A coefficient over all prompts."""
 
-    covariate: str
-    """With its transformation; "kappa" for the position term."""
-    unit: str
-    """What the estimate is a number of logits per; empty for kappa."""
-    estimate: float
-    """MAP."""
-    low: float
-    high: float
     profile_range: float
-    """Evidence of the verdicts about it, nats: largest less smallest profile log-likelihood over
-    the estimate plus and minus 1."""
-    status: str
-    """converged; or why there is no interval: covariate_constant, flat, separated, prior_selected,
-    few_clusters, no_verdicts, not_converged or not_finite."""
+    """Evidence in nats: range of the profile log-likelihood within 1 of the estimate."""
     degrees: float
-    """Effective degrees of freedom: of the interval, or too few for one; see
+    """Effective degrees of freedom, of the interval or too few for one; see
     `stats.row_jackknife`."""
 
-    def record(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {f.name: _defined(getattr(self, f.name)) for f in dataclasses.fields(self)}
-
-
-@dataclass(frozen=True)
-class JudgeCoefficient(Coefficient):
-    """One judge's coefficient in a fit of several."""
-
-    judge: str
-    told_by: tuple[str, ...]
-    """With whose verdicts it is identified, see `Judges.tellers`; empty where the prior chose."""
-
-    def record(self) -> dict[str, Any]:
-        own = {"judge": self.judge, "told_by": list(self.told_by)}
-        others = [f.name for f in dataclasses.fields(self) if f.name not in own]
-        return {**own, **{name: _defined(getattr(self, name)) for name in others}}
+    def record(self, joint: bool = False) -> dict[str, Any]:
+        """The entry of the JSON file; `joint` adds the judge and whose verdicts identify it."""
+        owner = {"judge": self.judge, "told_by": list(self.identified_by)} if joint else {}
+        return {
+            **owner,
+            "covariate": self.covariate or "kappa",
+            "unit": self.unit or "",
+            **self.numbers(),
+            "profile_range": files.defined(self.profile_range),
+            "status": self.status,
+            "degrees": files.defined(self.degrees),
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """What one judge's verdicts say about the models, or all judges' together, ranked by theta. NaN
-    where undefined."""
+    """Models ranked by theta, from one judge's verdicts or all judges' together. NaN where
+    undefined."""
 
     judge: str | None
-    """None where the table names no judge; `joint` of all together."""
+    """None where the table names no judge; `joint` for all judges together."""
     status: Status
     """The worse of the two fits; NO_VERDICTS."""
     models: tuple[str, ...]
@@ -88,71 +72,80 @@ class Leaderboard:
     low: np.ndarray
     high: np.ndarray
     theta_naive: np.ndarray
-    """[M] the same with c = kappa = 0."""
+    """[M] theta with c = kappa = 0."""
     low_naive: np.ndarray
     high_naive: np.ndarray
     rank: np.ndarray
-    """[M] 1 + how many models have a higher theta."""
+    """[M] 1 + the number of models with a higher theta."""
     rank_low: np.ndarray
-    """[M] 1 + how many are better for certain: the interval of the difference, Bonferroni-corrected
-    for the model's M - 1 differences, excludes 0. A difference without an interval is never
-    certain."""
+    """[M] 1 + the number of models significantly better: the interval of the difference,
+    Bonferroni-corrected for the model's M - 1 differences, excludes 0. A difference without an
+    interval is never significant."""
     rank_high: np.ndarray
-    """[M] M less how many are worse for certain."""
+    """[M] M less the number of models significantly worse."""
     rank_naive: np.ndarray
     n_verdicts: np.ndarray
     """[M] repeats counted."""
     status_of: np.ndarray
-    """[M] as `Coefficient.status`, of theta."""
-    c: tuple[Coefficient, ...]
-    kappa: Coefficient | None
+    """[M] status of theta, as `Coefficient.status`."""
+    c: tuple[BoardCoefficient, ...]
+    kappa: BoardCoefficient | None
     """None where kappa is fixed at 0."""
     n_clusters: int
-    """Pools of the file with a verdict."""
+    """Number of pools of the file with a verdict."""
     degrees: np.ndarray
-    """[M] as `Coefficient.degrees`, of theta."""
+    """[M] degrees of freedom of theta, as `BoardCoefficient.degrees`."""
     runaway: tuple[str, ...]
-    """Models that the likelihood sends to infinity."""
+    """Models whose theta the likelihood sends to infinity."""
     pull: np.ndarray
-    """[M] how far the prior has moved theta, in standard errors, to first order; intervals take it
-    off."""
+    """[M] shift of theta by the prior in standard errors, to first order; intervals remove it."""
     anchors: AnchorCheck | None
     """None without anchors."""
     versions: VersionCheck | None
     """None unless models have several answers to one prompt that differ in a covariate."""
-    judges: tuple[JudgeCoefficient, ...] = ()
-    """Of all judges together, their coefficients in place of c and kappa."""
+    judges: tuple[BoardCoefficient, ...] = ()
+    """For all judges together, their coefficients, in place of c and kappa."""
     outside: tuple[Outside, ...] = ()
     """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
-    """Of these, the judges whose c and kappa are known to be 0."""
+    """For all judges together, those whose c and kappa are known to be 0."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
-    """With those, of the other judges."""
+    """Agreement of each other judge with the trusted ones."""
 
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
-        said = []
-        for one in (*self.c, *([] if self.kappa is None else [self.kappa]), *self.judges):
-            if one.status != "converged":
-                whose = f"{one.judge}: " if isinstance(one, JudgeCoefficient) else ""
-                said.append(f"{whose}{one.covariate}: {one.status}, {_reason(one.status)}")
+        sentences = []
+        coefficients = (*self.c, *([] if self.kappa is None else [self.kappa]))
+        named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
+        for prefix, c in named:
+            if c.status != "converged":
+                name = c.covariate or "kappa"
+                sentences.append(f"{prefix}{name}: {c.status}, {_reason(c.status)}")
         for status in dict.fromkeys(self.status_of.tolist()):
             if status == "converged":
                 continue
-            of = [name for name, s in zip(self.models, self.status_of, strict=True) if s == status]
-            which = "every model" if len(of) == len(self.models) else _list(of)
-            who = ""
+            affected = [
+                name for name, s in zip(self.models, self.status_of, strict=True) if s == status
+            ]
+            models = "every model" if len(affected) == len(self.models) else _list(affected)
+            runaways = ""
             if status == "separated" and self.runaway:
-                who = f" (with {_list(self.runaway)}, and the mean over the models with it)"
-            said.append(f"theta of {which}: {status}, {_reason(status)}{who}")
-        return said
+                runaways = f" (with {_list(self.runaway)}, and the mean over the models with it)"
+            sentences.append(f"theta of {models}: {status}, {_reason(status)}{runaways}")
+        return sentences
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each model: the columns of the JSON, and `status` of theta (see
+        `Coefficient.status`)."""
+        frame = pd.DataFrame(self.record()["models"]).assign(status=self.status_of)
+        return frame.astype(dict.fromkeys(("rank", "rank_low", "rank_high", "rank_naive"), "Int64"))
 
     def record(self) -> dict[str, Any]:
-        """c, kappa, models and the reasons for what is missing, as JSON has them: undefined is
-        null."""
+        """c, kappa, models and the reasons for missing intervals, for JSON: null where
+        undefined."""
         kappa = None
         if self.kappa is not None:
-            kappa = {k: _defined(getattr(self.kappa, k)) for k in ("estimate", "low", "high")}
+            kappa = self.kappa.numbers()
         numbers = ("theta", "low", "high", "theta_naive")
         ranks = ("rank", "rank_low", "rank_high", "rank_naive")
         models = []
@@ -163,9 +156,9 @@ class Leaderboard:
                 row[k] = None if np.isnan(rank) else int(rank)
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
-            "judges": [one.record() for one in self.judges],
+            "judges": [c.record(joint=True) for c in self.judges],
             "trusted": list(self.trusted),
-            "agreement": {judge: asdict(one) for judge, one in self.agreements.items()},
+            "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
         }
         return {
             "c": [c.record() for c in self.c],
@@ -173,7 +166,7 @@ class Leaderboard:
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
-            "outside": [one.record() for one in self.outside],
+            "outside": [entry.record() for entry in self.outside],
         }
 
 

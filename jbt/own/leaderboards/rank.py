@@ -1,7 +1,7 @@
-"""Models ranked by a user's verdicts over many prompts, naive and corrected for length, say.
+"""Rank models by a user's verdicts over many prompts, naive and corrected (for length, say).
 
-All pools of the file are made one. A model (a content) has one quality, each of its answers
-covariates of its own, and verdicts on one prompt (a pool of the file) go together.
+All pools of the file are merged. A model (a content) has one quality, each of its answers has its
+own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from jbt import runtime
 from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
-from jbt.own.leaderboards import assumption
-from jbt.own.leaderboards.assumption import VersionCheck
-from jbt.own.leaderboards.board import Coefficient, JudgeCoefficient, Leaderboard
-from jbt.own.leaderboards.robust import outside, ranks
+from jbt.own.leaderboards import assumption_checks
+from jbt.own.leaderboards.assumption_checks import VersionCheck
+from jbt.own.leaderboards.board import BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.intervals import Intervals
+from jbt.own.leaderboards.report import Leaderboards
+from jbt.own.leaderboards.robust import compare, outside, ranks
 from jbt.own.leaderboards.rows import Difference
-from jbt.own.leaderboards.spread import Spread
 from jbt.own.leaderboards.study import Problem, Study, merge_pools
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
@@ -42,26 +43,28 @@ def leaderboard(
     bootstrap: int = 0,
     seed: int = 0,
     together: tuple[Tables, Judges] | None = None,
-) -> list[Leaderboard]:
+    robust: bool = False,
+) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
     Args:
-      tables: from `read`, pools not merged. Models are the contents, which are the items' names
+      tables: from `read`, pools not merged. Models are the contents, or the names of the items
         where there is no column `content`.
       covariates, transform: see `covariate_values`.
       standardise: c is per standard deviation of the covariate over all items; with relative
         differences, per root mean square of the difference over all verdicts.
-      difference: see `listing.listed`.
+      difference: see `rows.listed`.
       position: see `load`.
       prior: default `Prior()`.
-      bootstrap: resamples of the pools, for percentile intervals and for the covariance on which
-        ranks rest; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
+      bootstrap: resamples of the pools, for percentile intervals and for the covariance behind the
+        ranks; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
       seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
-        judges, for one more leaderboard, of all of them.
+        judges, for one more leaderboard of all judges together.
+      robust: also rank under other choices (`robust.compare`).
 
     Returns:
-      One for each judge, and that of all together.
+      A leaderboard for each judge, then that of all judges together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
@@ -71,8 +74,20 @@ def leaderboard(
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
+    prior = Prior() if prior is None else prior
+    compared = []
+    if robust:
+        compared = compare(
+            tables,
+            covariates,
+            transform=transform,
+            standardise=standardise,
+            difference=difference,
+            position=position,
+            prior=prior,
+        )
     study, coefficients = Study.of(
-        tables, covariates, transform, standardise, difference, position, prior or Prior()
+        tables, covariates, transform, standardise, difference, position, prior
     )
     with runtime.precision("float64"):
         boards = [
@@ -81,30 +96,30 @@ def leaderboard(
         ]
         if together is not None:
             tables, judges = together
-            every = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
-            boards.append(_joint_board(every, judges, coefficients, bootstrap, seed))
-    return boards
+            joint_study = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
+            boards.append(_joint_board(joint_study, judges, coefficients, bootstrap, seed))
+    return Leaderboards(boards, prior, bootstrap, compared)
 
 
 def _board(
     study: Study, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
 ) -> Leaderboard:
-    """Of one judge; `covariates`: name and unit of each."""
+    """The leaderboard of one judge; `covariates`: name and unit of each."""
     problem, tables = study.problem(judge), study.tables
-    found = _Found.of(problem, list(range(len(covariates))), bootstrap, seed)
+    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     m = len(problem.contents)
     per_content = np.full((2, len(tables.contents)), np.nan)
-    per_content[:, problem.contents] = found.theta, found.theta_naive
-    return found.board(
+    per_content[:, problem.contents] = fits.theta, fits.theta_naive
+    return fits.board(
         tables,
         judge=tables.judges[judge],
         c=tuple(
-            Coefficient(name, unit, *found.numbers(m + d))
+            fits.coefficient(m + d, covariate=name, unit=unit)
             for d, (name, unit) in enumerate(covariates)
         ),
-        kappa=Coefficient("kappa", "", *found.numbers(-1)) if problem.variant.kappa else None,
-        anchors=assumption.check_anchors(tables, judge, study.x, *per_content),
-        versions=_versions(study, judge) if found.status == Status.CONVERGED else None,
+        kappa=fits.coefficient(-1) if problem.variant.kappa else None,
+        anchors=assumption_checks.check_anchors(tables, judge, study.x, *per_content),
+        versions=_versions(study, judge) if fits.status == Status.CONVERGED else None,
         outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
     )
 
@@ -116,26 +131,29 @@ def _joint_board(
     bootstrap: int,
     seed: int,
 ) -> Leaderboard:
-    """Of all judges together; the coefficients of the problem are c [D, J] and kappa [J], flat."""
-    together, n_judges = study.together(judges), len(judges.names)
-    problem = together.problem
+    """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
+    [J], flat."""
+    stack, n_judges = study.together(judges), len(judges.names)
+    problem = stack.problem
     m, free = len(problem.contents), np.asarray(problem.variant.c)
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
-    found = _Found.of(problem, profiled, bootstrap, seed)
-    tellers = list(judges.tellers(together.told))
-    named = [*covariates, ("kappa", "")]
+    fits = _Fits.of(problem, profiled, bootstrap, seed)
+    identified_by = list(judges.identified_by(stack.identified))
+    named = [*covariates, (None, None)]
     coefficients = [
-        JudgeCoefficient(
-            *(*named[d], *found.numbers(m + p)),
+        fits.coefficient(
+            m + p,
+            covariate=named[d][0],
+            unit=named[d][1],
             judge=judges.names[g],
-            told_by=tellers[g][d],
+            identified_by=identified_by[g][d],
         )
         for g in range(n_judges)
         for d in range(len(named))
         for p in [d * n_judges + g]
         if free[p]
     ]
-    return found.board(
+    return fits.board(
         study.tables,
         judge=JOINT,
         c=(),
@@ -149,22 +167,23 @@ def _joint_board(
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Fits:
     """The two fits of a problem, with their intervals."""
 
     problem: Problem
     status: Status
     beta: np.ndarray
-    """[P] bias-aware, and of the naive fit."""
+    """[P] of the bias-aware fit; `beta_naive` of the naive one."""
     beta_naive: np.ndarray
-    around: Spread
-    around_naive: Spread
+    intervals: Intervals
+    intervals_naive: Intervals
     evidence: dict[int, float]
-    """Nats about each coefficient that was profiled, by its place in P."""
+    """Profile range in nats of each profiled coefficient, by its place in P."""
 
     @classmethod
-    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Found:
-        """`profiled`: covariates of whose coefficients to profile the likelihood."""
+    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
+        """Fit a problem; `profiled`: covariates for whose coefficients to profile the
+        likelihood."""
         m, n = len(problem.contents), problem.design.n_covariates
         beta = beta_naive = np.full(m + n + 1, np.nan)
         status = Status.NO_VERDICTS
@@ -172,13 +191,13 @@ class _Found:
             naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
             status = Status(max(int(naive.status), int(aware.status)))
         if status != Status.CONVERGED:
-            around = Spread.undefined(m, n, status.name.lower())
-            return cls(problem, status, beta, beta_naive, around, around, {})
+            intervals = Intervals.undefined(m, n, status.name.lower())
+            return cls(problem, status, beta, beta_naive, intervals, intervals, {})
         beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
-        around = problem.spread(aware, problem.variant, bootstrap=bootstrap, seed=seed)
-        around_naive = problem.spread(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
+        intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
-        return cls(problem, status, beta, beta_naive, around, around_naive, evidence)
+        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence)
 
     @property
     def theta(self) -> np.ndarray:
@@ -193,55 +212,61 @@ class _Found:
         known = self.problem.n_verdicts > 0
         return np.where(known, beta[: len(known)], np.nan)
 
-    def numbers(self, p: int) -> tuple[float, float, float, float, str, float]:
-        """Of a coefficient, by its place in P: estimate, low, high, nats, status, degrees."""
-        around = self.around
-        estimate, low, high = (float(v[p]) for v in (self.beta, around.low, around.high))
-        evidence, status = self.evidence.get(p, np.nan), str(around.status[p])
-        return estimate, low, high, evidence, status, float(around.degrees[p])
+    def coefficient(self, p: int, **whose: Any) -> BoardCoefficient:
+        """A coefficient by its place in P; `whose`: the fields that name it."""
+        intervals = self.intervals
+        return BoardCoefficient(
+            estimate=float(self.beta[p]),
+            low=float(intervals.low[p]),
+            high=float(intervals.high[p]),
+            profile_range=self.evidence.get(p, np.nan),
+            status=str(intervals.status[p]),
+            degrees=float(intervals.degrees[p]),
+            **whose,
+        )
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
-        """Models in order; `rest`: the fields of the board that the fits do not say."""
-        problem, around, around_naive = self.problem, self.around, self.around_naive
+        """The leaderboard, models in order; `rest`: its fields that do not come from the fits."""
+        problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
         m, known = len(problem.contents), problem.n_verdicts > 0
         theta, theta_naive = self.theta, self.theta_naive
-        compared = around.comparable.any(1)
+        compared = intervals.comparable.any(1)
         order = np.argsort(-theta, kind="stable")
         names = np.asarray(tables.contents, object)[problem.contents]
         return Leaderboard(
             status=self.status,
             models=tuple(names[order]),
             theta=theta[order],
-            low=around.low[:m][order],
-            high=around.high[:m][order],
+            low=intervals.low[:m][order],
+            high=intervals.high[:m][order],
             theta_naive=theta_naive[order],
-            low_naive=around_naive.low[:m][order],
-            high_naive=around_naive.high[:m][order],
+            low_naive=intervals_naive.low[:m][order],
+            high_naive=intervals_naive.high[:m][order],
             rank=ranks(theta)[order],
-            rank_low=np.where(compared, 1 + around.better.sum(1), np.nan)[order],
-            rank_high=np.where(compared, known.sum() - around.better.sum(0), np.nan)[order],
+            rank_low=np.where(compared, 1 + intervals.better.sum(1), np.nan)[order],
+            rank_high=np.where(compared, known.sum() - intervals.better.sum(0), np.nan)[order],
             rank_naive=ranks(theta_naive)[order],
             n_verdicts=problem.n_verdicts[order].astype(int),
-            status_of=around.status[:m][order],
+            status_of=intervals.status[:m][order],
             n_clusters=problem.n_clusters,
-            degrees=around.degrees[:m][order],
-            runaway=tuple(names[around.runaway]),
-            pull=around.pull[order],
+            degrees=intervals.degrees[:m][order],
+            runaway=tuple(names[intervals.runaway]),
+            pull=intervals.pull[order],
             **rest,
         )
 
 
 def _versions(study: Study, judge: int) -> VersionCheck | None:
-    """Fits in which the versions of a model are models of their own."""
-    found = assumption.find_versions(study.tables, judge, study.x)
-    if found is None:
+    """Fit the versions of each model as models of their own."""
+    versions = assumption_checks.find_versions(study.tables, judge, study.x)
+    if versions is None:
         return None
     thetas = np.zeros((2, 0))
-    if found.names:
-        problem = study.problem(judge, found.content)
-        at = np.searchsorted(
-            problem.contents, len(study.tables.contents) + np.arange(len(found.names))
+    if versions.names:
+        problem = study.problem(judge, versions.content)
+        places = np.searchsorted(
+            problem.contents, len(study.tables.contents) + np.arange(len(versions.names))
         )
         fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
-        thetas = np.stack([np.asarray(fit.parameters.theta)[at] for fit in fits])
-    return VersionCheck(found.n_sets, found.models, found.names, *thetas)
+        thetas = np.stack([np.asarray(fit.parameters.theta)[places] for fit in fits])
+    return VersionCheck(versions.n_sets, versions.models, versions.names, *thetas)

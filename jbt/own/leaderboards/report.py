@@ -1,18 +1,19 @@
-"""Leaderboards in words, as tables and as a figure."""
+"""Leaderboards as a report, as tables and as a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.leaderboards.board import Coefficient, Leaderboard
-from jbt.own.leaderboards.robust import widest
-from jbt.own.leaderboards.spread import LEVEL
+from jbt.own.leaderboards import robust
+from jbt.own.leaderboards.board import Leaderboard
+from jbt.own.leaderboards.intervals import LEVEL
+from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables import agreement
 from jbt.types import Prior, Status
 
@@ -20,39 +21,94 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PULLED = 0.5
-"""Standard errors by which the prior may move a theta unmentioned."""
+"""Standard errors by which the prior may move a theta without a note."""
 
 SHOWN = 3
-"""Models outside the others that are named."""
+"""Largest number of models outside the others that are named."""
 
 A_ROW = 3
 """Judges side by side in the figure."""
 
 
-def report(
-    title: str,
-    lead: Sequence[str],
-    boards: Sequence[Leaderboard],
-    prior: Prior,
-    bootstrap: int = 0,
-    compared: Sequence[pd.DataFrame] = (),
-) -> Report:
-    """Leaderboards as a report, a section each.
+class Leaderboards(list[Leaderboard]):
+    """The result of `jbt leaderboard`: one for each judge, then that of all judges together."""
 
-    Args:
-      lead: the first lines, before any leaderboard.
-      prior, bootstrap: of the leaderboards.
-      compared: of each judge, ranks under other choices (`robust.compare`).
-    """
-    sections = []
-    for i, board in enumerate(boards):
-        name = board.judge or "Ranking"
-        sections.append(Section(name, list(_sentences(board, prior, bootstrap)), _shown(board)))
-        if i < len(compared):
-            title = f"{name}: ranks under other choices"
-            shown = compared[i].rename(columns={"ties_dropped": "ties dropped"})
-            sections.append(Section(title, [widest(compared[i])], shown.fillna("-")))
-    return Report(title, [*lead, *_conventions(boards[0], prior)], sections)
+    def __init__(
+        self,
+        boards: Sequence[Leaderboard],
+        prior: Prior,
+        bootstrap: int,
+        compared: Sequence[pd.DataFrame],
+    ) -> None:
+        """
+        Args:
+          prior, bootstrap: of the leaderboards.
+          compared: for each judge, ranks under other choices (`robust.compare`), or nothing.
+        """
+        super().__init__(boards)
+        self.prior, self.bootstrap, self.compared = prior, bootstrap, compared
+
+    def report(self, title: str, lead: Sequence[str]) -> Report:
+        """A ranking for each leaderboard with what it rests on; the conventions come last."""
+        sections = []
+        for i, board in enumerate(self):
+            name = board.judge or "Ranking"
+            lines = list(_sentences(board, self.prior, self.bootstrap))
+            if board.status == Status.CONVERGED:
+                sections += [Section(name, [], _shown(board)), Section(f"{name}: basis", lines)]
+            else:
+                sections.append(Section(name, lines, _shown(board)))
+            if i < len(self.compared):
+                ranks = self.compared[i].rename(columns={"ties_dropped": "ties dropped"})
+                lines = [robust.widest(self.compared[i])]
+                heading = f"{name}: ranks under other choices"
+                sections.append(Section(heading, lines, ranks.fillna("-")))
+        sections.append(Section("How to read this", list(_conventions(self[0], self.prior))))
+        return Report(title, lead, sections)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each judge and model: judge (if there are several), the columns of the JSON,
+        and `status` of theta (see `Coefficient.status`)."""
+        parts = []
+        for board in self:
+            part = board.to_frame()
+            if len(self) > 1:
+                part.insert(0, "judge", board.judge)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def record(self) -> dict[str, Any]:
+        """The content of the JSON file: a single leaderboard as it is, several with their
+        judges."""
+        records = [board.record() for board in self]
+        for record, ranks in zip(records, self.compared, strict=False):
+            record["robust"] = robust.record(ranks)
+        if len(self) == 1:
+            return records[0]
+        boards = zip(self, records, strict=True)
+        return {"leaderboards": [{"judge": board.judge, **record} for board, record in boards]}
+
+    def figure(self) -> Figure:
+        """Every model's theta, naive and corrected, with intervals, best first."""
+        from jbt.border import plots
+
+        columns = min(len(self), A_ROW)
+        height = max(0.9 + 0.26 * len(self[0].models), 2.4)
+        n_rows = -(-len(self) // columns)
+        drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
+        panels = np.atleast_1d(axes).ravel()
+        for ax in panels[len(self) :]:
+            ax.set_visible(False)
+        for ax, board in zip(panels, self, strict=False):
+            series = [
+                ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
+                ("corrected", "blue", board.theta, board.low, board.high),
+            ]
+            plots.forest(ax, board.models, series)
+            ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
+            ax.set_title(board.judge or "")
+            ax.legend(fontsize=8, loc="lower right")
+        return drawn
 
 
 def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
@@ -61,59 +117,23 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         "the models; naive: without covariates and position"
     )
     yield (
-        "rank [1 + models better for certain, models less those worse for certain]: by the "
+        "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
     if board.c:
-        names = ", ".join(c.covariate for c in board.c)
+        names = ", ".join(str(c.covariate) for c in board.c)
         yield (
-            f"the correction assumes that {names}, as far as it varies between answers of one "
-            "model, is worth nothing: what the judge pays for it is called bias"
+            f"the correction assumes that {names} is unrelated to quality among the answers of one "
+            "model: any effect of it on the judge counts as bias"
         )
         yield (
-            "c answers: of two answers to one prompt, what does the judge pay for the covariate "
-            "beyond what their models win by over all prompts? (jbt fit asks it within each prompt)"
+            "c is the covariate's effect on the judge between two answers to one prompt, given the "
+            "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
-
-
-def table(boards: Sequence[Leaderboard]) -> pd.DataFrame:
-    """Every model of every judge: judge (if there are several), the columns of the JSON, and
-    `status`, which says of theta what `Coefficient.status` says of c."""
-    parts = []
-    for board in boards:
-        part = pd.DataFrame(board.record()["models"]).assign(status=board.status_of)
-        if len(boards) > 1:
-            part.insert(0, "judge", board.judge)
-        ranks = ["rank", "rank_low", "rank_high", "rank_naive"]
-        parts.append(part.astype(dict.fromkeys(ranks, "Int64")))
-    return pd.concat(parts, ignore_index=True)
-
-
-def figure(boards: Sequence[Leaderboard]) -> Figure:
-    """Every model's theta, naive and corrected, with intervals, best first."""
-    from jbt.border import plots
-
-    columns = min(len(boards), A_ROW)
-    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
-    n_rows = -(-len(boards) // columns)
-    drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
-    every = np.atleast_1d(axes).ravel()
-    for ax in every[len(boards) :]:
-        ax.set_visible(False)
-    for ax, board in zip(every, boards, strict=False):
-        series = [
-            ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
-            ("corrected", "blue", board.theta, board.low, board.high),
-        ]
-        plots.forest(ax, board.models, series)
-        ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
-        ax.set_title(board.judge or "")
-        ax.legend(fontsize=8, loc="lower right")
-    return drawn
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
-    def each(*columns: np.ndarray) -> list[str]:
+    def intervals(*columns: np.ndarray) -> list[str]:
         return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
 
     ranks = (board.rank, board.rank_low, board.rank_high)
@@ -121,9 +141,9 @@ def _shown(board: Leaderboard) -> pd.DataFrame:
         {
             "model": board.models,
             "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
-            "theta": each(board.theta, board.low, board.high),
+            "theta": intervals(board.theta, board.low, board.high),
             "naive rank": [_rank(float(r)) for r in board.rank_naive],
-            "naive theta": each(board.theta_naive, board.low_naive, board.high_naive),
+            "naive theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
             "verdicts": board.n_verdicts,
         }
     )
@@ -146,8 +166,8 @@ def _interval(estimate: float, low: float, high: float) -> str:
 
 
 def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str]:
-    """How intervals were made, c and kappa, why intervals are missing, what bears the correction
-    out."""
+    """Method of the intervals, c and kappa, why intervals are missing, evidence for the
+    correction."""
     if board.status != Status.CONVERGED:
         yield f"no ranking: {board.status.name.lower()}"
         return
@@ -157,33 +177,30 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
-        yield (
-            f"c[{c.covariate}] {_estimate(c)} per {c.unit}"
-            f"{evidence if _known(c.profile_range) else ''}"
-        )
+        yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
     if board.judge == JOINT:
         yield known_in_words(board.trusted)
         yield from agreement.in_words(board.agreements)
-    for one in board.judges:
-        what = "kappa" if not one.unit else f"c[{one.covariate}]"
-        per = f" per {one.unit}" if one.unit else " in favour of the first shown"
-        by = f"told by {', '.join(one.told_by)}" if one.told_by else "chosen by the prior"
-        yield f"{one.judge}: {what} {_estimate(one)}{per}; {by}"
+    for c in board.judges:
+        per = f" per {c.unit}" if c.unit else " in favour of the first shown"
+        identifiers = ", ".join(c.identified_by)
+        source = f"identified by {identifiers}" if identifiers else "not identified"
+        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {source}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
     for reason in board.reasons():
         yield f"no interval: {reason}"
-    pull = np.abs(board.pull)  # NaN where there is no interval for it to be missing from
+    pull = np.abs(board.pull)  # NaN where there is no interval
     if np.any(pull > PULLED):
         yield (
             f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
-            f"({board.models[int(np.nanargmax(pull))]}), which intervals take off and estimates do "
+            f"({board.models[int(np.nanargmax(pull))]}); intervals correct for this, estimates do "
             f"not; a --lam below {prior.lam:g} moves it less"
         )
-    for one in board.outside[:SHOWN]:
-        yield one.sentence()
+    for model in board.outside[:SHOWN]:
+        yield model.sentence()
     if len(board.outside) > SHOWN:
         yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
     if board.c:
@@ -206,15 +223,15 @@ def _estimate(c: Coefficient) -> str:
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
-    """How far anchors and versions bear out what the correction assumes."""
-    names = [c.covariate for c in board.c]
+    """Evidence from anchors and versions for or against the assumption of the correction."""
+    names = [str(c.covariate) for c in board.c]
     anchors, versions = board.anchors, board.versions
     if anchors is not None and anchors.n_pairs:
         disputed = (
             f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
             f"{anchors.corrected_right}"
             if anchors.n_disputed
-            else "they order none oppositely, but one may tie what the other orders"
+            else "they order none in opposite ways, but one may tie what the other orders"
             if anchors.naive != anchors.corrected
             else "they differ on none"
         )
@@ -236,11 +253,11 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         )
         for model, n, naive, corrected in versions.spreads():
             yield (
-                f"as models of their own, the {n} versions of {model} are {naive:.2f} logits "
-                f"apart naive and {corrected:.2f} corrected; what the correction assumes has 0"
+                f"fitted as models of their own, the {n} versions of {model} are {naive:.2f} "
+                f"logits apart naive and {corrected:.2f} corrected; the correction assumes 0"
             )
     if anchors is None and versions is None:
         yield (
-            "nothing here tests what the correction assumes: there are no trusted pairs "
+            "nothing here tests the assumption of the correction: there are no trusted pairs "
             "(--anchors), and no model has several answers to one prompt that share a content"
         )

@@ -1,5 +1,5 @@
-"""How far a ranking hangs on a covariate's scale, on ties, and on models that are far from all
-others in it."""
+"""How much a ranking depends on a covariate's scale, on ties, and on extrapolation to models far
+from all others in a covariate."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Prior, Status
 
 FAR = 2.0
-"""Standard deviations of the other models' answers beyond which a model is far from them."""
+"""A model is far from the others beyond this many standard deviations of their answers."""
 
 MIDDLE = 0.95
-"""Share of the other models' answers that lie in what is called their middle."""
+"""Share of the other models' answers in their middle."""
 
 CHOICES: dict[str, tuple[Transform, Difference]] = {
     "log1p": ("log1p", "plain"),
     "none": ("none", "plain"),
     "relative": ("none", "relative"),
 }
-"""Scales of the covariates that rankings are compared under."""
+"""Scales of the covariates under which rankings are compared."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """A model whose answers are far from all others' in a covariate, where c is extrapolated."""
+    """A model whose answers are far from all others' in a covariate, so that c is extrapolated."""
 
     model: str
     covariate: str
@@ -49,12 +49,12 @@ class Outside:
         return (
             f"{self.model} lies outside the other models in {self.covariate}: on average "
             f"{abs(self.distance):.1f} sd {side} theirs, {self.inside:.0%} of its answers in their "
-            f"middle {MIDDLE:.0%}; its rank rests on c holding that far out (--robust: its rank on "
-            "other scales)"
+            f"middle {MIDDLE:.0%}; its rank assumes that c holds that far out (--robust: its rank "
+            "on other scales)"
         )
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The entry of the JSON file."""
         return asdict(self)
 
 
@@ -65,34 +65,34 @@ def outside(
 
     Args:
       tables: pools not merged.
-      judge: into `tables.judges`; only answers that it saw count.
-      x: [rows of items, D] covariates, as they are called in `covariates`.
+      judge: index into `tables.judges`; only answers that it judged count.
+      x: [rows of items, D] covariates, named in `covariates`.
     """
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    seen = np.unique(of[["first", "second"]].to_numpy())
-    if not len(seen):
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    judged = np.unique(verdicts[["first", "second"]].to_numpy())
+    if not len(judged):
         return ()
-    contents, owner = np.unique(tables.items["content"].to_numpy()[seen], return_inverse=True)
-    found = []
-    for name, values in zip(covariates, x[seen].T, strict=True):
+    contents, owner = np.unique(tables.items["content"].to_numpy()[judged], return_inverse=True)
+    models = []
+    for name, values in zip(covariates, x[judged].T, strict=True):
         values = values - values.mean()
         sums = [np.bincount(owner, v, len(contents)) for v in (np.ones_like(values), values)]
         squares = np.bincount(owner, values**2, len(contents))
         n, total = sums
-        others = np.maximum(n.sum() - n, 1)
-        mean = (total.sum() - total) / others
-        sd = np.sqrt(((squares.sum() - squares) / others - mean**2).clip(0))
-        apart = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
-        for i in np.flatnonzero(np.abs(apart) > FAR):
+        n_others = np.maximum(n.sum() - n, 1)
+        mean = (total.sum() - total) / n_others
+        sd = np.sqrt(((squares.sum() - squares) / n_others - mean**2).clip(0))
+        distance = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
+        for i in np.flatnonzero(np.abs(distance) > FAR):
             low, high = np.quantile(values[owner != i], [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
-            own = values[owner == i]
-            inside = float(((low <= own) & (own <= high)).mean())
-            found.append(Outside(tables.contents[contents[i]], name, float(apart[i]), inside))
-    return tuple(sorted(found, key=lambda one: -abs(one.distance)))
+            answers = values[owner == i]
+            inside = float(((low <= answers) & (answers <= high)).mean())
+            models.append(Outside(tables.contents[contents[i]], name, float(distance[i]), inside))
+    return tuple(sorted(models, key=lambda model: -abs(model.distance)))
 
 
 def ranks(theta: np.ndarray) -> np.ndarray:
-    """[M] 1 + how many are higher by more than rounding; NaN where theta is."""
+    """[M] 1 + the number of theta higher by more than rounding; NaN where theta is."""
     higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
     return np.where(np.isfinite(theta), 1 + higher, np.nan)
 
@@ -110,15 +110,16 @@ def compare(
     """Ranks of the models of each judge under other choices (MAP, float64).
 
     Args:
-      tables, covariates, ...: as `leaderboard` takes them.
+      tables, covariates, ...: as for `leaderboard`.
 
     Returns:
-      Of each judge a row a model, best first: model, `asked` (the ranking asked for), those of
-      `CHOICES` that the covariates allow (log1p and relative: none negative), and `ties_dropped`
-      where there are ties; missing where a fit did not converge or the model has no verdict.
+      For each judge a table with a row a model, best first: model, `asked` (the ranking asked for),
+      those of `CHOICES` that the covariates allow (log1p and relative: none negative), and
+      `ties_dropped` where there are ties; missing where a fit did not converge or the model has no
+      verdict.
     """
-    asked = (tables, transform, difference)
-    choices = {"asked": asked}
+    default = (tables, transform, difference)
+    choices = {"asked": default}
     negative = bool(len(covariates)) and bool((tables.items[list(covariates)] < 0).any(axis=None))
     if len(covariates):
         choices |= {
@@ -126,22 +127,22 @@ def compare(
             for name, scale in CHOICES.items()
             if name == "none" or not negative
         }
-    fewer = tables.without_ties()
-    if len(fewer.verdicts) < len(tables.verdicts):
-        choices["ties_dropped"] = (fewer, transform, difference)
+    untied = tables.without_ties()
+    if len(untied.verdicts) < len(tables.verdicts):
+        choices["ties_dropped"] = (untied, transform, difference)
     columns: dict[str, list[np.ndarray]] = {}
     with runtime.precision("float64"):
-        for name, (given, scale, apart) in choices.items():
-            study = Study.of(given, covariates, scale, standardise, apart, position, prior)[0]
+        for name, (given, scale, rule) in choices.items():
+            study = Study.of(given, covariates, scale, standardise, rule, position, prior)[0]
             columns[name] = [_theta(study, judge) for judge in range(len(tables.judges))]
-    found = []
+    frames = []
     for judge in range(len(tables.judges)):
-        theta = {name: each[judge] for name, each in columns.items()}
+        theta = {name: by_judge[judge] for name, by_judge in columns.items()}
         frame = pd.DataFrame({name: ranks(v) for name, v in theta.items()}).astype("Int64")
         frame.insert(0, "model", tables.contents)
         order = np.argsort(-theta["asked"], kind="stable")
-        found.append(frame.iloc[order].reset_index(drop=True))
-    return found
+        frames.append(frame.iloc[order].reset_index(drop=True))
+    return frames
 
 
 def _theta(study: Study, judge: int) -> np.ndarray:
@@ -151,27 +152,27 @@ def _theta(study: Study, judge: int) -> np.ndarray:
     if (problem.n_verdicts > 0).any():
         fit = problem.fit(problem.variant)
         if int(fit.status) == Status.CONVERGED:
-            own = np.asarray(fit.parameters.theta)
-            theta[problem.contents] = np.where(problem.n_verdicts > 0, own, np.nan)
+            quality = np.asarray(fit.parameters.theta)
+            theta[problem.contents] = np.where(problem.n_verdicts > 0, quality, np.nan)
     return theta
 
 
 def widest(frame: pd.DataFrame) -> str:
-    """Whose rank hangs on these choices the most, in words."""
-    each = frame.drop(columns="model").astype(float)
-    low, high = each.min(axis=1), each.max(axis=1)
+    """Name the model whose rank depends most on the choices."""
+    table = frame.drop(columns="model").astype(float)
+    low, high = table.min(axis=1), table.max(axis=1)
     if not (high > low).any():
-        return "every model has one rank under all of these"
+        return "every model has the same rank under all choices"
     i = int(np.argmax((high - low).fillna(0)))
-    name, least, most = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
-    return f"{name} ranks {least:.0f} to {most:.0f}, the widest range"
+    name, lowest, highest = frame["model"].iloc[i], low.iloc[i], high.iloc[i]
+    return f"{name} ranks {lowest:.0f} to {highest:.0f}, the widest range"
 
 
 def record(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """As JSON has it: null where missing."""
-    each = {
+    """The entry of the JSON file: null where missing."""
+    columns = {
         k: v.tolist() if k == "model" else [None if pd.isna(rank) else int(rank) for rank in v]
         for k, v in frame.items()
     }
-    names = [str(k) for k in each]
-    return [dict(zip(names, row, strict=True)) for row in zip(*each.values(), strict=True)]
+    names = [str(k) for k in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,4 +1,4 @@
-"""One pool's verdicts as rows, for pools that counts over all pairs of items cannot hold."""
+"""One pool's verdicts as rows, for pools too large for counts over all pairs of items."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Listing:
     rows: Rows
     design: Design
     contents: np.ndarray
-    """[M] into `Tables.contents`, of the contents that the pool's items have."""
+    """[M] contents of the pool's items, as indices into `Tables.contents`."""
     source: np.ndarray
-    """[R] the pool in the file that a row comes from, into `Tables.pools` as they were read."""
+    """[R] pool of the file that each row comes from, as an index into `Tables.pools` as read."""
 
 
 def listed(
@@ -37,74 +37,75 @@ def listed(
 
     Args:
       x: [rows of items, D] covariates.
-      pool, judge: into `tables.pools` and `tables.judges`.
-      difference: how a row's covariates a and b differ: a - b, or relative, (a - b) / (a + b), 0
-        where both are 0, as in the Arena's style control; for covariates that are not negative.
+      pool, judge: indices into `tables.pools` and `tables.judges`.
+      difference: of a row's covariates a and b: a - b, or relative, (a - b) / (a + b), 0 where both
+        are 0, as in the Arena's style control; only for covariates that are not negative.
 
     Raises:
-      ValueError: a relative difference of negative covariates; a difference that is neither.
+      ValueError: a relative difference of negative covariates; an unknown difference.
     """
     check_word("difference", difference, get_args(Difference))
-    of = tables.verdicts
-    of = of[(of["pool"] == pool) & (of["judge"] == judge)]
-    mine = tables.items["pool"].to_numpy() == pool
+    verdicts = tables.verdicts
+    verdicts = verdicts[(verdicts["pool"] == pool) & (verdicts["judge"] == judge)]
+    in_pool = tables.items["pool"].to_numpy() == pool
     label = tables.items["content"].to_numpy()
-    contents = np.unique(label[mine])
-    first, second = of["first"].to_numpy(), of["second"].to_numpy()
+    contents = np.unique(label[in_pool])
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
     a, b = x[first], x[second]
-    apart = a - b
+    covariate_difference = a - b
     if difference == "relative":
         if (x < 0).any():
             raise ValueError("a relative difference needs covariates that are not negative")
         total = a + b
-        apart = apart / np.where(total > 0, total, 1)
+        covariate_difference = covariate_difference / np.where(total > 0, total, 1)
     with runtime.precision("float64"):
         rows = Rows.build(
             np.searchsorted(contents, label[first]),
             np.searchsorted(contents, label[second]),
-            apart,
-            of["p_first"].to_numpy(),
-            weight=of["count"].to_numpy(),
-            ordered=of["shown"].to_numpy(),
+            covariate_difference,
+            verdicts["p_first"].to_numpy(),
+            weight=verdicts["count"].to_numpy(),
+            ordered=verdicts["shown"].to_numpy(),
         )
         design = Design.of_contents(len(contents), x.shape[1])
-    return Listing(rows, design, contents, of["source"].to_numpy())
+    return Listing(rows, design, contents, verdicts["source"].to_numpy())
 
 
 def stacked(
     listings: Sequence[Listing], free_kappa: np.ndarray, judges: Judges
 ) -> tuple[Rows, np.ndarray]:
-    """Several judges' rows about one pool as rows of one judge, whose covariates are those of each
-    judge, 0 in the rows of the others: their coefficients are c [D, J] and then kappa [J], flat.
-    That is a panel at discrimination 1, and whatever takes rows takes it.
+    """Stack several judges' rows on one pool as rows of one judge, with separate covariates for
+    each judge, 0 in the rows of the others. The coefficients are c [D, J] and then kappa [J], flat.
+    This is a panel at discrimination 1 that any function of rows accepts.
 
     Args:
-      listings: of each judge, J of them.
+      listings: one a judge, J of them.
       free_kappa: [J] whether kappa is estimated; else it is 0.
-      judges: of whom c and kappa are known to be 0.
+      judges: say whose c and kappa are known to be 0.
 
     Returns:
-      The rows, without an order of their own, and which coefficients are free [(D + 1) J].
+      The rows, unordered (the position is a covariate), and which coefficients are free
+      [(D + 1) J].
     """
     n_judges, d = len(listings), listings[0].rows.difference.shape[1]
     with runtime.precision("float64"):
-        apart = []
+        differences = []
         for g, listing in enumerate(listings):
             rows = listing.rows
-            own = np.zeros((len(rows.shown), d + 1, n_judges))
-            own[:, :d, g] = rows.difference
-            own[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
-            apart.append(own.reshape(len(own), -1))
-        together = jax.tree.map(
+            loadings = np.zeros((len(rows.shown), d + 1, n_judges))
+            loadings[:, :d, g] = rows.difference
+            loadings[:, d, g] = np.asarray(rows.ordered) * free_kappa[g]
+            differences.append(loadings.reshape(len(loadings), -1))
+        stack = jax.tree.map(
             lambda *leaves: jnp.concatenate(leaves), *(listing.rows for listing in listings)
         )
         rows = Rows(
-            together.first,
-            together.second,
-            jnp.asarray(np.concatenate(apart)),
-            jnp.zeros_like(together.ordered),
-            together.shown,
-            together.wins,
+            stack.first,
+            stack.second,
+            jnp.asarray(np.concatenate(differences)),
+            jnp.zeros_like(stack.ordered),
+            stack.shown,
+            stack.wins,
         )
     free = np.ones((d + 1, n_judges), bool) & ~judges.known
     free[d] &= free_kappa

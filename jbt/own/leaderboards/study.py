@@ -1,4 +1,4 @@
-"""All pools of a file as one, for each judge: what a leaderboard is fitted to."""
+"""The problem that a leaderboard fits: all pools of a file as one, for each judge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.rows import Difference, Listing, listed, stacked
-from jbt.own.leaderboards.spread import Spread, spread
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -30,7 +30,7 @@ def merge_pools(tables: Tables) -> Tables:
     """The same tables with one pool, in which contents of one name are one content.
 
     Raises:
-      TableError: more contents than this machine has the memory to fit.
+      TableError: too many contents for the memory of this machine.
     """
     merged = dataclasses.replace(
         tables,
@@ -47,7 +47,7 @@ def merge_pools(tables: Tables) -> Tables:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What the leaderboards of all judges have in common."""
+    """Settings and tables common to the leaderboards of all judges."""
 
     tables: Tables
     """Pools not merged."""
@@ -56,7 +56,7 @@ class Study:
     """[rows of items, D]"""
     difference: Difference
     scale: np.ndarray
-    """[D] by which differences are divided."""
+    """[D] divisor of the differences."""
     position: Position
     prior: Prior
 
@@ -71,7 +71,7 @@ class Study:
         position: Position,
         prior: Prior,
     ) -> tuple[Study, list[tuple[str, str]]]:
-        """The study, with the name of each covariate and what c is per.
+        """Make the study; also returns the name of each covariate and the unit of its c.
 
         Raises:
           TableError: see `covariate_values`.
@@ -89,8 +89,8 @@ class Study:
         return study, [(label, f"{per} {label}") for label in labels]
 
     def standardised(self) -> Study:
-        """Differences divided by their root mean square over all verdicts, which does not depend on
-        which of two items is called the first."""
+        """Divide differences by their root mean square over all verdicts, which does not depend on
+        which item comes first."""
         squares, total = 0.0, 0.0
         for judge in range(len(self.tables.judges)):
             rows = listed(self.merged, self.x, 0, judge, difference=self.difference).rows
@@ -100,7 +100,7 @@ class Study:
         return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
 
     def problem(self, judge: int, content: np.ndarray | None = None) -> Problem:
-        """One judge's verdicts; each item of the content given, or of its own."""
+        """The problem of one judge; `content` replaces the contents of the items."""
         merged = self.merged
         if content is not None:
             merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
@@ -110,7 +110,7 @@ class Study:
         return Problem.of(listing, variant, self.prior)
 
     def together(self, judges: Judges) -> Together:
-        """All judges' verdicts, with a coefficient for each of their biases: see `stacked`."""
+        """The problem of all judges, with coefficients for each judge's biases: see `stacked`."""
         listings = [self._listing(self.merged, judge) for judge in range(len(judges.names))]
         rows, free = stacked(listings, kappa_free(self.merged, self.position), judges)
         with runtime.precision("float64"):
@@ -118,7 +118,7 @@ class Study:
             variant = Variant(jnp.asarray(free), jnp.asarray(False))
         source = np.concatenate([listing.source for listing in listings])
         listing = Listing(rows, design, listings[0].contents, source)
-        judge = np.repeat(np.arange(len(listings)), [len(one.source) for one in listings])
+        judge = np.repeat(np.arange(len(listings)), [len(part.source) for part in listings])
         return Together(Problem.of(listing, variant, self.prior), judge, len(listings))
 
     def _listing(self, merged: Tables, judge: int) -> Listing:
@@ -131,20 +131,20 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One judge's verdicts, as the fits take them."""
+    """One judge's verdicts in the form that the fits take."""
 
     rows: Rows
-    """Padded, so that judges with about as many verdicts share compiled programs."""
+    """Padded, so that judges with similar numbers of verdicts share compiled programs."""
     design: Design
-    """Models without a verdict masked."""
+    """Models without a verdict are masked."""
     variant: Variant
     prior: Prior
     contents: np.ndarray
     """[M], see `Listing`."""
     source: np.ndarray
-    """[R] the pool in the file that each row comes from."""
+    """[R] pool of the file that each row comes from."""
     n_verdicts: np.ndarray
-    """[M] verdicts on each content."""
+    """[M] number of verdicts on each content."""
 
     @classmethod
     def of(cls, listing: Listing, variant: Variant, prior: Prior) -> Problem:
@@ -168,22 +168,23 @@ class Problem:
         """The MAP."""
         return _fit(self.rows, self.design, self.prior, variant)
 
-    def spread(self, fit: Fit, variant: Variant, **how: int) -> Spread:
-        """Its intervals, with the pools of the file as clusters; see `spread.spread`."""
+    def intervals(self, fit: Fit, variant: Variant, **settings: int) -> Intervals:
+        """Intervals of a fit, with the pools of the file as clusters; see
+        `intervals.intervals`."""
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
-        return spread(*arguments, **how)
+        return intervals(*arguments, **settings)
 
     def profile_range(self, fit: Fit, covariate: int) -> float:
-        """Evidence about a coefficient over the fit's plus and minus 1, nats."""
+        """Range of the profile log-likelihood within 1 of a fitted coefficient, nats."""
         grid = identifiability.grid_around(fit.parameters.c[covariate])
-        found = identifiability.profile(
+        curve = identifiability.profile(
             self.rows, self.design, grid, covariate=covariate, variant=self.variant
         )
-        return float(found.range())
+        return float(curve.range())
 
     @property
     def n_clusters(self) -> int:
-        """Pools of the file with a verdict."""
+        """Number of pools of the file with a verdict."""
         return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
 
 
@@ -193,17 +194,17 @@ class Together:
 
     problem: Problem
     judge: np.ndarray
-    """[rows] whose verdicts each is; padding is behind."""
+    """[rows] judge of each row; padding comes last."""
     n_judges: int
     """J."""
 
-    def told(self, some: np.ndarray) -> np.ndarray:
-        """[D + 1, J] which free coefficients the verdicts of some judges [J] identify."""
-        of = self.problem
-        shown = np.array(of.rows.shown)
-        shown[: len(self.judge)] *= some[self.judge]
-        fewer = dataclasses.replace(of.rows, shown=jnp.asarray(shown))
-        silent = identifiability.null_space(of.design, fewer, position=False).directions
-        largest = np.abs(silent).max(1, initial=1e-300, keepdims=True)
-        moved = np.abs(silent[:, of.design.n_contents : -1]) > MOVED * largest
-        return (~moved.any(0) & np.asarray(of.variant.c)).reshape(-1, self.n_judges)
+    def identified(self, members: np.ndarray) -> np.ndarray:
+        """[D + 1, J] which free coefficients the verdicts of the judges in a mask [J] identify."""
+        problem = self.problem
+        shown = np.array(problem.rows.shown)
+        shown[: len(self.judge)] *= members[self.judge]
+        rows = dataclasses.replace(problem.rows, shown=jnp.asarray(shown))
+        directions = identifiability.null_space(problem.design, rows, position=False).directions
+        largest = np.abs(directions).max(1, initial=1e-300, keepdims=True)
+        moves = np.abs(directions[:, problem.design.n_contents : -1]) > MOVED * largest
+        return (~moves.any(0) & np.asarray(problem.variant.c)).reshape(-1, self.n_judges)

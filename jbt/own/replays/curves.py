@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from jbt import stats
-from jbt.acquisition import RULES
 from jbt.own.fits.batch import Batch
 from jbt.own.replays.oracle import SCORED_BY
 from jbt.own.tables.verdicts import ALL
@@ -145,7 +144,8 @@ def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
 
     rows = table[table["pool"] == ALL]
     if rows["rule"].nunique() > MOST_LINES:
-        rows = rows[rows["rule"].isin([name for name, rule in RULES.items() if rule.line == "-"])]
+        solid = [name for name, (_, line) in plots.RULE_STYLES.items() if line == "-"]
+        rows = rows[rows["rule"].isin(solid)]
     judges = list(rows["judge"].drop_duplicates())
     scores = [s for s in SCORED_BY if (rows["scored_by"] == s).any()]
     size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
@@ -172,11 +172,9 @@ def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
     from jbt.border import plots
 
     for name, curve in rows.groupby("rule", sort=False):
-        rule = RULES[str(name)]
         numbers = (curve[c] for c in ("budget", "recall", "low", "high"))
-        plots.band(
-            ax, *numbers, colour=rule.colour, label=str(name), shade=0.12, linestyle=rule.line
-        )
+        style = plots.rule_style(str(name))
+        plots.band(ax, *numbers, label=str(name), shade=0.12, **style)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("budget, verdicts of a pool")
     ax.set_ylabel(f"recall of the top {k} (95 % band)")

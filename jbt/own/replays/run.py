@@ -18,7 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Key
 
@@ -29,6 +28,7 @@ from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import Batch
 from jbt.own.replays.curves import Curves
 from jbt.own.replays.oracle import SCORED_BY, Model, Oracle, oracles
+from jbt.own.replays.report import Replay
 from jbt.own.tables.tables import Tables
 from jbt.own.tables.verdicts import ALL
 from jbt.simulation.simulate import check_seed
@@ -39,32 +39,6 @@ NUMBERS = 2**24
 
 UNITS = 16
 """Batches of runs that each device makes in a call, at most."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Replay:
-    """Recall of the top k after each budget of recorded verdicts."""
-
-    table: pd.DataFrame
-    """judge, pool, rule, budget (verdicts of a pool), recall (share of the top k), low, high (95 %
-    interval), scored_by (one of `SCORED_BY`). A row for each pool, its interval over acquisition
-    seeds, and one for `all`, the mean over pools, its interval over pools; a pool that has no more
-    verdicts than the budget counts there with all it has. NaN where fewer than five pools or seeds
-    have no interval."""
-    needed: pd.DataFrame
-    """judge, rule, budget (verdicts of a pool): the smallest from which on the recall of what all
-    verdicts give stays at `target`, the mean over pools, with its 95 % interval low, high; NaN
-    where no budget asked for does, or fewer than five pools or seeds have no interval. share: of
-    all ordered pairs with a verdict."""
-    verdicts: pd.DataFrame
-    """judge, n_pools, n_verdicts: pools that were run, and the ordered pairs with a verdict that
-    they have in all."""
-    k: int
-    target: float
-    seeds: int
-    refit_every: int
-    notes: list[str]
-    """What the numbers rest on and what was left out, in sentences."""
 
 
 def replay(

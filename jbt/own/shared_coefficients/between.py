@@ -1,13 +1,13 @@
 """Covariates within contents and between them.
 
-A prior by which quality has nothing to do with the covariates would decide between c and quality,
-and say so louder than a few paired renderings or trusted verdicts. So quality may go with them, by
-as much as all pools have in common,
+A prior under which quality is unrelated to the covariates would decide between c and quality, and
+outweigh a few paired renderings or trusted verdicts. So quality has a slope b in the covariates,
+common to all pools,
 
     theta ~ N(mean over its items of x . b, 1/lam),     b ~ N(0, 1/lam_b),
 
-the within-between form of a mixed model (Mundlak, 1978). What contents differ by then identifies
-c + b, and c itself is identified by renderings of one content, or by judges known to be unbiased.
+the within-between form of a mixed model (Mundlak, 1978). Differences between contents then identify
+c + b; renderings of one content, or judges known to be unbiased, identify c itself.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from jbt.types import Design, Rows, Verdicts
 
 
 def content_means(items: Design) -> np.ndarray:
-    """[F, M, D] of F pools the mean of each covariate over the items of a content, less its mean
-    over the pool's contents; 0 at padding."""
+    """[F, M, D] mean of each covariate over the items of a content, less its mean over the pool's
+    contents; 0 at padding."""
     x, mask = np.asarray(items.covariates), np.asarray(items.item_mask)
     n_pools, n, d = x.shape
     owner = np.tile(np.arange(n), (n_pools, 1))
@@ -39,22 +39,22 @@ def content_means(items: Design) -> np.ndarray:
 
 
 def with_means(design: Design, verdicts: Verdicts, means: np.ndarray) -> tuple[Design, Any]:
-    """Pools with the covariates of `means` behind their own.
+    """Pools with the covariates of `means` appended to their own.
 
     Args:
-      design, verdicts: counts or rows, leaves with a leading axis of F pools; the verdicts may have
-        judges as last axis.
+      design, verdicts: counts or rows, leaves with a leading axis of F pools; the last axis of the
+        verdicts may be judges.
       means: [F, M, D] from `content_means`.
     """
     pool, x = np.arange(len(means))[:, None], np.asarray(design.covariates)
     if isinstance(verdicts, Rows):
         sides = verdicts.first, verdicts.second
-        at = [np.asarray(v) for v in sides]
-        places = pool.reshape(-1, *[1] * (at[0].ndim - 1))
-        apart = np.moveaxis(means[places, at[0]] - means[places, at[1]], -1, 2)
-        apart = jnp.concatenate([verdicts.difference, jnp.asarray(apart)], 2)
+        indices = [np.asarray(v) for v in sides]
+        places = pool.reshape(-1, *[1] * (indices[0].ndim - 1))
+        difference = np.moveaxis(means[places, indices[0]] - means[places, indices[1]], -1, 2)
+        difference = jnp.concatenate([verdicts.difference, jnp.asarray(difference)], 2)
         counts = verdicts.ordered, verdicts.shown, verdicts.wins
-        verdicts = jax.vmap(Rows)(*sides, apart, *counts)
+        verdicts = jax.vmap(Rows)(*sides, difference, *counts)
         x = np.concatenate([x, np.zeros_like(x)], 2)
     else:
         owner = np.arange(x.shape[1])[None] if design.content is None else design.content

@@ -1,4 +1,4 @@
-"""Functions of many pools, a chunk of them at once."""
+"""Apply a function to many pools, a chunk of them at a time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import jax
 import numpy as np
 
 
-def in_chunks(function: Any, each: Any, size: int) -> tuple[np.ndarray, ...]:
-    """A function of pools with a leading axis, given at most `size` of them at once; the last chunk
-    is filled up with the last pool, so that one program serves all."""
-    n = len(jax.tree.leaves(each)[0])
+def in_chunks(function: Any, pools: Any, size: int) -> tuple[np.ndarray, ...]:
+    """Apply a function to pools (leading axis), at most `size` at a time; the last chunk is filled
+    up with the last pool, so that one compiled program serves all."""
+    n = len(jax.tree.leaves(pools)[0])
     size = min(max(size, 1), n)
     parts = []
     for start in range(0, n, size):
-        some = np.minimum(np.arange(start, start + size), n - 1)
-        out = function(jax.tree.map(lambda leaf, some=some: leaf[some], each) if size < n else each)
-        parts.append([np.asarray(v)[: n - start] for v in out])
+        rows = np.minimum(np.arange(start, start + size), n - 1)
+        results = function(
+            jax.tree.map(lambda leaf, rows=rows: leaf[rows], pools) if size < n else pools
+        )
+        parts.append([np.asarray(v)[: n - start] for v in results])
     return tuple(np.concatenate(v) for v in zip(*parts, strict=True))

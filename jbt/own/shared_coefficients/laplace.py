@@ -1,22 +1,21 @@
-"""Parameters that pools share, each pool with qualities of its own.
+"""Fit of the parameters that pools share, each pool with its own qualities.
 
-What is maximised is the posterior of the shared parameters alone, the qualities of every pool
+The fit maximises the posterior of the shared parameters alone, with the qualities of every pool
 integrated out by Laplace's approximation,
 
     sum over pools of [ max over theta of (log-likelihood - lam |theta|^2 / 2)
                         + M log(lam) / 2 - log det(H) / 2 ] + log prior of the shared parameters,
 
-H being the Hessian in theta there, as in a generalised linear mixed model (Tierney and Kadane,
-1986). The mode over everything at once, which lacks the determinant, is not to be trusted with many
-pools: each brings qualities of its own, what their shrinkage takes from c does not average out, and
-the interval shrinks around it.
+with H the Hessian in theta at the maximum, as in a generalised linear mixed model (Tierney and
+Kadane, 1986). The joint mode, which lacks the determinant, is biased with many pools: each pool
+adds qualities, their shrinkage biases c in the same direction, and the interval shrinks around it.
 
-Shared are the coefficients, the log of the quality's sd = 1 / sqrt(lam), and of a panel the
-discrimination of each judge. The sd is estimated because the coefficients depend on it: held at 1
-where it is 0.4 or 2.5, c comes out 15 % too large or 28 % too small.
+The shared parameters are the coefficients, log sd of quality (sd = 1 / sqrt(lam)), and in a panel
+the discrimination of each judge. The sd is estimated because the coefficients depend on it: with sd
+held at 1 where it is 0.4 or 2.5, c comes out 15 % too large or 28 % too small.
 
-Given the shared parameters the pools are independent, so that the gradient and the information left
-when the qualities are unknown (Schur complements) are sums over pools.
+Given the shared parameters the pools are independent, so that the gradient and the marginal
+information (Schur complements, qualities unknown) are sums over pools.
 """
 
 from __future__ import annotations
@@ -39,49 +38,49 @@ from jbt.types import Design, Fit, Panel, Parameters, Prior, Status, Verdicts, n
 MAX_STEPS = 64
 
 TOLERANCE = 1e-6
-"""Of the Newton decrement, which is the distance to the optimum in posterior standard
+"""Largest Newton decrement at convergence: distance to the optimum in posterior standard
 deviations."""
 
-TURNED = 0.5
-"""Share of its slope that is left, behind the top or before it, after a step whose length was not
-right."""
+STEEP_AFTER_STEP = 0.5
+"""A step was too long (too short) if it leaves more than this share of its slope beyond (before)
+the maximum."""
 
 FURTHEST = 1.0
-"""Longest step of any parameter."""
+"""Longest step in any parameter."""
 
 LOG_SD_SPREAD = 1.0
 """Standard deviation of the prior of log sd about that of `Prior.lam`: a factor of 2.7 either
 way."""
 
 DISCRIMINATION_SPREAD = 1.0
-"""Standard deviation of the prior of a discrimination about the one given. It allows 0, a judge
-whose verdicts have nothing to do with quality."""
+"""Standard deviation of the prior of a discrimination about the one given. It allows 0: a judge
+whose verdicts are unrelated to quality."""
 
 DIFFERENCE = 1e-3
-"""Step in a parameter by which the gradient is differenced."""
+"""Step of the finite differences of the gradient."""
 
 AT_ONCE = 2**22
-"""Entries of the pools' Hessians worked on together (count)."""
+"""Entries of the pools' Hessians held at a time (count)."""
 
 
-class Part(NamedTuple):
+class PoolStack(NamedTuple):
     """Pools of one shape."""
 
     comparisons: Verdicts
-    """Leaves with a leading axis of F pools, as those of the design."""
+    """Leaves with a leading axis of F pools, as in the design."""
     design: Design
-    """Of a panel, the second half of its covariates describes quality: a judge's discrimination
+    """In a panel, the second half of the covariates describes quality: a judge's discrimination
     multiplies their coefficients."""
-    hears: Array
-    """[F, own, shared] how the (c, kappa) of each pool's own model follow the shared coefficients,
-    before that multiplication."""
+    loadings: Array
+    """[F, biases, shared] the (c, kappa) of each pool's own model as linear functions of the shared
+    coefficients, before that multiplication."""
     owner: np.ndarray
-    """[F] whose parameters each pool has, from 0."""
+    """[F] owner of the parameters of each pool, from 0."""
 
 
 @dataclass(frozen=True, eq=False)
-class Top:
-    """The log-posterior of each owner's parameters at some point. The K parameters are the shared
+class Maximum:
+    """The log-posterior of each owner's parameters at a point. The K parameters are the shared
     coefficients, the J discriminations of a panel, and log sd."""
 
     at: np.ndarray
@@ -89,10 +88,10 @@ class Top:
     gradient: np.ndarray
     """[owners, K]"""
     information: np.ndarray
-    """[owners, K, K] minus its Hessian, but for that of the determinant in the coefficients; the
+    """[owners, K, K] minus the Hessian, without the determinant's part in the coefficients; the
     identity where a parameter is held."""
     status: np.ndarray
-    """[owners] the worst of the pools'."""
+    """[owners] the worst status of the pools."""
     theta: list[np.ndarray]
     """[F, M] of each part, the qualities there."""
     scores: list[np.ndarray]
@@ -102,30 +101,30 @@ class Top:
     weight: np.ndarray
     """[K] the prior's term of the information, a diagonal; 0 where held."""
     discriminations: slice
-    """Where they are among the K."""
+    """Positions of the discriminations among the K."""
 
 
 def maximum(
-    parts: Sequence[Part],
+    parts: Sequence[PoolStack],
     prior: Prior,
     precision: np.ndarray,
     n_owners: int,
     *,
     spread: bool = False,
     graded: np.ndarray | None = None,
-) -> Top:
-    """Each owner's shared parameters of highest posterior, and what is known there.
+) -> Maximum:
+    """Maximise the posterior of each owner's shared parameters.
 
-    Steps begin with information that leaves the determinant's curvature out and is the expected one
-    for log sd; what that misses is learned from the gradients on the way.
+    The first steps use information without the determinant's curvature, and the expected one for
+    log sd; secant updates from the gradients add what is missing.
 
     Args:
       parts: float64.
       prior: of the qualities; its lam is the start and the centre of the prior of 1 / sd^2.
       precision: [shared] of the coefficients' prior, whose mean is 0.
       spread: whether the sd of quality is estimated; else lam is known.
-      graded: [J] of a panel, whose discrimination is estimated; default nobody's. Those of the
-        panel are the start and the prior's mean.
+      graded: [J] which discriminations of a panel are estimated; default none. Those of the panel
+        are the start and the prior's mean.
     """
     panel = parts[0].comparisons
     s = np.asarray(panel.discrimination)[0] if isinstance(panel, Panel) else np.zeros(0)
@@ -145,54 +144,60 @@ def maximum(
         if not going.any():
             break
         longest = np.abs(step).max(1)
-        reach = np.minimum(length, FURTHEST / np.maximum(longest, FURTHEST))
-        then = posterior.at(top.at + np.where(going, reach, 0)[:, None] * step, top.theta)
-        correction += _secant(top, then, correction)
-        # The slope falls along the step, but for where the posterior is convex; where it has turned
-        # to as steep a descent, the step was too long. Where it has turned to one nearly as steep,
-        # the determinant curves as much as the rest, and steps as long as this would go to and fro.
-        left = (then.gradient * step).sum(1) / np.where(going, slope, 1)
-        good = left > -1
-        shorter = reach / (1 - np.minimum(left, -TURNED))
-        kept = np.where(left < -TURNED, shorter, np.where(left > TURNED, 1, reach))
-        length = np.where(good, kept, reach / 2)
-        top = _chosen(good, then, top, parts)
+        step_length = np.minimum(length, FURTHEST / np.maximum(longest, FURTHEST))
+        trial = posterior.at(top.at + np.where(going, step_length, 0)[:, None] * step, top.theta)
+        correction += _secant(top, trial, correction)
+        # The slope falls along the step unless the posterior is convex. Where it has become as
+        # steep a descent, the step was too long and is refused. Where the descent is nearly as
+        # steep, the determinant curves as much as the rest: steps of this length would oscillate.
+        slope_left = (trial.gradient * step).sum(1) / np.where(going, slope, 1)
+        good = slope_left > -1
+        shorter = step_length / (1 - np.minimum(slope_left, -STEEP_AFTER_STEP))
+        kept = np.where(
+            slope_left < -STEEP_AFTER_STEP,
+            shorter,
+            np.where(slope_left > STEEP_AFTER_STEP, 1, step_length),
+        )
+        length = np.where(good, kept, step_length / 2)
+        top = _chosen(good, trial, top, parts)
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)
     return posterior.with_curvature(top, len(precision))
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """[owners, K] Newton's step, uphill also where a discrimination makes the posterior convex."""
+    """[owners, K] Newton step, uphill even where a discrimination makes the posterior convex."""
     values, vectors = np.linalg.eigh(curvature)
-    along = np.einsum("oij,oi->oj", vectors, gradient) / np.abs(values)
-    return np.einsum("oij,oj->oi", vectors, along)
+    components = np.einsum("oij,oi->oj", vectors, gradient) / np.abs(values)
+    return np.einsum("oij,oj->oi", vectors, components)
 
 
-def _secant(before: Top, then: Top, correction: np.ndarray) -> np.ndarray:
-    """[owners, K, K] what to add to a correction of the information so that it agrees with how the
-    gradient has changed: the symmetric rank-one update (Nocedal and Wright 2006, section 6.2). It
-    learns what the information leaves out, the determinant's curvature and log sd's border."""
-    step = then.at - before.at
-    expected = np.einsum("oij,oj->oi", before.information + correction, step)
-    missed = before.gradient - then.gradient - expected
-    along = (missed * step).sum(1)
+def _secant(previous: Maximum, trial: Maximum, correction: np.ndarray) -> np.ndarray:
+    """[owners, K, K] symmetric rank-one update (Nocedal and Wright 2006, section 6.2) of the
+    correction, which makes the information agree with the change of the gradient. It adds what the
+    information leaves out: the determinant's curvature and the border of log sd."""
+    step = trial.at - previous.at
+    expected = np.einsum("oij,oj->oi", previous.information + correction, step)
+    missed = previous.gradient - trial.gradient - expected
+    projection = (missed * step).sum(1)
     lengths = np.linalg.norm(missed, axis=1) * np.linalg.norm(step, axis=1)
-    usable = np.abs(along) > 1e-2 * lengths
-    scaled = missed / np.where(usable, along, np.inf)[:, None]
+    usable = np.abs(projection) > 1e-2 * lengths
+    scaled = missed / np.where(usable, projection, np.inf)[:, None]
     return missed[:, :, None] * scaled[:, None]
 
 
-def _chosen(good: np.ndarray, then: Top, before: Top, parts: Sequence[Part]) -> Top:
-    """`then` where it is good, else as before."""
+def _chosen(
+    good: np.ndarray, trial: Maximum, previous: Maximum, parts: Sequence[PoolStack]
+) -> Maximum:
+    """The trial where it is good, else the previous point."""
 
     chosen: dict[str, Any] = {}
     for name in ("at", "gradient", "information", "status"):
-        chosen[name] = _where(good, getattr(then, name), getattr(before, name))
+        chosen[name] = _where(good, getattr(trial, name), getattr(previous, name))
     for name in ("theta", "scores", "informations"):
-        both = zip(parts, getattr(then, name), getattr(before, name), strict=True)
-        chosen[name] = [_where(good[part.owner], new, old) for part, new, old in both]
-    return dataclasses.replace(before, **chosen)
+        triples = zip(parts, getattr(trial, name), getattr(previous, name), strict=True)
+        chosen[name] = [_where(good[part.owner], new, old) for part, new, old in triples]
+    return dataclasses.replace(previous, **chosen)
 
 
 def _where(good: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
@@ -203,16 +208,16 @@ def _where(good: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
 class _Posterior:
     """The log-posterior as a function of the parameters."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PoolStack]
     centre: np.ndarray
     """[K] mean of the prior."""
     weight: np.ndarray
     """[K] precision of the prior."""
     held: np.ndarray
-    """[K] which parameters are known."""
+    """[K] whether each parameter is known."""
 
-    def at(self, point: np.ndarray, start: list[np.ndarray]) -> Top:
-        """At a point [owners, K], the fits of the pools begun at `start` [F, M]."""
+    def at(self, point: np.ndarray, start: list[np.ndarray]) -> Maximum:
+        """Evaluate at a point [owners, K], starting the pools' fits at `start` [F, M]."""
         n_owners = len(point)
         gradient = np.where(self.held, 0, self.weight * (self.centre - point))
         information = np.tile(np.diag(np.where(self.held, 1, self.weight)), (n_owners, 1, 1))
@@ -220,19 +225,19 @@ class _Posterior:
         free = ~self.held
         thetas, scores, informations = [], [], []
         for part, theta in zip(self.parts, start, strict=True):
-            each = (*part[:3], jnp.asarray(point[part.owner]), jnp.asarray(theta))
+            leaves = (*part[:3], jnp.asarray(point[part.owner]), jnp.asarray(theta))
             theta, score, curvature, worst = in_chunks(
-                lambda some: _given(*some), each, chunk(part)
+                lambda stack: _given(*stack), leaves, chunk(part)
             )
             score, curvature = score * free, curvature * (free[:, None] & free)
             np.add.at(gradient, part.owner, score)
             np.add.at(information, part.owner, curvature)
             np.maximum.at(status, part.owner, worst)
-            for found, one in zip(
+            for values, value in zip(
                 (thetas, scores, informations), (theta, score, curvature), strict=True
             ):
-                found.append(one)
-        return Top(
+                values.append(value)
+        return Maximum(
             at=point,
             gradient=gradient,
             information=information,
@@ -241,26 +246,25 @@ class _Posterior:
             scores=scores,
             informations=informations,
             weight=np.where(self.held, 0, self.weight),
-            discriminations=slice(self.parts[0].hears.shape[2], len(self.centre) - 1),
+            discriminations=slice(self.parts[0].loadings.shape[2], len(self.centre) - 1),
         )
 
-    def with_curvature(self, top: Top, n_shared: int) -> Top:
-        """With the curvature that the gradient has in the discriminations and log sd, which enter
-        the determinant as much as the rest. Where that leaves no maximum, the determinant's
-        curvature in the coefficients counts as well."""
+    def with_curvature(self, top: Maximum, n_shared: int) -> Maximum:
+        """Replace the information by differences of the gradient in the discriminations and log sd,
+        where the determinant matters most. Where that is no maximum, do so in all parameters."""
         free = np.flatnonzero(~self.held)
-        found = self._differenced(top, free[free >= n_shared])
-        lost = _smallest_eigenvalue(found) <= 0
+        curved = self._differenced(top, free[free >= n_shared])
+        lost = _smallest_eigenvalue(curved) <= 0
         if lost.any():
-            found = _chosen(lost, self._differenced(top, free), found, self.parts)
-            lost = _smallest_eigenvalue(found) <= 0
+            curved = _chosen(lost, self._differenced(top, free), curved, self.parts)
+            lost = _smallest_eigenvalue(curved) <= 0
         status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
-        return dataclasses.replace(found, status=status)
+        return dataclasses.replace(curved, status=status)
 
-    def _differenced(self, top: Top, places: np.ndarray) -> Top:
-        """With central differences of the gradient in these parameters."""
+    def _differenced(self, top: Maximum, places: np.ndarray) -> Maximum:
+        """Replace rows of the information by central differences of the gradient."""
         information = top.information.copy()
-        informations = [each.copy() for each in top.informations]
+        informations = [matrix.copy() for matrix in top.informations]
         for place in places:
             ends = []
             for change in (DIFFERENCE, -DIFFERENCE):
@@ -280,26 +284,26 @@ class _Posterior:
         return dataclasses.replace(top, information=information, informations=informations)
 
 
-def _smallest_eigenvalue(top: Top) -> np.ndarray:
+def _smallest_eigenvalue(top: Maximum) -> np.ndarray:
     return np.linalg.eigvalsh(top.information)[:, 0]
 
 
-def chunk(part: Part) -> int:
-    """How many pools of a part are worked on together."""
-    return AT_ONCE // (part.design.n_contents + part.hears.shape[1]) ** 2
+def chunk(part: PoolStack) -> int:
+    """Number of pools of a part held at a time."""
+    return AT_ONCE // (part.design.n_contents + part.loadings.shape[1]) ** 2
 
 
 def pool_model(
-    comparisons: Verdicts, hears: Float[Array, "own shared"], at: Float[Array, " K"]
-) -> tuple[Verdicts, Float[Array, " own"], Float[Array, ""]]:
+    comparisons: Verdicts, loadings: Float[Array, "biases shared"], point: Float[Array, " K"]
+) -> tuple[Verdicts, Float[Array, " biases"], Float[Array, ""]]:
     """One pool's own model, given the shared parameters: its verdicts with the discriminations, its
     (c, kappa), and lam."""
-    n, lam = hears.shape[1], jnp.exp(-2 * at[-1])
-    own = hears @ at[:n]
+    n, lam = loadings.shape[1], jnp.exp(-2 * point[-1])
+    biases = loadings @ point[:n]
     if not isinstance(comparisons, Panel):
-        return comparisons, own, lam
-    s = at[n:-1]
-    by_judge = own.reshape(-1, len(s))
+        return comparisons, biases, lam
+    s = point[n:-1]
+    by_judge = biases.reshape(-1, len(s))
     d = len(by_judge) // 2  # covariates, as many means of theirs, kappa
     by_judge = by_judge.at[d : 2 * d].multiply(s)
     return dataclasses.replace(comparisons, discrimination=s), by_judge.reshape(-1), lam
@@ -310,83 +314,83 @@ class Conditional(NamedTuple):
 
     fit: Fit
     precision: Float[Array, "M M"]
-    """Of the qualities, H."""
+    """H, of the qualities."""
     follows: Float[Array, "M K"]
-    """How their mode changes with the shared parameters."""
+    """Derivative of their mode in the shared parameters."""
     gradient: Float[Array, " K"]
-    """The pool's term of the log-posterior's gradient."""
+    """The pool's term of the gradient of the log-posterior."""
     information: Float[Array, "K K"]
-    """And of minus its Hessian; of log sd what is expected, without a border."""
+    """The pool's term of minus its Hessian; for log sd the expected one, without a border."""
 
 
 def conditional(
     comparisons: Verdicts,
     design: Design,
-    hears: Float[Array, "own shared"],
-    at: Float[Array, " K"],
+    loadings: Float[Array, "biases shared"],
+    point: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Conditional:
-    """One pool given the shared parameters, its fit begun at theta."""
+    """Fit one pool given the shared parameters, starting at theta."""
     m, middle = design.n_contents, design.centred()
 
-    def density(theta: Float[Array, " M"], at: Float[Array, " K"]) -> Float[Array, ""]:
-        made, own, lam = pool_model(comparisons, hears, at)
-        fits = model.log_likelihood(_parameters(theta, own, made), middle, made)
+    def density(theta: Float[Array, " M"], point: Float[Array, " K"]) -> Float[Array, ""]:
+        verdicts, biases, lam = pool_model(comparisons, loadings, point)
+        fits = model.log_likelihood(_parameters(theta, biases, verdicts), middle, verdicts)
         return fits - lam * (theta**2).sum() / 2 + m * jnp.log(lam) / 2
 
-    def precision(theta: Float[Array, " M"], at: Float[Array, " K"]) -> Float[Array, "M M"]:
-        made, own, lam = pool_model(comparisons, hears, at)
-        where = _parameters(theta, own, made)
-        information = model.score_and_information(where, middle, made)[1]
+    def precision(theta: Float[Array, " M"], point: Float[Array, " K"]) -> Float[Array, "M M"]:
+        verdicts, biases, lam = pool_model(comparisons, loadings, point)
+        parameters = _parameters(theta, biases, verdicts)
+        information = model.score_and_information(parameters, middle, verdicts)[1]
         return information[:m, :m] + lam * jnp.eye(m, dtype=theta.dtype)
 
-    fit, lam = fit_given(comparisons, design, hears, at, theta), jnp.exp(-2 * at[-1])
+    fit, lam = fit_given(comparisons, design, loadings, point, theta), jnp.exp(-2 * point[-1])
     theta = fit.parameters.theta
-    both = jax.grad(density, (0, 1))
-    score = both(theta, at)[1]
-    border, corner = jax.jacfwd(both, 1)(theta, at)
-    hessian = precision(theta, at)
+    gradients = jax.grad(density, (0, 1))
+    score = gradients(theta, point)[1]
+    border, corner = jax.jacfwd(gradients, 1)(theta, point)
+    hessian = precision(theta, point)
     inverse = jnp.linalg.inv(hessian)
-    follows = inverse @ border
+    response = inverse @ border
 
     def log_det_change(theta_change: Float[Array, " M"], change: Float[Array, " K"]) -> Array:
-        _, moved = jax.jvp(precision, (theta, at), (theta_change, change))
-        return (inverse * moved).sum()
+        _, change_of_precision = jax.jvp(precision, (theta, point), (theta_change, change))
+        return (inverse * change_of_precision).sum()
 
-    ones = jnp.eye(len(at), dtype=theta.dtype)
-    gradient = score - jax.vmap(log_det_change)(follows.T, ones) / 2
-    known = jnp.eye(m, dtype=theta.dtype) - lam * inverse  # share, along each direction
-    left = (-corner - border.T @ follows).at[-1].set(0).at[:, -1].set(0)
-    information = left.at[-1, -1].set(2 * (known**2).sum())
-    return Conditional(fit, hessian, follows, gradient, information)
+    ones = jnp.eye(len(point), dtype=theta.dtype)
+    gradient = score - jax.vmap(log_det_change)(response.T, ones) / 2
+    known = jnp.eye(m, dtype=theta.dtype) - lam * inverse  # share of the data in each direction
+    marginal = (-corner - border.T @ response).at[-1].set(0).at[:, -1].set(0)
+    information = marginal.at[-1, -1].set(2 * (known**2).sum())
+    return Conditional(fit, hessian, response, gradient, information)
 
 
 @jax.jit
 def _given(
-    comparisons: Verdicts, design: Design, hears: Array, at: Array, theta: Array
+    comparisons: Verdicts, design: Design, loadings: Array, point: Array, theta: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Of every pool, given the shared parameters: its qualities, begun at theta; its terms of the
-    gradient and of the information; the status of the fit."""
+    """Fit every pool given the shared parameters, starting at theta: qualities, terms of the
+    gradient and of the information, and status."""
 
-    def one(*each: Any) -> tuple[Array, Array, Array, Array]:
-        pool = conditional(*each)
+    def one_pool(*pool_arguments: Any) -> tuple[Array, Array, Array, Array]:
+        pool = conditional(*pool_arguments)
         return pool.fit.parameters.theta, pool.gradient, pool.information, pool.fit.status
 
-    return jax.vmap(one)(comparisons, design, hears, at, theta)
+    return jax.vmap(one_pool)(comparisons, design, loadings, point, theta)
 
 
 def fit_given(
     comparisons: Verdicts,
     design: Design,
-    hears: Float[Array, "own shared"],
-    at: Float[Array, " K"],
+    loadings: Float[Array, "biases shared"],
+    point: Float[Array, " K"],
     theta: Float[Array, " M"],
 ) -> Fit:
-    """The MAP of one pool's qualities given the shared parameters, begun at theta."""
-    made, own, lam = pool_model(comparisons, hears, at)
-    fixed = model.variant("naive", design, n_judges(made))
-    return fit_map(made, design, Prior(lam), fixed, start=_parameters(theta, own, made))
+    """The MAP of one pool's qualities given the shared parameters, starting at theta."""
+    verdicts, biases, lam = pool_model(comparisons, loadings, point)
+    fixed = model.variant("naive", design, n_judges(verdicts))
+    return fit_map(verdicts, design, Prior(lam), fixed, start=_parameters(theta, biases, verdicts))
 
 
-def _parameters(theta: Array, own: Array, comparisons: Verdicts) -> Parameters:
-    return Parameters.unflat(jnp.concatenate([theta, own]), len(theta), n_judges(comparisons))
+def _parameters(theta: Array, biases: Array, comparisons: Verdicts) -> Parameters:
+    return Parameters.unflat(jnp.concatenate([theta, biases]), len(theta), n_judges(comparisons))

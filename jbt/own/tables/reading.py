@@ -355,7 +355,7 @@ def _read_parquet(path: Path, problems: Problems) -> pd.DataFrame:
     try:
         return pd.read_parquet(io.BytesIO(read_bytes(path)))
     except ImportError:
-        problems.end(path, "reading Parquet needs the extra: jbt[parquet]")
+        problems.end(path, "reading Parquet needs the extra: judge-bt[parquet]")
     except (ValueError, KeyError, TypeError) as error:  # the last two where it is damaged
         problems.end(path, f"not a readable table ({str(error).splitlines()[0]})")
 

@@ -158,7 +158,8 @@ def named_shares(
       unanswered: whether a field may be empty.
     """
     winner = sheet[column]
-    share = winner.map(lambda v: WORDS.get(v.casefold(), np.nan)).astype(float)
+    shares = {word: np.nan if share is None else share for word, share in WORDS.items()}
+    share = winner.map(lambda v: shares.get(v.casefold(), np.nan)).astype(float)
     is_word = winner.map(lambda v: v.casefold() in WORDS)
     is_first, is_second = (_names(winner, side, str) for side in (first, second))
     like_first, like_second = (_names(winner, side, str.casefold) for side in (first, second))

@@ -1,4 +1,4 @@
-"""Where items come from: synthetic pools with a known quality and covariates."""
+"""Synthetic pools with known quality and covariates."""
 
 from jbt.simulation.pools.covariates import (
     BINARY_RHO_MAX,

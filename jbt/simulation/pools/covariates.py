@@ -1,4 +1,4 @@
-"""What the judge may like about an item beside its quality: covariates of a known correlation."""
+"""Covariates, which a judge may favour beside quality, with a given correlation to quality."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RHO_MAX = 0.95
 
 BINARY_RHO_MAX = math.sqrt(2 / math.pi)
 """Largest |rho| of a median split: corr(z, 1{z > median}) = sqrt(2/pi) = 0.7979 for Gaussian z.
-Asked for as 0.798."""
+0.798 is accepted for it."""
 
 
 def check_rho(rho: Any, covariate: str) -> None:
@@ -47,7 +47,7 @@ def check_max_correlation(max_correlation: Any) -> None:
 
 
 MOST_DRAWS = 1000
-"""Of covariates for one pool, until one keeps to a bound on its correlation."""
+"""Most draws of covariates for one pool to keep within a bound on their correlation."""
 
 
 def with_covariates(
@@ -60,15 +60,15 @@ def with_covariates(
     max_correlation: ScalarLike | None = None,
     item_mask: Bool[Array, " N"] | None = None,
 ) -> Pool:
-    """A pool of given qualities with drawn covariates, whose latents are rho times a score of the
-    quality and sqrt(1 - rho^2) times a Gaussian: what kinds of pool have in common.
+    """A pool of given qualities with drawn covariates: each latent is rho times a score of the
+    quality plus sqrt(1 - rho^2) times a Gaussian. All kinds of pool use it.
 
     With `max_correlation` the covariates, not the qualities, are drawn again until every |corr|
-    within the pool is below it, at most `MOST_DRAWS` times, as the paper draws its elaborations
-    again until |corr| < 0.12. The first draw is the one without a bound. A loop: of thousands of
-    pools at once it runs as often as the unluckiest needs (rho = 0, 0.12 and 30 items: 1.9 draws on
-    average, some ten for the unluckiest of a batch of 128), where a fixed number of candidates
-    would cost its all for everyone, and still not suffice for a tight bound.
+    within the pool is below it, at most `MOST_DRAWS` times, as the paper redraws its elaborations
+    until |corr| < 0.12. The first draw is the one without a bound. Redrawing is a loop: for
+    thousands of pools at once it runs as often as the unluckiest needs (rho = 0, 0.12 and 30 items:
+    1.9 draws on average, some ten for the unluckiest of a batch of 128). A fixed number of
+    candidates would cost every pool all of them, and still not suffice for a tight bound.
 
     Args:
       key: PRNG key, consumed.
@@ -78,7 +78,7 @@ def with_covariates(
         is divided by `BINARY_RHO_MAX`, so that a Gaussian score has correlation rho with it.
       covariate: "continuous", the latent; or "binary", 1 for the floor(n/2) largest.
       max_correlation: bound on the |correlation| of quality and covariate within the pool, in
-        (0, 1]; default none. Where no draw keeps to it the covariates are NaN, and every fit of the
+        (0, 1]; default none. If no draw satisfies it, the covariates are NaN, and every fit of the
         pool has status `NOT_FINITE`.
       item_mask: [N], False for padding; default no padding.
 
@@ -109,13 +109,13 @@ def with_covariates(
     def keeps(pool: Pool) -> Bool[Array, ""]:
         return (jnp.abs(realised_correlation(pool)) < max_correlation).all()
 
-    def again(state: tuple[Array, Pool]) -> Bool[Array, ""]:
+    def unfinished(state: tuple[Array, Pool]) -> Bool[Array, ""]:
         return ~keeps(state[1]) & (state[0] < MOST_DRAWS)
 
     def redraw(state: tuple[Array, Pool]) -> tuple[Array, Pool]:
         return state[0] + 1, draw(jax.random.fold_in(key, state[0]))
 
-    pool = jax.lax.while_loop(again, redraw, (jnp.asarray(1), first))[1]
+    pool = jax.lax.while_loop(unfinished, redraw, (jnp.asarray(1), first))[1]
     x = jnp.where(keeps(pool), pool.design.covariates, jnp.nan)
     return Pool(quality, Design(jnp.where(mask[:, None], x, 0), None, mask, n_items))
 
@@ -126,7 +126,7 @@ def _median_split(latent: Float[Array, "N D"], mask: Bool[Array, " N"]) -> Float
 
 
 def places(values: Float[Array, "N D"], mask: Bool[Array, " N"]) -> Int[Array, "N D"]:
-    """How many real items have a larger value; of equal ones the earlier item comes first."""
+    """Number of real items ranked above each item, by larger value; earlier items win ties."""
     item = jnp.arange(values.shape[0])
     earlier = (item[None, :] < item[:, None])[:, :, None]
     above = (values[None, :, :] > values[:, None, :]) | (

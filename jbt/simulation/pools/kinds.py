@@ -39,8 +39,8 @@ def gaussian(
     with quality; given quality, covariates are independent. A continuous covariate is its
     latent; a binary one is 1 for the floor(n/2) items of the pool with the largest latent.
 
-    The same key gives the same draws whatever sd and rho are, so that conditions are paired; and
-    the same qualities whatever max_correlation is, and the same pool where it is kept to anyway.
+    The same key gives the same draws for any sd and rho, so that conditions are paired; the same
+    qualities for any max_correlation; and the same pool if the first draw satisfies it.
 
     Args:
       key: PRNG key, consumed.
@@ -67,13 +67,13 @@ def gaussian(
     key_z, key_e = jax.random.split(key)
     z = jax.random.normal(key_z, (n_items,), dtype)
     quality = jnp.asarray(sd, dtype) * z
-    told = {"covariate": covariate, "max_correlation": max_correlation, "item_mask": item_mask}
-    return with_covariates(key_e, quality, z, rho=rho, **told)
+    options = {"covariate": covariate, "max_correlation": max_correlation, "item_mask": item_mask}
+    return with_covariates(key_e, quality, z, rho=rho, **options)
 
 
 OTHERS = ("uniform", "drawn")
-"""How many false statements an item of a bank has that is not fully correct: any number alike, or
-as many as drawing its statements from the bank gives."""
+"""Number of false statements of an item that is not fully correct: all numbers equally likely, or
+as if its statements were drawn from the bank."""
 
 
 def statement_bank(
@@ -91,27 +91,26 @@ def statement_bank(
     max_correlation: ScalarLike | None = None,
     item_mask: Bool[Array, " N"] | None = None,
 ) -> Pool:
-    """A pool of answers made of true and false statements, as the paper's (Section 5, "Controlled
+    """A pool of answers made of true and false statements, like the paper's (Section 5, "Controlled
     benchmark"; appendix, "Item construction").
 
-    An item is C statements from a bank; its quality is the number of true ones less that of false
+    An item is C statements from a bank; its quality is the number of true ones minus that of false
     ones. Exactly k items, at random places, are fully correct (quality C). The others have f >= 1
-    false statements (quality C - 2 f), so that the top k is unique and at least 2 statements ahead:
-    a false statement stands in the place of a true one. Which statements an item has is not drawn,
-    as nothing depends on it.
+    false statements instead of true ones (quality C - 2 f), so that the top k is unique and ahead
+    by at least 2. The statements themselves are not drawn, as nothing depends on them.
 
-    The paper does not say how many false statements the other items have. `others` "uniform": any
-    number from 1 to min(C, F) alike. "drawn": as many as when C of the T + F statements are drawn
-    without replacement, and drawn again where all are true.
+    The paper does not say how many false statements the other items have. With `others` "uniform",
+    all numbers from 1 to min(C, F) are equally likely. With "drawn", C of the T + F statements are
+    drawn without replacement, and drawn again if all are true.
 
     The elaboration is binary and balanced, 1 for floor(n/2) items, and at rho = 0 independent of
-    quality, as in the paper. A rho beyond that, which the paper's pools do not have, correlates the
-    latent of the elaboration with the quality as it is standardised within the pool. As quality is
-    not Gaussian, the correlation is then near rho, not equal to it: with the default bank 0.31 at
-    0.3 and 0.66 at 0.6; `realised_correlation` tells.
+    quality, as in the paper. Another rho, which the paper's pools do not have, correlates the
+    latent of the elaboration with the quality standardised within the pool. As quality is not
+    Gaussian, the correlation is then near rho, not equal to it: with the default bank 0.31 at 0.3
+    and 0.66 at 0.6; `realised_correlation` computes it.
 
-    The same key gives the same qualities whatever sd, rho and max_correlation are, and more fully
-    correct items for a larger k beside the same others.
+    The same key gives the same qualities for any sd, rho and max_correlation; a larger k makes more
+    items fully correct and leaves the others as they are.
 
     Args:
       key: PRNG key, consumed.
@@ -121,8 +120,8 @@ def statement_bank(
       n_true, n_false: T and F, true and false statements of the bank.
       others: "uniform" or "drawn", see above.
       sd: standard deviation of quality over pools, logits, to which the numbers of statements are
-        scaled; default None: quality is the number itself, whose standard deviation is 4.07 for
-        the default bank and 5 of 30 items.
+        scaled; default None: quality is the unscaled number, with standard deviation 4.07 for the
+        default bank and 5 of 30 items.
       rho: correlation of quality and each covariate, a number (D = 1) or [D], nearly; within
         +-0.95, binary within +-0.798.
       covariate: "binary", or "continuous" for the latent itself.
@@ -163,8 +162,8 @@ def statement_bank(
     n = mask.sum()
     centred = jnp.where(mask, quality - jnp.where(mask, quality, 0).sum() / n, 0)
     score = centred / jnp.sqrt((centred**2).sum() / n)
-    told = {"covariate": covariate, "max_correlation": max_correlation, "item_mask": item_mask}
-    return with_covariates(key_e, quality, score, rho=rho, **told)
+    options = {"covariate": covariate, "max_correlation": max_correlation, "item_mask": item_mask}
+    return with_covariates(key_e, quality, score, rho=rho, **options)
 
 
 def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: int) -> None:
@@ -175,7 +174,7 @@ def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: i
         check_count(name, count)
     if n_statements > n_true:
         raise ValueError(
-            f"a fully correct item takes {n_statements} true statements, of which the bank has "
+            f"a fully correct item takes {n_statements} true statements, but the bank has "
             f"{n_true}: n_statements must be at most {n_true}"
         )
     if isinstance(k, Tracer):
@@ -197,7 +196,7 @@ def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: i
 
 
 def _number(*given: Any) -> Any:
-    """The floating dtype of numbers given, JAX's default where they are integers."""
+    """The floating dtype of the given numbers, JAX's default if they are integers."""
     dtype = jnp.result_type(*given)
     return dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
 
@@ -210,9 +209,8 @@ POOLS: dict[str, Callable[..., Pool]] = {
     "gaussian": _gaussian_kind,
     "statement_bank": statement_bank,
 }
-"""Kinds of pool that a sweep can be run on: functions (key, n_items, *, k, sd, rho, covariate,
-max_correlation) -> Pool, the same qualities from the same key. A sweep's `--pool` names one of
-them."""
+"""Kinds of pool for sweeps: functions (key, n_items, *, k, sd, rho, covariate, max_correlation) ->
+Pool, with the same qualities from the same key. A sweep's `--pool` names one of them."""
 
 
 def check_kind(pool: str) -> None:
@@ -230,16 +228,16 @@ def check_balance(
     rho: Sequence[float],
     covariate: CovariateKind,
 ) -> None:
-    """Raise `ValueError` unless such pools can be drawn with this bound on their correlation: 16
-    are, at the largest |rho|. None, for no bound, passes at once."""
+    """Raise `ValueError` unless such pools can be drawn with this bound on their correlation, by
+    drawing 16 at the largest |rho|. None, for no bound, passes."""
     check_max_correlation(max_correlation)
     if max_correlation is None:
         return
     furthest = max(rho, key=abs)
 
     def missed(key: Key[Array, ""]) -> Bool[Array, ""]:
-        told = {"covariate": covariate, "max_correlation": max_correlation}
-        drawn = POOLS[pool](key, n_items, k=k, sd=1.0, rho=furthest, **told)
+        options = {"covariate": covariate, "max_correlation": max_correlation}
+        drawn = POOLS[pool](key, n_items, k=k, sd=1.0, rho=furthest, **options)
         return jnp.isnan(drawn.design.covariates).any()
 
     n_missed = int(jax.jit(jax.vmap(missed))(jax.random.split(jax.random.key(0), 16)).sum())

@@ -26,18 +26,18 @@ def paired(
 ) -> Pool:
     """A pool in which some contents are rendered twice: one quality, two covariate values.
 
-    Items 0..M-1 are the contents as they come, with Gaussian covariates of standard deviation
+    Items 0..M-1 are the contents' first renderings, with Gaussian covariates of standard deviation
     `spread` correlated with quality; item M + i shows content i again with its covariates moved by
-    `offset`, and is padding unless i < n_twice. With spread 0 all contents are alike but for their
-    quality, x = 0 terse and x = offset verbose, the paper's paired rendering design (Section 5).
+    `offset`, and is padding unless i < n_twice. With spread 0 contents differ only in quality,
+    x = 0 is terse and x = offset verbose: the paper's paired rendering design (Section 5).
 
-    When the coefficient c of one covariate is identified by comparisons: if a chain of them links
-    some content's two renderings, directly or by a detour over other contents, and other
-    comparisons or the other order tell kappa; in the full design as soon as n_twice >= 1. If only
-    terse and verbose are compared, verbose always first, c is told only together with kappa.
-    Without any content twice (n_twice = 0) nothing tells c (Prop. 2).
-    Of several covariates, all moved at once, only c . offset is identified: to tell one of them,
-    move it alone. `identifiability.null_space` says which case a set of comparisons is.
+    Comparisons identify the coefficient c of one covariate if a chain of them links some content's
+    two renderings, directly or through other contents, and other comparisons or the other order
+    identify kappa; in the full design as soon as n_twice >= 1. If only terse and verbose are
+    compared, verbose always first, c is identified only together with kappa. Without any
+    content twice (n_twice = 0) c is not identified (Prop. 2). With several covariates, all moved at
+    once, only c . offset is identified: to identify one of them, move it alone.
+    `identifiability.null_space` says which case a set of comparisons is.
 
     The same key gives the same qualities and covariates whatever the other arguments are, and the
     contents rendered twice for a smaller n_twice are among those for a larger one.
@@ -47,7 +47,7 @@ def paired(
       n_contents: M.
       n_twice: how many contents are rendered twice, 0..M, default all; may be traced.
       sd: standard deviation of quality, logits; its dtype is the pool's.
-      rho: correlation of quality and each covariate of the contents as they come, within +-0.95.
+      rho: correlation of quality and each covariate of the first renderings, within +-0.95.
       spread: standard deviation of these covariates, 0 or above.
       offset: covariate of the second rendering minus that of the first, a number or [D].
 
@@ -80,8 +80,8 @@ def paired(
 
 
 def check_renderings(spread: Any, offset: Any) -> None:
-    """Raise `ValueError` for a spread below 0, or an offset of 0, which would show one thing twice;
-    traced values pass."""
+    """Raise `ValueError` for a spread below 0, or an offset of 0, which would show the same item
+    twice; traced values pass."""
     if not isinstance(spread, Tracer) and not 0 <= float(spread) < math.inf:
         raise ValueError(f"spread must be finite and at least 0, got {spread}")
     if not isinstance(offset, Tracer):
@@ -91,5 +91,5 @@ def check_renderings(spread: Any, offset: Any) -> None:
 
 
 def one_content_an_item(design: Design) -> Design:
-    """The unpaired analysis of the same items: every rendering owns a quality."""
+    """The unpaired design of the same items: every rendering has its own quality."""
     return Design(design.covariates, None, design.item_mask, design.n_items)

@@ -104,7 +104,7 @@ def random_tables(seed: int) -> tuple[str, str]:
     )
 
 
-def told(rows: np.ndarray, direction: np.ndarray) -> bool:
+def identified(rows: np.ndarray, direction: np.ndarray) -> bool:
     """Whether the design matrix determines this combination of parameters: it is in the span of
     the rows."""
     rank = np.linalg.matrix_rank
@@ -128,7 +128,7 @@ def naive_prior_selected(owner: list, x: np.ndarray, pairs: list) -> tuple[str, 
         "kappa": [unit[-1]],
         "phi": [logit(i, 0, 0) for i in range(len(owner))],
     }
-    return tuple(name for name, some in asked.items() if not all(told(rows, v) for v in some))
+    return tuple(name for name, some in asked.items() if not all(identified(rows, v) for v in some))
 
 
 def naive_batch(verdicts, items, covariates):

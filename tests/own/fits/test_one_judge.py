@@ -254,7 +254,7 @@ def judge_of(tables, written):
 
 @pytest.mark.heavy
 def test_a_c_that_differs_between_pools_is_found(tables):
-    """Of the same mean, 1; alike, the test is silent."""
+    """The mean is 1; the test is not significant where pools are alike."""
     alike = judge_of(tables, rendered(24, lambda pool, x, q: x + q))[1]
     unlike = judge_of(tables, rendered(24, lambda pool, x, q: (-1, 3)[pool % 2] * x + q))[1]
     assert alike.c_p_alike[0] > 0.05

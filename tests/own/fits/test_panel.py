@@ -107,7 +107,7 @@ class Explicit:
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """One panel, with anchors that saw nothing of pool r."""
+    """One panel, with anchors that judged nothing in pool r."""
     folder = tmp_path_factory.mktemp("panel")
 
     def tables(v, i):
@@ -130,7 +130,7 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
     assert anchors.c == ()
     assert anchors.kappa is None
     estimates = [*x.c, *y.c, x.kappa, y.kappa, found.slope["words"]]
-    np.testing.assert_allclose([e.value for e in estimates], best, atol=2e-5)
+    np.testing.assert_allclose([e.estimate for e in estimates], best, atol=2e-5)
     m = len(explicit.pools)
     theta, _, full = explicit.quality(best)
     precision = full + np.diag([0.7] * m + [0.2] * 5)
@@ -163,9 +163,9 @@ def test_one_judge_under_two_names_has_one_c(tables):
     twice = [*once, *(line.replace(",x,", ",y,") for line in once[1:])]
     batch, judges = read(tables, "\n".join(twice) + "\n", anchors=ANCHORS)
     x, y, _ = fit_panel(batch, judges, prior=PRIOR).judges
-    assert x.c[0].value == pytest.approx(y.c[0].value, abs=1e-5)
-    assert x.kappa.value == pytest.approx(y.kappa.value, abs=1e-5)
-    assert x.c[0].told_by == y.c[0].told_by
+    assert x.c[0].estimate == pytest.approx(y.c[0].estimate, abs=1e-5)
+    assert x.kappa.estimate == pytest.approx(y.kappa.estimate, abs=1e-5)
+    assert x.c[0].identified_by == y.c[0].identified_by
 
 
 def simulated(n_pools=60, c=1.0, seed=1):
@@ -194,7 +194,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     written, items, anchors = simulated()
     batch, judges = read(tables, written, items)
     without = fit_panel(batch, judges)
-    assert all(j.c[0].told_by == () for j in without.judges)
+    assert all(j.c[0].identified_by == () for j in without.judges)
     assert all(np.isnan(j.c[0].low) for j in without.judges)
     assert all(p.prior_selected for p in without.pools)
     assert not without.slope
@@ -207,22 +207,22 @@ def test_anchors_tell_what_the_prior_chose(tables):
     batch, judges = read(tables, written, items, anchors)
     trusted = fit_panel(batch, judges)
     x, y, _ = trusted.judges
-    assert x.c[0].told_by == y.c[0].told_by == ("anchors",)
+    assert x.c[0].identified_by == y.c[0].identified_by == ("anchors",)
     assert x.c[0].low < sd < x.c[0].high
     assert y.c[0].low < 0 < y.c[0].high
     assert trusted.slope["words"].low < 0.8 * sd < trusted.slope["words"].high
-    assert abs(x.c[0].value - sd) < abs(without.judges[0].c[0].value - sd)
+    assert abs(x.c[0].estimate - sd) < abs(without.judges[0].c[0].estimate - sd)
     assert not trusted.differences
 
     batch, judges = read(tables, written, items, reference="y")
     (x, y) = fit_panel(batch, judges).judges
-    assert x.c[0].told_by == ("y",)
+    assert x.c[0].identified_by == ("y",)
     assert y.known
     assert x.c[0].low < sd < x.c[0].high
 
 
 @pytest.mark.heavy
-def test_a_coin_hears_no_quality_and_has_no_bias(tables):
+def test_a_coin_has_no_discrimination_and_no_bias(tables):
     """Held at the discrimination of the others, it is biased against what the anchors favour."""
     written, items, anchors = simulated(n_pools=100)
     rng = np.random.default_rng(7)
@@ -238,10 +238,10 @@ def test_a_coin_hears_no_quality_and_has_no_bias(tables):
         found[name] = fit_panel(batch, judges).judges[1]
     estimated, held = found["estimated"], found["held"]
     assert held.c[0].high < -0.3
-    assert held.c[0].basis == Basis.MEASURED  # as it used to be told, of a coin
-    assert abs(estimated.c[0].value) < 0.1
+    assert held.c[0].status == Basis.MEASURED  # as it used to be told, of a coin
+    assert abs(estimated.c[0].estimate) < 0.1
     assert estimated.c[0].low < 0 < estimated.c[0].high
-    assert abs(estimated.discrimination.value) < 0.15
+    assert abs(estimated.discrimination.estimate) < 0.15
     assert estimated.discrimination.low < 0 < estimated.discrimination.high < 0.5
     assert abs(estimated.agreement.share - 0.5) < 4 * 0.5 / np.sqrt(100)
 
@@ -254,7 +254,7 @@ def test_rows_are_counts(tables, monkeypatch):
     batch, judges = read(tables, verdicts(), anchors=ANCHORS, discrimination={"anchors": 2.0})
     rows = fit_panel(batch, judges, prior=PRIOR)
     for one, other in zip(counts.judges, rows.judges, strict=True):
-        assert [e.value for e in one.c] == pytest.approx([e.value for e in other.c], abs=1e-5)
+        assert [e.estimate for e in one.c] == pytest.approx([e.estimate for e in other.c], abs=1e-5)
         assert [e.low for e in one.c] == pytest.approx(
             [e.low for e in other.c], abs=1e-4, nan_ok=True
         )
@@ -286,7 +286,7 @@ def test_anchors_are_verdicts_of_one_more_judge(tables):
 def test_who_tells_a_coefficient(tables):
     """Judge x tells its own c, judge y only with x or z, whose biases are known; w with all."""
 
-    def told(some):
+    def identified(some):
         x, y, z, w = some
         c = [x, y and (x or z), False, x and y and z and w]
         return np.array([c, [x, y, False, False]])
@@ -294,7 +294,7 @@ def test_who_tells_a_coefficient(tables):
     judges = Judges(
         tuple("xyzw"), np.array([False, False, True, False]), np.ones(4), np.zeros(4, bool)
     )
-    x, y, z, w = judges.tellers(told)
+    x, y, z, w = judges.identified_by(identified)
     assert x == ((OWN,), (OWN,))
     assert y == (("x", "z"), (OWN,))
     assert z == ((), ())
@@ -303,7 +303,7 @@ def test_who_tells_a_coefficient(tables):
 
 def tellers_of(batch, judges):
     panels = Panels.of(batch, judges)
-    return list(judges.tellers(lambda some: panels.told(panels.silence(some))))
+    return list(judges.identified_by(lambda some: panels.identified(panels.null_directions(some))))
 
 
 def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):
@@ -351,8 +351,8 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
     assert cli.main(["fit", *written, *anchors, "--joint", *outputs]) == 0
     said = capsys.readouterr().out
     assert "c and kappa of anchors are taken to be 0" in said
-    assert "anchors saw nothing of 1 of 3 pools: these are corrected by what the other" in said
-    assert "no_reference 1" in said
+    assert "anchors judged nothing in 1 of 3 pools: these are corrected with the c and kappa" in
+    said assert "no_reference 1" in said
     found = defined((tmp_path / "f.json").read_text())
     joint = found["joint"]
     assert [j["judge"] for j in joint["judges"]] == ["x", "y", "anchors"]
@@ -367,7 +367,7 @@ def test_fit_says_what_all_judges_say_together(written, tmp_path, capsys):
 
 @pytest.mark.heavy
 def test_identify_says_who_tells_what(written, tmp_path, capsys):
-    """In pool p renderings of one content tell; of the others only that with anchors is told."""
+    """c is identified by renderings in pool p, and elsewhere only in the pool with anchors."""
     outputs = ["--json", str(tmp_path / "f.json"), "--out", str(tmp_path / "out")]
     anchors = ["--anchors", str(tmp_path / "anchors.csv")]
     assert cli.main(["identify", *written, *anchors, "--joint", *outputs]) == 0
@@ -400,14 +400,14 @@ def test_a_leaderboard_of_all_judges(written, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--reference", "x"], "--reference is of a joint fit: add --joint"),
+        (["--reference", "x"], "--reference needs a joint fit: add --joint"),
         (["--joint", "--reference", "z"], "no judge 'z' (reference): there are x, y"),
         (["--joint", "--reference", "X"], "no judge 'X' (reference): there are x, y"),
         (["--joint", "--judge", "x"], "needs two judges or anchors, but there is one judge, 'x'"),
         (["--joint", "--discrimination", "x"], "--discrimination is 'x', allowed: NAME=NUMBER"),
         (["--joint", "--discrimination", "x=0"], "the discrimination of 'x' must be above 0"),
         (["--joint", "--discrimination", "z=2"], "no judge 'z' (discrimination)"),
-        (["--discrimination", "x=2"], "--discrimination is of a joint fit: add --joint"),
+        (["--discrimination", "x=2"], "--discrimination needs a joint fit: add --joint"),
     ],
 )
 def test_what_a_joint_fit_refuses(written, options, message, capsys):

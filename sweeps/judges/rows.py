@@ -14,10 +14,11 @@ from jbt.experiments.labelled_arrays import rows_of
 from jbt.experiments.table import Carried, Table
 from jbt.simulation.judges import SECOND_DOMAIN, Published
 from jbt.twins import TARGETS, CalibrationError, Twin
-from sweeps._shared import calibration
-from sweeps._shared.calibration import SHARE, SIGNED
-from sweeps.judges import significance
-from sweeps.judges.significance import constant
+
+from .._shared import calibration
+from .._shared.calibration import SHARE, SIGNED
+from . import significance
+from .significance import constant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,8 +170,8 @@ def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
 
         def uncertain(v: np.ndarray) -> np.ndarray:
             flat = v.reshape(-1, 2, v.shape[-1])
-            found = [np.interp(-PRINTED_FLIPS, -flips, share) for flips, share in flat]
-            return np.reshape(found, v.shape[:-2])
+            shares = [np.interp(-PRINTED_FLIPS, -flips, share) for flips, share in flat]
+            return np.reshape(shares, v.shape[:-2])
 
         at = {"judge": p.name, "oracle": "argmax", "k": 5}
         reduced(t, "uncertain_at_printed_flips", values, uncertain, **at)
@@ -298,8 +299,8 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
     def p_value(v: np.ndarray) -> np.ndarray:
         from scipy.stats import ttest_1samp
 
-        found: Any = ttest_1samp(v[..., 0, :], 0.0, axis=-1)
-        return np.asarray(found.pvalue)
+        test: Any = ttest_1samp(v[..., 0, :], 0.0, axis=-1)
+        return np.asarray(test.pvalue)
 
     row("p_clusters", gain(), p_value, SIGNED, model="bias_aware", k=5)
 
@@ -343,9 +344,9 @@ def honesty(
         found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
         found["naive_recall"] = float(recall.isel(condition=i).mean())
         missed = dataclasses.replace(twin, **found).misses(published)
-        told = {"judge": published.name, "oracle": twin.oracle, "n_items": 30, "k": 5}
-        told |= {"n_pools": ds.sizes["pool"], "pool": "statement_bank"}
-        t.add("targets_missed", len(missed), **told)
+        where = {"judge": published.name, "oracle": twin.oracle, "n_items": 30, "k": 5}
+        where |= {"n_pools": ds.sizes["pool"], "pool": "statement_bank"}
+        t.add("targets_missed", len(missed), **where)
     rows = t.frame()
     rows = rows[is_evidence(rows)]
     t.add("cells_tested", len(rows))

@@ -1,5 +1,5 @@
-"""How far other evidence bears out what a correction assumes: that a covariate which varies within
-a model, like length, is worth nothing."""
+"""Evidence for or against the assumption of a correction: a covariate that varies within a model,
+like length, is unrelated to quality."""
 
 from __future__ import annotations
 
@@ -12,51 +12,57 @@ from jbt.kernel import metrics
 from jbt.own.tables.tables import Tables
 
 RECURRING = 5
-"""Pools in which a version of a model must appear to be told apart from its others."""
+"""Fewest pools with a version of a model for that version to be fitted as a model of its own."""
 
 
 @dataclass(frozen=True)
 class AnchorCheck:
-    """Trusted pairs beside the rankings. Shares are of pairs of two models; NaN without any."""
+    """Trusted pairs compared with the rankings. Shares are of pairs of two models; NaN without
+    any."""
 
     n_pairs: int
     naive: float
     """Share of the pairs whose better item's model has the higher theta, ties half."""
     corrected: float
     n_disputed: int
-    """Pairs that the two rankings order differently."""
+    """Number of pairs that the two rankings order differently."""
     corrected_right: int
-    """Of these, how many the correction orders as trusted."""
+    """Number of disputed pairs that the corrected ranking orders as trusted."""
     larger_better: tuple[float, ...]
     """[D] share of all trusted pairs that differ in the covariate in which the better item has more
     of it."""
     larger_won: tuple[float, ...]
-    """[D] share won by the item with more of it among the judge's verdicts."""
+    """[D] share of the judge's verdicts won by the item with more of it."""
 
 
 @dataclass(frozen=True)
 class VersionCheck:
-    """Models that answer one prompt several times, with answers that differ in a covariate."""
+    """Models with several answers to one prompt that differ in a covariate."""
 
     n_sets: int
-    """In how many cases a model has several such answers to one prompt."""
+    """Number of prompts and models with several such answers."""
     models: tuple[str, ...]
-    """[V] of versions (items of one name) that recur over the pools."""
+    """[V] model of each version (items of one name) that recurs over the pools."""
     versions: tuple[str, ...]
-    """[V] the versions' own names."""
+    """[V] names of the versions."""
     naive: np.ndarray
-    """[V] theta were each version a model of its own, logits."""
+    """[V] theta with each version fitted as a model of its own, logits."""
     corrected: np.ndarray
 
     def spreads(self) -> list[tuple[str, int, float, float]]:
-        """Of each model: its name, how many versions it has, and how far apart these are at most,
-        naive and corrected, in logits."""
+        """For each model its name, its number of versions and the range of their theta, naive and
+        corrected, in logits."""
         frame = pd.DataFrame(
             {"model": self.models, "naive": self.naive, "corrected": self.corrected}
         )
         return [
-            (str(name), len(of), float(np.ptp(of["naive"])), float(np.ptp(of["corrected"])))
-            for name, of in frame.groupby("model", sort=False)
+            (
+                str(name),
+                len(versions),
+                float(np.ptp(versions["naive"])),
+                float(np.ptp(versions["corrected"])),
+            )
+            for name, versions in frame.groupby("model", sort=False)
         ]
 
 
@@ -77,12 +83,12 @@ def check_anchors(
     right, right_naive = (
         metrics.order(v[content[better]], v[content[worse]]) for v in (theta, naive)
     )
-    two = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
-    right, right_naive = right[two], right_naive[two]
+    two_models = (content[better] != content[worse]) & np.isfinite(right) & np.isfinite(right_naive)
+    right, right_naive = right[two_models], right_naive[two_models]
     disputed = right * right_naive < 0
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    first, second = of["first"].to_numpy(), of["second"].to_numpy()
-    won, weight = of["p_first"].to_numpy(), of["count"].to_numpy()
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    won, weight = verdicts["p_first"].to_numpy(), verdicts["count"].to_numpy()
     return AnchorCheck(
         n_pairs=len(right),
         naive=_share((1 + right_naive) / 2),
@@ -102,7 +108,7 @@ def _share(values: np.ndarray, weight: np.ndarray | None = None) -> float:
 def _larger_wins(
     difference: np.ndarray, won: np.ndarray | float = 1.0, weight: np.ndarray | None = None
 ) -> tuple[float, ...]:
-    """Of each covariate, how much was won by the side with more of it."""
+    """Share won by the side with more of each covariate."""
     weight = np.ones(len(difference)) if weight is None else weight
     return tuple(
         _share(np.where(d > 0, won, 1 - won)[d != 0], weight[d != 0]) for d in difference.T
@@ -111,38 +117,38 @@ def _larger_wins(
 
 @dataclass(frozen=True, eq=False)
 class Versions:
-    """Which items are to be told apart as versions of their model."""
+    """The items that are fitted as versions of their model."""
 
     n_sets: int
     content: np.ndarray
     """[rows of items] number of the model, or of the version, from `len(tables.contents)` on."""
     models: tuple[str, ...]
     names: tuple[str, ...]
-    """Of the versions, in the order of their numbers."""
+    """Names of the versions, in the order of their numbers."""
 
 
 def find_versions(tables: Tables, judge: int, x: np.ndarray) -> Versions | None:
-    """The items of one content and one pool that differ in a covariate, among those that the judge
-    saw; None if there are none.
+    """Find items of one content and pool that differ in a covariate, among those the judge saw.
+    None if there are none.
 
     Args:
       tables: its pools not merged.
       judge, x: see `check_anchors`.
     """
-    of = tables.verdicts[tables.verdicts["judge"] == judge]
-    seen = np.unique(of[["first", "second"]].to_numpy())
-    items = tables.items.iloc[seen][["pool", "content", "item"]]
-    each = pd.DataFrame(x[seen], index=items.index)
-    within = each.groupby([items["pool"], items["content"]])
-    varied = np.asarray((within.transform("max") > within.transform("min")).any(axis=1))
-    items = items[varied]
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    judged = np.unique(verdicts[["first", "second"]].to_numpy())
+    items = tables.items.iloc[judged][["pool", "content", "item"]]
+    covariates = pd.DataFrame(x[judged], index=items.index)
+    answers = covariates.groupby([items["pool"], items["content"]])
+    varying = np.asarray((answers.transform("max") > answers.transform("min")).any(axis=1))
+    items = items[varying]
     if items.empty:
         return None
     n_sets = len(items.drop_duplicates(["pool", "content"]))
     pools = items.groupby(["content", "item"], sort=False).size()
     recurring = pools[pools >= RECURRING].reset_index()[["content", "item"]]
-    several = recurring.groupby("content")["item"].transform("size") > 1
-    recurring = recurring[several].reset_index(drop=True)
+    has_several = recurring.groupby("content")["item"].transform("size") > 1
+    recurring = recurring[has_several].reset_index(drop=True)
     number = pd.MultiIndex.from_frame(recurring).get_indexer(
         pd.MultiIndex.from_frame(tables.items[["content", "item"]])
     )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from jbt.border import plots
 from jbt.gate import LABELS
-from sweeps.gate.pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
+
+from .pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,22 +19,20 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
-    draw_rates(axes[0][0], table, s)
-    draw_power(axes[0][1], ds, s)
-    draw_harm(axes[0][2], table, s)
-    draw_recall(axes[1][0], table, s)
-    draw_noise(axes[1][1], table, s)
-    draw_families(axes[1][2], table, s)
+    fig, (rates, power, *axes) = plots.facets(6, 3, width=5.6)
+    draw_rates(rates, table, s)
+    draw_power(power, ds, s)
+    for ax, draw in zip(axes, (draw_harm, draw_recall, draw_noise, draw_families), strict=True):
+        draw(ax, table, s)
     return fig
 
 
 def some(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
     """Rows with these values, of true labels unless another noise is named."""
-    mine = table[table.noise_kind.isna()] if "noise_kind" not in where else table
+    rows = table[table.noise_kind.isna()] if "noise_kind" not in where else table
     for name, value in where.items():
-        mine = mine[mine[name] == value]
-    return mine
+        rows = rows[rows[name] == value]
+    return rows
 
 
 def middle(values: tuple[int, ...]) -> int:
@@ -57,8 +56,8 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     """Against labels bought, in helped pools at the least correlation."""
-    each = enumerate(scenarios(s))
-    at = [i for i, c in each if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
+    curve = enumerate(scenarios(s))
+    at = [i for i, c in curve if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
     part = ds.isel(condition=at)
     helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
     names = decisions(s.rules)
@@ -69,8 +68,8 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
             x, y = [], []
             for prefix in ("", "many_") if s.many else ("",):
                 for name, to in (("labels_used", x), ("enable_rate", y)):
-                    each = part[prefix + name].sel(labels=labels).isel(decision=decision)
-                    to += each.where(helped).mean(over).values.tolist()
+                    curve = part[prefix + name].sel(labels=labels).isel(decision=decision)
+                    to += curve.where(helped).mean(over).values.tolist()
             label = labels if rule == "sign" else None
             colour = plots.COLOURS[COLOUR[labels]]
             ax.plot(x, y, color=colour, linestyle=line, marker=".", label=label)
@@ -145,8 +144,13 @@ def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         if not s.noise:
             break
         for labels, name in bounded:
-            own = {"labels": labels, "pool_class": name, "noise_kind": kind, "noise": s.noise[-1]}
-            rows = some(table, **where, **own)
+            kind_of_label = {
+                "labels": labels,
+                "pool_class": name,
+                "noise_kind": kind,
+                "noise": s.noise[-1],
+            }
+            rows = some(table, **where, **kind_of_label)
             if rows.empty:
                 continue
             rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jbt.border import plots
 from jbt.simulation.judges import PUBLISHED
-from sweeps.judges.table import BIASED
+
+from .rows import BIASED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Any) -> Figure:
-    from jbt.border import plots
-
     fig, axes = plots.new_figure(2, n_rows=2, width=6.4, height=4.8)
     draw_judges(axes[0][0], table, s)
     draw_capability(axes[0][1], table, s)
@@ -36,8 +36,6 @@ def of_judges(table: pd.DataFrame, s: Any, quantity: str, model: str) -> pd.Data
 
 def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
     """Recall of both models: where studies of the paper's size fall, and the paper's own."""
-    from jbt.border import plots
-
     series = []
     for model, colour, label in (
         ("naive", "orange", "naive (calibrated)"),
@@ -60,8 +58,6 @@ def draw_judges(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
     """Gain against competence, ours and the paper's."""
-    from jbt.border import plots
-
     naive = of_judges(table, s, "recall", "naive")
     gain = of_judges(table, s, "benefit", "bias_aware")
     colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
@@ -86,12 +82,10 @@ def draw_capability(ax: Axes, table: pd.DataFrame, s: Any) -> Axes:
 
 def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
     """Naive estimates of terse and elaborated items by their quality, for the first judge."""
-    from jbt.border import plots
-
-    mine = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
-    quality = mine["quality"].values
+    boundary = ds["boundary"].isel(condition=0).transpose("elaborated", "quality", "pool")
+    quality = boundary["quality"].values
     for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
-        pools = mine.sel(elaborated=x).values.astype(float)
+        pools = boundary.sel(elaborated=x).values.astype(float)
         low, middle, high = np.nanquantile(pools, [0.025, 0.5, 0.975], axis=-1)
         label = f"{label}: median of pools' means, 95 % of pools"
         plots.band(ax, quality, middle, low, high, colour=colour, label=label)
@@ -105,14 +99,14 @@ def draw_boundary(ax: Axes, ds: xr.Dataset, s: Any) -> Axes:
 
 def draw_sizes(ax: Axes, table: pd.DataFrame) -> Axes:
     """Recall at k, mean over the biased judges."""
-    from jbt.border import plots
-
     rows = table[(table.quantity == "recall") & (table.judge == BIASED)]
     for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
-        mine = rows[rows.model == model]
-        if len(mine):
-            plots.points(ax, mine, mine.k, colour=colour, label=f"{model}, twins", ls="-")
-            ax.plot(mine.k, mine.paper, "x", color=plots.COLOURS[colour], label=f"{model}, paper")
+        recalls = rows[rows.model == model]
+        if len(recalls):
+            plots.points(ax, recalls, recalls.k, colour=colour, label=f"{model}, twins", ls="-")
+            ax.plot(
+                recalls.k, recalls.paper, "x", color=plots.COLOURS[colour], label=f"{model}, paper"
+            )
     ax.set_xlabel("k, size of the top set asked for")
     ax.set_ylabel("recall of the top k")
     ax.set_title("The same pools at other k, mean of the five biased judges")

@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from jbt.simulation.judges import PUBLISHED
-from sweeps.judges.table import is_evidence
+
+from .rows import is_evidence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,10 +118,10 @@ DISAGREEMENTS = (
 
 def rows_of(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
     """The rows that a claim stands on: those beside a number of the paper that is no input."""
-    mine = table[table.quantity.isin(claim.quantity.split())]
+    rows = table[table.quantity.isin(claim.quantity.split())]
     for column, values in claim.where.items():
-        mine = mine[mine[column].isin(values)]
-    return mine[is_evidence(mine)]
+        rows = rows[rows[column].isin(values)]
+    return rows[is_evidence(rows)]
 
 
 def verdict(rows: pd.DataFrame, numbers: int) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from jbt import twins
 from jbt.border import plots
 from jbt.experiments.table import Table
-from sweeps._shared import active
-from sweeps.cost import COLUMNS, K, Settings, cases
+
+from .._shared import active
+from .settings import COLUMNS, K, Settings, cases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,23 +39,23 @@ def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) ->
     t.means("recall", active.by_seed(ds["recall"], s.n_seeds))
     rows = t.frame()
     sides = {s.cheap: "cheap", s.dear: "dear"}
-    for (judge, model, rule), mine in rows.groupby(["judge", "model", "rule"], sort=False):
-        mine = mine.assign(dollars=mine.budget.astype(float) * s.verdict_price[str(judge)])
+    for (judge, model, rule), curve in rows.groupby(["judge", "model", "rule"], sort=False):
+        curve = curve.assign(dollars=curve.budget.astype(float) * s.verdict_price[str(judge)])
         colour, corrected = STYLES[sides[str(judge)], str(model)]
         line = "-" if rule == s.rule[0] else ":"
         label = f"{judge}, {corrected}, {rule}"
-        plots.line(ax, mine, "dollars", colour=colour, label=label, linestyle=line)
+        plots.line(ax, curve, "dollars", colour=colour, label=label, linestyle=line)
     for side, (judge, model) in zip(("cheap", "dear"), cases(s)[::2], strict=True):
-        mine = table[(table.judge == judge) & (table.model == model) & table.paper.notna()]
+        curve = table[(table.judge == judge) & (table.model == model) & table.paper.notna()]
         colour = plots.COLOURS[STYLES[side, model][0]]
         size = twins.known()[judge].pools
-        studies = mine[(mine.quantity == "recall") & (mine.rule == s.rule[0])]
+        studies = curve[(curve.quantity == "recall") & (curve.rule == s.rule[0])]
         studies = studies[studies.budget.isin(PAPERS_BUDGETS)]
         at = studies.budget.astype(float) * s.verdict_price[judge]
         label = f"95 % of studies of {size} pools" if len(studies) else None
         ax.vlines(at, studies.replicate_low, studies.replicate_high, colour, lw=3, alpha=0.5)
         ax.plot([], [], color=colour, lw=3, alpha=0.5, label=label)
-        points = mine[(mine.quantity == "cost_to_reach") & (mine.rule == s.rule[0])]
+        points = curve[(curve.quantity == "cost_to_reach") & (curve.rule == s.rule[0])]
         label = f"paper, {judge}" if len(points) else None
         ax.plot(points.paper, points.target, "x", ms=9, mew=2, color=colour, label=label)
     ax.set_xscale("log")
@@ -70,7 +71,7 @@ def draw_times(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     rows = table[(table.quantity == "times_cheaper") & (table.rule == s.rule[0])]
     sharing = [None, *s.n_pools_sharing]
     for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
-        mine = rows[rows.n_pools_sharing.isna() if n is None else rows.n_pools_sharing == n]
+        ratios = rows[rows.n_pools_sharing.isna() if n is None else rows.n_pools_sharing == n]
         label = (
             "no gate"
             if n is None
@@ -78,10 +79,10 @@ def draw_times(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
             if n > 1
             else "gate for one pool"
         )
-        known = mine.dropna(subset="ci_low")
+        known = ratios.dropna(subset="ci_low")
         at = known.target.astype(float) + 0.002 * (i - len(sharing) / 2)
         plots.points(ax, known, at, colour=colour, label=label)
-        papers = mine.dropna(subset="paper")
+        papers = ratios.dropna(subset="paper")
         ax.plot(papers.target, papers.paper, "x", ms=8, mew=2, color=colour)
     ax.axhline(1, color="black", linewidth=0.8)
     ax.set_xlim(min(s.target) - 0.02, max(s.target) + 0.02)

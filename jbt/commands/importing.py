@@ -31,7 +31,7 @@ class ImportOptions:
     """Folder for the tables."""
     format: formats.Name = "auto"
     """Format of the files; auto recognises it by their keys."""
-    order: formats.ToldOrder = None
+    order: formats.GivenOrder = None
     """Whether the first of a verdict was shown first, of all verdicts; default what the source
     says, unknown where it does not."""
     judge: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ family of sources says how to recognise it and what one of its records says.
 
 from jbt.own.formats.collection import collect
 from jbt.own.formats.generic import GenericColumns
-from jbt.own.formats.imported import TABLES, Imported, ToldOrder, check_folder
+from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder
 from jbt.own.formats.records import Format
 from jbt.own.formats.registry import Name, known
 
@@ -19,9 +19,9 @@ __all__ = [
     "TABLES",
     "Format",
     "GenericColumns",
+    "GivenOrder",
     "Imported",
     "Name",
-    "ToldOrder",
     "check_folder",
     "collect",
     "known",

@@ -9,7 +9,7 @@ from typing import Any
 
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
-from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
+from jbt.own.formats.imported import GivenOrder, Imported, KnownItem, VerdictRow
 from jbt.own.formats.records import (
     Anchor,
     Answer,
@@ -31,7 +31,7 @@ def collect(
     paths: Sequence[Path | str],
     *,
     format: Name = "auto",
-    order: ToldOrder = None,
+    order: GivenOrder = None,
     judges: Sequence[str] = (),
     columns: GenericColumns = USUAL,
     strong_weight: int = 1,
@@ -100,8 +100,8 @@ class _Gathered:
     def __init__(self, name: str, formats: Mapping[str, Format]):
         self.formats = formats
         self.format = formats.get(name)  # None: to be recognised
-        self.verdicts: list[Told] = []
-        self.items: dict[str, dict[str, Known]] = {}
+        self.verdicts: list[VerdictRow] = []
+        self.items: dict[str, dict[str, KnownItem]] = {}
         self.anchors: dict[tuple[str, frozenset[str]], str] = {}
         self.used = Used()
         self.keys: dict[str, None] = {}
@@ -162,7 +162,7 @@ class _Gathered:
                 for item in (v.first, v.second):
                     self._known(v.pool, item.name).learn(item)
                 self.verdicts.append(
-                    Told(
+                    VerdictRow(
                         v.pool,
                         judge,
                         v.first.name,
@@ -182,10 +182,10 @@ class _Gathered:
         if self.anchors.setdefault(pair, anchor.better) != anchor.better:
             raise Refused(f"the label of pool {brief(anchor.pool)} again, and another one")
 
-    def _known(self, pool: str, name: str) -> Known:
-        return self.items.setdefault(pool, {}).setdefault(name, Known())
+    def _known(self, pool: str, name: str) -> KnownItem:
+        return self.items.setdefault(pool, {}).setdefault(name, KnownItem())
 
-    def imported(self, order: ToldOrder) -> Imported:
+    def imported(self, order: GivenOrder) -> Imported:
         """All of it, without the answers of pools and models that no verdict is about."""
         assert self.format is not None
         judged: dict[str, set[str]] = {}
@@ -200,7 +200,7 @@ class _Gathered:
             verdicts=self.verdicts,
             items=items,
             anchors=self.anchors,
-            told_order=order,
+            given_order=order,
             mapping={role: tuple(keys) for role, keys in self.used.mapping.items()},
             unused=tuple(key for key in self.keys if key not in self.used.keys),
             n_records=self.n_records,

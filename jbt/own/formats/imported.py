@@ -20,10 +20,10 @@ OUTCOMES = {1.0: "first", 0.0: "second", 0.5: "tie", None: "error"}
 MANY = 20
 """Judges, from which on they are likely to be people who voted."""
 
-ToldOrder = Literal["shown", "unknown"] | None
+GivenOrder = Literal["shown", "unknown"] | None
 
 
-class Told(NamedTuple):
+class VerdictRow(NamedTuple):
     """A verdict, without the texts of its items: see `records.Verdict`."""
 
     pool: str
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Known:
+class KnownItem:
     """What has been said of an item so far."""
 
     content: str | None = None
@@ -72,12 +72,12 @@ class Imported:
     """Verdicts, items and anchors of one or more files of one format."""
 
     format: Format
-    verdicts: list[Told]
-    items: dict[str, dict[str, Known]]
+    verdicts: list[VerdictRow]
+    items: dict[str, dict[str, KnownItem]]
     """By pool and name."""
     anchors: dict[tuple[str, frozenset[str]], str]
     """Name of the better of two items of a pool."""
-    told_order: ToldOrder
+    given_order: GivenOrder
     """What the user says of the order of every verdict; None: what the source says."""
     mapping: Mapping[str, tuple[str, ...]]
     """For each thing written, the keys of the source that it came from."""
@@ -99,10 +99,10 @@ class Imported:
             return "first and second are in alphabetical order"
         return None
 
-    def order(self, verdict: Told) -> Literal["shown", "unknown"]:
+    def order(self, verdict: VerdictRow) -> Literal["shown", "unknown"]:
         """Whether the first is known to have been shown first."""
-        if self.told_order is not None:
-            return self.told_order
+        if self.given_order is not None:
+            return self.given_order
         doubtful = self.format.order == "columns" and self.pattern is not None
         return "shown" if verdict.shown and not doubtful else "unknown"
 
@@ -125,7 +125,7 @@ class Imported:
     def _by_place(self) -> bool:
         return any(known.by_place for known in self._known())
 
-    def _known(self) -> Iterator[Known]:
+    def _known(self) -> Iterator[KnownItem]:
         return (known for items in self.items.values() for known in items.values())
 
     @cached_property
@@ -156,7 +156,7 @@ class Imported:
             said.append(
                 f"{len(self.judges)} judges; if they are one crowd, --judge NAME makes them one"
             )
-        if self.told_order == "shown" and self.format.order != "recorded" and self.pattern:
+        if self.given_order == "shown" and self.format.order != "recorded" and self.pattern:
             said.append(f"order is shown, as you say, though {self.pattern}")
         if self.n_unjudged:
             said.append(f"{self.n_unjudged} answers that no verdict is about are left out")
@@ -179,7 +179,7 @@ class Imported:
         return said
 
     def _why(self) -> str:
-        if self.told_order is not None:
+        if self.given_order is not None:
             return "as you say"
         if self.format.order == "columns":
             return f"{self.pattern}, a sign that it is not the one shown (--order shown if it is)"

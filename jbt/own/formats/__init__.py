@@ -1,12 +1,12 @@
-"""Verdicts as other tools write them, read into the tables of `jbt.own`.
+"""Read verdicts that other tools wrote into the tables of `jbt.own`.
 
     from jbt.own import formats
 
-    found = formats.collect(["annotations.json"])
-    found.write("verdicts")
+    imported = formats.collect(["annotations.json"])
+    imported.write("verdicts")
 
-`jbt import` does the same on the command line. A kind of file is a `Format`; a module here for each
-family of sources says how to recognise it and what one of its records says.
+`jbt import` does the same on the command line. A kind of file is a `Format`; a module in `known`
+for each family of sources recognises it and reads one of its records.
 """
 
 from jbt.own.formats.collection import collect

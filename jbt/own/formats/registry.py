@@ -1,4 +1,4 @@
-"""The formats there are, and which of them a file has."""
+"""List the known formats, and recognise the format of a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, 
     """Every format by its name, `generic` last.
 
     Args:
-      columns: of a generic table.
+      columns: columns of a generic table.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count).
     """
     formats = (
@@ -56,19 +56,19 @@ def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, 
 
 
 def recognise(values: Mapping[str, Any], formats: Mapping[str, Format]) -> Format:
-    """The format of a file whose first record has these values; `generic` only if no other is.
+    """Recognise a file's format by its first record; `generic` only if no other matches.
 
     Raises:
       RefusedFile: no format is recognised, or several are.
     """
-    found = [f for f in formats.values() if f.recognises(values)]
-    found = [f for f in found if f.name != "generic"] or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise RefusedFile(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
+    matches = [f for f in formats.values() if f.recognises(values)]
+    matches = [f for f in matches if f.name != "generic"] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise RefusedFile(f"may be {' or '.join(f.name for f in matches)}: say which (--format)")
     keys = ", ".join(map(repr, list(values)[:12]))
     raise RefusedFile(
-        f"none of the formats known has the keys {keys}; for a table of your own name its columns "
-        "(--first --second --winner)"
+        f"none of the formats known has the keys {keys}; if this is a table of your own, name its "
+        "columns (--first --second --winner)"
     )

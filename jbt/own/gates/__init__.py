@@ -1,1 +1,1 @@
-"""`jbt gate` and `jbt plan labels`: whether trusted labels support the correction."""
+"""Decide from trusted labels whether to correct: `jbt gate` and `jbt plan labels`."""

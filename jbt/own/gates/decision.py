@@ -1,4 +1,4 @@
-"""One decision of a gate."""
+"""One decision of a gate, for a pool or for a judge."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ ENABLE, KEEP_OFF = "enable", "keep off"
 
 @dataclass(frozen=True)
 class Held:
-    """What the correction does on the labels that were held out."""
+    """How well the rankings agree with the labels that were held out."""
 
     n_labels: int
     naive: float
     """Share of these labels that the naive ranking has right, see `Outcomes.agreement`."""
     bias_aware: float
     gated: float
-    """The same of the ranking decided for."""
+    """The same for the ranking that the decision chose."""
     n_discordant: int
     n_right: int
-    """Of these, in favour of the bias-aware ranking."""
+    """Discordant labels that favour the bias-aware ranking."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Of one pool as one judge saw it, or of all pools of a judge. Numbers are NaN where undefined.
+    """The decision for one pool as one judge saw it, or for all pools of a judge. Numbers are NaN
+    where undefined.
 
-    `n_discordant` labels differ between the rankings (of members: matched pairs of labels), of
-    which `n_used` decide: in a pool all of them, over several pools one of each at most."""
+    On `n_discordant` labels the rankings differ (for members: matched pairs of labels); `n_used` of
+    these decide: in a pool all, over several pools at most one of each."""
 
     pool: str | None
     """None for all pools."""
@@ -42,19 +43,19 @@ class Decision:
     n_labels: int
     n_discordant: int
     n_right: int
-    """Of the discordant, in favour of the bias-aware ranking."""
+    """Discordant labels that favour the bias-aware ranking."""
     n_used: int
     n_used_right: int
     p_value: float
-    """Of the sign test on those used, whatever the rule; for `sign_sequential` the inverse of the
-    largest wealth. NaN for `census`."""
+    """p-value of the sign test on the labels used, whatever the rule; for `sign_sequential` the
+    inverse of the largest wealth. NaN for `census`."""
     reason: str
     held_out: Held | None = None
-    """Of a judge, with labels held out."""
+    """Only over all pools of a judge, with labels held out."""
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it: null for what is undefined."""
-        of = dataclasses.asdict(self)
+        """The fields for JSON; null where undefined."""
+        fields = dataclasses.asdict(self)
         if self.held_out is not None:
-            of["held_out"] = {k: files.defined(v) for k, v in of["held_out"].items()}
-        return {**of, "p_value": files.defined(self.p_value)}
+            fields["held_out"] = {k: files.defined(v) for k, v in fields["held_out"].items()}
+        return {**fields, "p_value": files.defined(self.p_value)}

@@ -1,10 +1,10 @@
-"""What trusted labels say of two rankings of each judge: which was right where they differ.
+"""Compare trusted labels with the two rankings of each judge: which is right where they differ?
 
-A label is used once at most. Of pairs, every discordant label is one outcome. Labels of members are
-made pairs: a content that the bias-aware top k alone has, with one that the naive top k alone has,
-at random or as they come, and none of them twice. Labels of a random draw of a pool's disputed
-pairs, or of its disputed members, then tell as little in favour of a correction that does not help
-as fair coins do, see `jbt.own.gates.decide`.
+A label is used at most once. For pairs, every discordant label is one outcome. Labels of members
+are matched into pairs: a content that only the bias-aware top k has, with one that only the naive
+top k has, at random or in order. If the labels are a random draw of a pool's disputed pairs or
+members, a correction that does not help wins no more of them than a fair coin would, see
+`jbt.own.gates.decide`.
 """
 
 from __future__ import annotations
@@ -22,52 +22,54 @@ from jbt.own.tables.tables import Tables
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """Labels of the members on which the two top k differ; counts are [J, pools]."""
+    """Labels of the members on which the two top k differ; all counts are [J, pools]."""
 
     n_disputed: np.ndarray
     """Contents in one top k and not in the other."""
     n_labelled: np.ndarray
-    """Of these, labelled."""
+    """Disputed contents that are labelled."""
     gain: np.ndarray
-    """Labelled members in the bias-aware top alone less those in the naive top alone."""
+    """Labelled members in the bias-aware top alone minus those in the naive top alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """The labels beside the rankings."""
+    """Which ranking each discordant label favours."""
 
-    table: pd.DataFrame
-    """A row for each label on which the rankings of a judge differ, or pair of labels of members:
-    judge, pool (numbers), at (place in the table of anchors), draw (a number: the label of a pool
-    that has the least stands for it), turn (of the pool, a random number), right (1 where the
-    bias-aware ranking has it as the label says, 0 where the naive has it, 1/2 for neither)."""
+    discordant: pd.DataFrame
+    """A row for each label on which the rankings of a judge differ, or matched pair of labels of
+    members: judge, pool (numbers), at (row of the anchors), draw (number, random or by row: the
+    label with the smallest one represents its pool in decisions over pools), turn (random number of
+    the pool: over pools, labels come in this order), right (1 where the label agrees with the
+    bias-aware ranking, 0 where it agrees with the naive one, 1/2 for neither)."""
     n_labels: np.ndarray
-    """[pools] labels given."""
+    """[pools] number of labels."""
     agreement: np.ndarray
     """[2, J] share of the labels that the naive and the bias-aware ranking have right, a tie being
-    a half; of members, share of the labelled contents of each top k that are good. NaN without."""
+    a half; for members, share of the labelled contents of each top k that are good. NaN without
+    labels."""
     n_ties: np.ndarray
-    """[J, pools] labels of pairs that one ranking ties and the other does not, and which do not
-    count (`tie_breaks`)."""
+    """[J, pools] labels of pairs that only one ranking ties, left out unless `tie_breaks`."""
     tie_breaks: bool
-    """Whether they do."""
+    """Whether such labels count as discordant."""
     census: Census | None
-    """None of pairs."""
+    """None for labels of pairs."""
 
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """[J, pools] labels in favour of the bias-aware ranking, and of the naive."""
-        return self._count(self.table, 1.0), self._count(self.table, 0.0)
+        """[J, pools] discordant labels that favour the bias-aware ranking, and the naive one."""
+        return self._count(1.0), self._count(0.0)
 
     def one_a_pool(self) -> pd.DataFrame:
-        """The table with one row of each judge and pool, the pools in a random order."""
-        drawn = self.table.sort_values("draw", kind="stable").drop_duplicates(["judge", "pool"])
+        """One discordant label for each judge and pool, the pools in a random order."""
+        drawn = self.discordant.sort_values("draw", kind="stable")
+        drawn = drawn.drop_duplicates(["judge", "pool"])
         return drawn.sort_values(["turn", "pool"], kind="stable")
 
-    def _count(self, table: pd.DataFrame, right: float) -> np.ndarray:
-        of = table[table["right"] == right]
-        found = np.zeros((self.agreement.shape[1], len(self.n_labels)), int)
-        np.add.at(found, (of["judge"].to_numpy(), of["pool"].to_numpy()), 1)
-        return found
+    def _count(self, right: float) -> np.ndarray:
+        labels = self.discordant[self.discordant["right"] == right]
+        counts = np.zeros((self.agreement.shape[1], len(self.n_labels)), int)
+        np.add.at(counts, (labels["judge"].to_numpy(), labels["pool"].to_numpy()), 1)
+        return counts
 
 
 def outcomes(
@@ -82,38 +84,38 @@ def outcomes(
     """Compare labels with rankings.
 
     Args:
-      tables: with the anchors to be used; pools not merged.
-      rankings: of the same tables, whatever their anchors.
+      tables: tables with the anchors to use; pools not merged.
+      rankings: rankings of the same tables; their anchors do not matter.
       k: size of the tops, for labels of members (count of contents).
-      seed: of every draw.
-      tie_breaks: whether labels of pairs count, too, where one ranking ties the two and the other
-        does not: in favour of the one that orders them as labelled, or against the one that orders
-        them otherwise.
-      in_order: whether members are matched, and a pool's one label chosen, in the order of the
-        table instead of at random, so that what its first rows say stays as more come.
+      seed: seed of every draw.
+      tie_breaks: whether labels of pairs also count where only one ranking ties the two: they
+        favour the other ranking if it orders the pair as labelled, and else the ranking that ties.
+      in_order: match members, and choose a pool's representative, in the order of the table instead
+        of at random, so that more labels do not change what the first rows gave.
 
     Raises:
       ValueError: k out of range, for labels of members.
     """
     if tables.members.empty:
-        found = _of_pairs(tables, rankings, seed, tie_breaks, in_order)
+        compared = _of_pairs(tables, rankings, seed, tie_breaks, in_order)
     else:
-        found = _of_members(tables, rankings, k, seed, in_order)
-    # Of the name and the seed alone: not of what is labelled, nor of the order of any table.
+        compared = _of_members(tables, rankings, k, seed, in_order)
+    # Depends on name and seed only: neither on what is labelled nor on the order of any table.
     turn = np.array([seeded(seed, "turn", name).random() for name in tables.pools])
-    table = found.table.assign(turn=turn[found.table["pool"].to_numpy()])
-    return dataclasses.replace(found, table=table)
+    discordant = compared.discordant
+    discordant = discordant.assign(turn=turn[discordant["pool"].to_numpy()])
+    return dataclasses.replace(compared, discordant=discordant)
 
 
 def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
-    """The same tables with some of the anchors each, at random: whole pools, as labels of one pool
-    go together; single labels where there is one pool.
+    """Split the anchors at random between two copies of the tables: by pool, because labels of one
+    pool are not independent; by label where there is one pool.
 
     Args:
-      share: of the pools with labels, or of the labels, that the second has; between 0 and 1.
+      share: share of the pools with labels, or of the labels, for the second copy; in (0, 1).
 
     Raises:
-      ValueError: one label, of which there are no two parts.
+      ValueError: there is only one label or none.
     """
     name = "anchors" if tables.members.empty else "members"
     table = getattr(tables, name)
@@ -124,25 +126,26 @@ def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
         raise ValueError(f"nothing can be held out of {len(units)} labels")
     n = min(max(round(share * len(units)), 1), len(units) - 1)
     held = np.isin(unit, seeded(seed, "held out").permutation(units)[:n])
-    kept, out = (table[of].reset_index(drop=True) for of in (~held, held))
-    return dataclasses.replace(tables, **{name: kept}), dataclasses.replace(tables, **{name: out})
+    parts = (table[rows].reset_index(drop=True) for rows in (~held, held))
+    kept, out = (dataclasses.replace(tables, **{name: part}) for part in parts)
+    return kept, out
 
 
 def _of_pairs(
     tables: Tables, rankings: Rankings, seed: int, tie_breaks: bool, in_order: bool
 ) -> Outcomes:
-    of = tables.anchors
-    better, worse = (rankings.owner[of[side].to_numpy()] for side in ("better", "worse"))
+    anchors = tables.anchors
+    better, worse = (rankings.owner[anchors[side].to_numpy()] for side in ("better", "worse"))
     low, high = np.minimum(better, worse), np.maximum(better, worse)
     again, both = repeated(low * len(rankings.pool) + high, better)
     counts = ~again & ~both & (better != worse)
-    pool, better, worse = of["pool"].to_numpy()[counts], better[counts], worse[counts]
+    pool, better, worse = anchors["pool"].to_numpy()[counts], better[counts], worse[counts]
     naive, aware = rankings.orders(better, worse)
     draw = np.arange(len(pool), dtype=float)
     for p in () if in_order else np.unique(pool).tolist():
         draw[pool == p] = seeded(seed, "pairs", tables.pools[p]).random((pool == p).sum())
     judge, at = np.nonzero(differ(naive, aware, tie_breaks))
-    table = {
+    discordant = {
         "judge": judge,
         "pool": pool[at],
         "at": np.flatnonzero(counts)[at],
@@ -150,11 +153,11 @@ def _of_pairs(
         "right": np.where(aware[judge, at] > naive[judge, at], 1.0, 0.0),
     }
     compared = np.isfinite(naive + aware)
-    agreement = np.stack([_mean((1 + of) / 2, compared) for of in (naive, aware)])
+    agreement = np.stack([_mean((1 + order) / 2, compared) for order in (naive, aware)])
     n_labels = np.bincount(pool, minlength=len(tables.pools))
     broken = differ(naive, aware, True) & ~differ(naive, aware, tie_breaks)
-    n_ties = np.stack([np.bincount(pool, of, len(tables.pools)) for of in broken]).astype(int)
-    return Outcomes(pd.DataFrame(table), n_labels, agreement, n_ties, tie_breaks, None)
+    n_ties = np.stack([np.bincount(pool, ties, len(tables.pools)) for ties in broken]).astype(int)
+    return Outcomes(pd.DataFrame(discordant), n_labels, agreement, n_ties, tie_breaks, None)
 
 
 def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int, in_order: bool) -> Outcomes:
@@ -166,18 +169,18 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int, in_order:
         labelled = members[known[members]]
         for j in np.flatnonzero(ins[:, labelled].any(1) & outs[:, labelled].any(1)).tolist():
             rng = seeded(seed, "members", tables.pools[p])
-            a, b = (rng.permutation(labelled[of[j, labelled]]) for of in (ins, outs))
+            a, b = (rng.permutation(labelled[side[j, labelled]]) for side in (ins, outs))
             if in_order:
                 a, b = (side[np.argsort(place[side])] for side in (a, b))
             for draw, (i, o) in enumerate(zip(a, b, strict=False)):
                 right = TIE + (good[i] - good[o]) / 2
                 rows.append((j, p, max(place[i], place[o]), draw, right))
     columns = ("judge", "pool", "at", "draw", "right")
-    of = pd.DataFrame(np.array(rows, float).reshape(-1, len(columns)), columns=list(columns))
-    table = of.astype({"judge": int, "pool": int, "at": int})
+    numbers = np.array(rows, float).reshape(-1, len(columns))
+    discordant = pd.DataFrame(numbers, columns=list(columns)).astype({"judge": int, "pool": int, "at": int})
 
     def total(values: np.ndarray) -> np.ndarray:
-        """[J, pools] of [J, E]."""
+        """[J, pools] sums of [J, E]."""
         return np.stack([np.bincount(rankings.pool, v, n_pools) for v in values]).astype(int)
 
     value = np.where(known, good, 0)
@@ -186,24 +189,24 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int, in_order:
         n_labelled=total((ins | outs) & known),
         gain=total(ins * value) - total(outs * value),
     )
-    agreement = np.stack([_mean(np.broadcast_to(value, of.shape), of & known) for of in tops])
+    agreement = np.stack([_mean(np.broadcast_to(value, top.shape), top & known) for top in tops])
     n_labels = np.bincount(rankings.pool[known], minlength=n_pools)
-    return Outcomes(table, n_labels, agreement, np.zeros_like(census.gain), False, census)
+    return Outcomes(discordant, n_labels, agreement, np.zeros_like(census.gain), False, census)
 
 
 def content_labels(tables: Tables, rankings: Rankings) -> tuple[np.ndarray, np.ndarray]:
-    """[E] whether each content is labelled a member, 1 or 0: NaN where it is not labelled, or its
-    items are labelled both ways; and the place of its first label in their table."""
-    of = rankings.owner[tables.members["item"].to_numpy()]
+    """[E] whether each content is labelled a member, 1 or 0, or NaN if it is not labelled or its
+    items are labelled both ways; and [E] the row of its first label."""
+    owner = rankings.owner[tables.members["item"].to_numpy()]
     member = tables.members["member"].to_numpy()
-    said = np.zeros((2, len(rankings.pool)), bool)
-    said[member.astype(int), of] = True
+    labelled = np.zeros((2, len(rankings.pool)), bool)
+    labelled[member.astype(int), owner] = True
     place = np.zeros(len(rankings.pool), int)
-    place[of[::-1]] = np.arange(len(of))[::-1]
-    return np.where(said[0] ^ said[1], said[1], np.nan), place
+    place[owner[::-1]] = np.arange(len(owner))[::-1]
+    return np.where(labelled[0] ^ labelled[1], labelled[1], np.nan), place
 
 
-def _mean(values: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """[J] over some of each row; NaN where there are none."""
-    n = some.sum(1)
-    return np.where(n > 0, np.where(some, values, 0).sum(1) / np.maximum(n, 1), np.nan)
+def _mean(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """[J] mean over the counted entries of each row; NaN where there are none."""
+    n = counted.sum(1)
+    return np.where(n > 0, np.where(counted, values, 0).sum(1) / np.maximum(n, 1), np.nan)

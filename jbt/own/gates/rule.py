@@ -1,4 +1,4 @@
-"""A decision rule with its level, on counts or on sequences of discordant labels."""
+"""Decision rules on counts or sequences of discordant labels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jbt.types import check_count, check_word
 
 @dataclass(frozen=True)
 class Rule:
-    """How it is decided."""
+    """A decision rule with its level."""
 
     name: str = "sign"
-    """Of `jbt.gate.RULES`."""
+    """One of `jbt.gate.RULES`."""
     alpha: float = 0.05
     """Level of the tests."""
     margin: int = 2
-    """For `margin`, by how many labels right has to be ahead (count)."""
+    """For the rule `margin`, how many more labels must be right than wrong (count)."""
 
     def __post_init__(self) -> None:
         check_word("rule", self.name, tuple(RULES))
@@ -35,12 +35,12 @@ class Rule:
 
     @property
     def needed(self) -> int:
-        """The least number of discordant labels with which the sign test can enable."""
+        """Smallest number of discordant labels with which the sign test can enable."""
         return math.ceil(-math.log2(self.alpha))
 
     def of_counts(self, right: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether it enables, and the p-value of the sign test, for numbers of discordant labels of
-        any one shape; of a rule of counts."""
+        """Apply a rule of counts to numbers of discordant labels, arrays of one shape: whether it
+        enables, and the p-value of the sign test."""
         critical = critical_values(self.alpha, int((right + wrong).max(initial=0)))
         counts = jnp.asarray(right, float), jnp.asarray(wrong, float)
         enable = decide(self.name, *counts, critical=critical, margin=self.margin)
@@ -49,23 +49,22 @@ class Rule:
     def of_sequences(
         self, labels: Sequence[np.ndarray], population: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Whether `sign_sequential` enables by the end, and its p-value: it holds whenever one
-        stops, if under the hypothesis each label has a mean of at most 1/2 (of those left) given
-        the labels before it.
+        """Whether `sign_sequential` enables by the end of each sequence, and its p-value. Valid
+        whenever labelling stops, if under the null hypothesis each label has a mean of at most 1/2
+        given the labels before it.
 
         Args:
-          labels: a sequence of discordant labels each, in the order they came: 1 right, 0 wrong,
-            1/2 a tie.
-          population: [sequences] from how many pairs each was drawn without replacement.
+          labels: sequences of discordant labels, in order: 1 right, 0 wrong, 1/2 a tie.
+          population: [sequences] number of pairs from which each was drawn without replacement.
         """
-        n = np.array([len(of) for of in labels], int)
+        n = np.array([len(sequence) for sequence in labels], int)
         padded = np.full((len(n), max(n.max(initial=0), 1)), TIE)
-        for row, of in zip(padded, labels, strict=True):
-            row[: len(of)] = of
+        for row, sequence in zip(padded, labels, strict=True):
+            row[: len(sequence)] = sequence
         with runtime.precision("float64"):
             wealth = _wealth(jnp.asarray(padded), jnp.asarray(population, float))
-        there = np.arange(padded.shape[1]) < n[:, None]
-        largest = np.where(there, wealth, 1).max(1, initial=1)
+        present = np.arange(padded.shape[1]) < n[:, None]
+        largest = np.where(present, wealth, 1).max(1, initial=1)
         return largest >= 1 / self.alpha, 1 / largest
 
 

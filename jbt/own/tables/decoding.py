@@ -96,16 +96,19 @@ def find_header(text: str, known: Set[str] = frozenset()) -> tuple[list[str], st
     return best[2], best[3]
 
 
-def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str] | str]]:
+def csv_rows(
+    text: str, separator: str, width: int | None = None
+) -> Iterator[tuple[int, list[str] | str]]:
     """The line on which each row begins, and its fields or what is wrong with it; without blank
-    rows."""
+    rows. `width` is the number of fields that each row has to have."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     line, more = 1, True
     while more:
         try:
             for fields in reader:
                 if any(map(str.strip, fields)):
-                    yield line, fields
+                    fits = len(fields) == (width or len(fields))
+                    yield line, fields if fits else f"{len(fields)} fields, the header has {width}"
                 line = reader.line_num + 1
             more = False
         except csv.Error as error:

@@ -1,4 +1,4 @@
-"""AlpacaEval `annotations.json`: models against one baseline, each with a graded preference."""
+"""AlpacaEval `annotations.json`: models against one baseline, with graded preferences."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from jbt.own.formats.records import (
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """An instruction, two outputs with their generators, and a preference."""
+    """Whether there are an instruction, two outputs with their generators, and a preference."""
     outputs = {"instruction", "output_1", "output_2", "generator_1", "generator_2"}
     return outputs <= values.keys() and "preference" in values
 
 
 def records(row: Row) -> Iterator[Record]:
-    """One annotation. All models that answered one instruction are in one pool."""
+    """Read one annotation; all models that answered one instruction form a pool."""
     pool = digest(row.need("pool", "instruction"))
-    one, two = (
+    answers = (
         Item(name, name, row.text("texts", f"output_{n}"))
         for n, role in ((1, "first"), (2, "second"))
         for name in [row.name(role, f"generator_{n}")]
     )
-    first, second = pair(one, two, ("1", "2"))
+    first, second = pair(*answers, ("1", "2"))
     p_first = _p_first(row.need("p_first", "preference"))
     judge = row.optional_name("judge", "annotator")
     yield Verdict(pool, first, second, p_first, judge, shown=False)
 
 
 def digest(*parts: Any) -> str:
-    """A short name for a text, which stays the same from file to file.
+    """Make a short name for a text, the same in every file.
 
     Raises:
-      Refused: it is no text.
+      Refused: it is not a text.
     """
     if not all(isinstance(part, str) for part in parts):
         raise Refused(f"{', '.join(map(brief, parts))}, allowed: texts")
@@ -52,8 +52,8 @@ def digest(*parts: Any) -> str:
 
 
 def _p_first(preference: Any) -> float | None:
-    """A preference is 1 for the first output, 2 for the second, or between; 1.5 and 0 are ties,
-    null is a failure."""
+    """Convert a preference: 1 for the first output, 2 for the second, or between; 1.5 and 0 are
+    ties, null is a failure."""
     if preference is None:
         return None
     number = as_number(preference)

@@ -1,4 +1,4 @@
-"""Arena-Hard v2: judgments of a model against a baseline, in two games, and the models' answers."""
+"""Arena-Hard v2: judgments of a model against a baseline in two games, and the models' answers."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ STRONG = (">>", "<<")
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """A judgment, with its games, or an answer, with its metadata."""
+    """Whether it is a judgment with its games, or an answer with its metadata."""
     judgment = {"uid", "judge", "model", "baseline", "games"} <= values.keys()
     return judgment or ({"uid", "model", "metadata"} <= values.keys() and "games" not in values)
 
 
 def reader(strong_weight: int = 1):
-    """How records are read.
+    """Return the function that reads a record.
 
     Args:
       strong_weight: how often a verdict `>>` counts (count); Arena-Hard itself takes 3.
     """
 
     def records(row: Row) -> Iterator[Record]:
-        """Two games, the baseline first in the first and the model in the second; or an answer."""
+        """Read two games, the baseline shown first in the first of them, or an answer."""
         pool = row.name("pool", "uid")
         if "games" not in row.values:
             yield Answer(pool, _answer(row))
@@ -69,8 +69,8 @@ def reader(strong_weight: int = 1):
 
 def _answer(row: Row) -> Item:
     model = row.name("item", "model")
-    said = row.find("texts", "messages")
-    text = None if said is None else "\n".join(texts.answers(said, "messages"))
+    messages = row.find("texts", "messages")
+    text = None if messages is None else "\n".join(texts.answers(messages, "messages"))
     metadata = row.find("counts", "metadata") or {}
     measures = texts.style(metadata, "", "metadata")
     if (tokens := metadata.get("token_len")) is not None:
@@ -79,7 +79,7 @@ def _answer(row: Row) -> Item:
 
 
 def arena_hard(strong_weight: int = 1) -> Format:
-    """The format, with the weight of a verdict `>>`."""
+    """Return the format, given the weight of a verdict `>>`."""
     return Format(
         name="arena_hard",
         title="Arena-Hard judgments",

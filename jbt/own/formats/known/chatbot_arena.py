@@ -1,7 +1,7 @@
 """Chatbot Arena: votes of visitors between two anonymous models, left (a) and right (b).
 
-Three generations of released data: 100k (and FastChat's cleaned battles before it), 140k, and 55k,
-a CSV file whose winner is one-hot.
+Three releases: 100k (and FastChat's cleaned battles before it), 140k, and 55k, a CSV file whose
+winner is one-hot.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MARKS = {
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Two models and a winner; with `judge` and `turn`, also the Arena's own mark of a battle,
-    which human judgments of MT-Bench lack."""
+    """Whether there are two models and a winner; with `judge` and `turn`, also a key that only the
+    Arena's battles have, and human judgments of MT-Bench lack."""
     if not {"model_a", "model_b"} <= values.keys():
         return False
     if ONE_HOT.keys() <= values.keys():
@@ -48,7 +48,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def records(row: Row) -> Iterator[Record]:
-    """The vote of one battle, a pool of its own."""
+    """Read the vote of one battle, which is a pool of its own."""
     first, second = pair(_item(row, "a"), _item(row, "b"), ("a", "b"))
     pool = row.optional_name("pool", "question_id", "id") or row.numbered()
     judge = row.find("judge", "judge")
@@ -66,10 +66,10 @@ def _winner(row: Row) -> float | None:
 
 
 def one_hot(row: Row, columns: Mapping[str, float]) -> float:
-    """What a verdict says whose outcomes have a column each, marked 1 or 0.
+    """The share that the first won, of a verdict whose outcomes have a column each, marked 1 or 0.
 
     Raises:
-      Refused: another mark, or not just one column marked.
+      Refused: another mark, or not exactly one column marked.
     """
     marked = []
     for column, p_first in columns.items():
@@ -80,8 +80,8 @@ def one_hot(row: Row, columns: Mapping[str, float]) -> float:
         if mark:
             marked.append((column, p_first))
     if len(marked) != 1:
-        found = " and ".join(column for column, _ in marked) or "none"
-        raise Refused(f"{found} of {', '.join(columns)} marked, allowed: one")
+        names = " and ".join(column for column, _ in marked) or "none"
+        raise Refused(f"{names} of {', '.join(columns)} marked, allowed: one")
     return marked[0][1]
 
 
@@ -89,8 +89,8 @@ def _item(row: Row, side: str) -> Item:
     model = row.name("first" if side == "a" else "second", f"model_{side}")
     text = None
     conversation, response = f"conversation_{side}", f"response_{side}"
-    if (said := row.find("texts", conversation)) is not None:
-        text = "\n".join(texts.answers(said, conversation))
+    if (messages := row.find("texts", conversation)) is not None:
+        text = "\n".join(texts.answers(messages, conversation))
     elif (reply := row.text("texts", response)) is not None:
         text = texts.replies(reply)
     return Item(model, model, text, _metadata(row, side))
@@ -100,11 +100,11 @@ def _metadata(row: Row, side: str) -> dict[str, float]:
     metadata = row.find("counts", "conv_metadata")
     if not isinstance(metadata, Mapping):
         return {}
-    found = texts.style(metadata, f"_{side}", "conv_metadata")
+    counts = texts.style(metadata, f"_{side}", "conv_metadata")
     tokens = metadata.get(f"sum_assistant_{side}_tokens")
     if tokens is not None:
-        found = {"tokens": texts.as_count(tokens, f"sum_assistant_{side}_tokens"), **found}
-    return found
+        counts = {"tokens": texts.as_count(tokens, f"sum_assistant_{side}_tokens"), **counts}
+    return counts
 
 
 FORMAT = Format(

@@ -22,13 +22,13 @@ EQUAL = {"True": 0.5, "true": 0.5, "1": 0.5, "False": None, "false": None, "0": 
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """The two models, the one chosen, and whether they were found equal."""
+    """Whether there are two models, the one chosen, and whether they were found equal."""
     keys = {"model_a_name", "model_b_name", "chosen_model_name", "both_equal"}
     return keys <= values.keys()
 
 
 def records(row: Row) -> Iterator[Record]:
-    """One vote, a pool of its own; which model was on which side is not known."""
+    """Read one vote, which is a pool of its own; which model was on which side is not known."""
     pool = row.optional_name("pool", "id", "conversation_pair_id") or row.numbered()
     first, second = _item(row, "a"), _item(row, "b")
     p_first = _p_first(row, first.name, second.name)
@@ -37,7 +37,7 @@ def records(row: Row) -> Iterator[Record]:
 
 
 def _p_first(row: Row, first: str, second: str) -> float | None:
-    """Neither chosen nor equal is no vote; nor is a name that both have."""
+    """The share that the first won; None if there was no vote, or both have the chosen name."""
     equal = row.need("winner", "both_equal")
     tie = None
     if equal is not None:
@@ -56,8 +56,9 @@ def _p_first(row: Row, first: str, second: str) -> float | None:
 
 def _item(row: Row, side: str) -> Item:
     model = row.name("first" if side == "a" else "second", f"model_{side}_name")
-    said = row.find("texts", f"conversation_{side}")
-    text = None if said is None else "\n".join(texts.answers(said, f"conversation_{side}"))
+    key = f"conversation_{side}"
+    messages = row.find("texts", key)
+    text = None if messages is None else "\n".join(texts.answers(messages, key))
     return Item(model, model, text)
 
 

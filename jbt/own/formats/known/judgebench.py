@@ -28,12 +28,12 @@ DECISIONS = {**LABELS, "A=B": 0.5}
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Two responses, their label and judgments."""
+    """Whether there are two responses, their label and judgments."""
     return {"pair_id", *RESPONSES, "label", "judgments"} <= values.keys()
 
 
 def records(row: Row) -> Iterator[Record]:
-    """The label, and a verdict in each order."""
+    """Read the label, and a verdict in each order."""
     pool = row.name("pool", "pair_id")
     a, b = (Item(key, text=row.text("texts", key), by_place=True) for key in RESPONSES)
     row.note("first", "response_A")
@@ -54,7 +54,7 @@ def records(row: Row) -> Iterator[Record]:
 
 
 def _judge(row: Row) -> str | None:
-    """The model that judged, which the file is named after; else the kind of judge."""
+    """The model that judged, from the file's name; else the kind of judge."""
     named = re.search(r"judge_model=([^,=]+?)(\.jsonl?)?(\.gz)?$", row.file.name)
     if named:
         row.note("judge", "judge_model in the file's name")

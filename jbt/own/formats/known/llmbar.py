@@ -27,12 +27,12 @@ SWAPS = ("swap = False", "swap = True")
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """An input, two outputs, their label and results."""
+    """Whether there are an input, two outputs, their label and results."""
     return {"input", *OUTPUTS, "label", "results"} <= values.keys()
 
 
 def records(row: Row) -> Iterator[Record]:
-    """The label, and the first round's verdicts; later rounds saw the first."""
+    """Read the label, and the first round's verdicts; later rounds saw the first."""
     one, two = (Item(key, text=row.text("texts", key), by_place=True) for key in OUTPUTS)
     pool = digest(row.need("pool", "input"), one.text or "", two.text or "")
     row.note("first", "output_1")

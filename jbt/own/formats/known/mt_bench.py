@@ -1,4 +1,4 @@
-"""MT-Bench: judgments of models by models (`*_pair.jsonl`) and by people, turn by turn."""
+"""MT-Bench: models judged by models (`*_pair.jsonl`) and by people, turn by turn."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from jbt.own.formats.records import (
 )
 
 WINNERS = {"model_1": 1.0, "model_2": 0.0, "tie": 0.5, "error": None}
-"""In both games: the second game's winner is already turned back."""
+"""The same in both games: the second game's winner already has the first game's names."""
 
 WINNERS_OF_PEOPLE = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 
 
 def recognises_pairs(values: Mapping[str, Any]) -> bool:
-    """Two models and the winners of two games."""
+    """Whether there are two models and the winners of two games."""
     return {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"} <= values.keys()
 
 
 def pairs(row: Row) -> Iterator[Record]:
-    """Two games: the first shows model 1 first, the second model 2."""
+    """Read two games: the first shows model 1 first, the second model 2."""
     pool, judge = _pool(row), _judge(row)
     one, two = (Item(m, m) for m in _models(row, "model_1", "model_2"))
     p_one = as_code(row.need("winner", "g1_winner"), WINNERS, "g1_winner")
@@ -40,17 +40,17 @@ def pairs(row: Row) -> Iterator[Record]:
 
 
 def recognises_people(values: Mapping[str, Any]) -> bool:
-    """Two models, a winner, a judge and a turn, but no mark of the Arena's battles."""
+    """Whether there are two models, a winner, a judge and a turn, but no key of the Arena's."""
     keys = {"question_id", "model_a", "model_b", "winner", "judge", "turn"}
     return keys <= values.keys() and not {"anony", "language", "tstamp"} & values.keys()
 
 
 def people(row: Row) -> Iterator[Record]:
-    """One judgment; in which order its two answers were seen was reconciled away."""
+    """Read one judgment; the source no longer has the order in which its answers were seen."""
     models = _models(row, "model_a", "model_b")
     turn = as_name(row.need("pool", "turn"), "turn")
     first, second = (
-        Item(model, model, _said(row, f"conversation_{side}", turn))
+        Item(model, model, _text(row, f"conversation_{side}", turn))
         for side, model in zip("ab", models, strict=True)
     )
     winner = row.need("winner", "winner")
@@ -69,26 +69,26 @@ def _models(row: Row, first: str, second: str) -> tuple[str, str]:
 
 
 def _pool(row: Row) -> str:
-    """Each turn of a question is a pool: a model gives an answer in each."""
+    """Name the pool; each turn of a question is one, because a model answers in each."""
     question = row.name("pool", "question_id")
     return f"{question}/turn{as_name(row.need('pool', 'turn'), 'turn')}"
 
 
 def _judge(row: Row) -> str | None:
-    """The judge's name; a model that judges has its prompt's name behind it."""
+    """The judge's name; for a model that judges it comes first in a list, before the prompt's."""
     judge = row.find("judge", "judge")
     if isinstance(judge, list) and judge:
         judge = judge[0]
     return None if judge is None else as_name(judge, "judge")
 
 
-def _said(row: Row, key: str, turn: str) -> str | None:
-    """The answer of one turn."""
+def _text(row: Row, key: str, turn: str) -> str | None:
+    """The text of one turn's answer."""
     conversation = row.find("texts", key)
     if conversation is None or not turn.isdecimal():
         return None
-    said = texts.answers(conversation, key)
-    return said[int(turn) - 1] if 1 <= int(turn) <= len(said) else None
+    answers = texts.answers(conversation, key)
+    return answers[int(turn) - 1] if 1 <= int(turn) <= len(answers) else None
 
 
 PAIRS = Format(

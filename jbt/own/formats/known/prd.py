@@ -28,12 +28,12 @@ NAMED = re.compile(
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """A question, two answers and a score."""
+    """Whether there are a question, two answers and a score."""
     return {"question_id", "answer1_id", "answer2_id", "score"} <= values.keys()
 
 
 def records(row: Row) -> Iterator[Record]:
-    """One rating; answer 1 was shown first."""
+    """Read one rating; answer 1 was shown first."""
     *models, judge = _names(row)
     for role in ("first", "second", *(["judge"] if judge else [])):
         row.note(role, "the file's name")
@@ -45,10 +45,10 @@ def records(row: Row) -> Iterator[Record]:
 
 
 def _names(row: Row) -> tuple[str, str, str | None]:
-    """The two models and the judge.
+    """Read the two models and the judge from the file's name.
 
     Raises:
-      RefusedFile: they are not in the file's name, or it can be read in several ways.
+      RefusedFile: the name lacks them, or can be read in several ways.
     """
     stem = re.sub(r"(\.jsonl?)?(\.gz)?$", "", row.file.name)
     named = NAMED.fullmatch(stem)
@@ -63,7 +63,7 @@ def _names(row: Row) -> tuple[str, str, str | None]:
 
 
 def _split(rest: str, judge: str | None) -> tuple[str, str | None]:
-    """SECOND-JUDGE at its one hyphen, or before the judge's name, if that is given."""
+    """Split SECOND-JUDGE at its only hyphen, or before the judge's name, if that is given."""
     if judge is not None and rest.endswith(f"-{judge}"):
         return rest.removesuffix(f"-{judge}"), judge
     second, *judges = rest.split("-")

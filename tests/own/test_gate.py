@@ -205,8 +205,8 @@ def test_members_are_matched_without_reuse(tmp_path):
     text = "".join(f"p,i{i},{int(i in (0, 4, 5, 6))}\n" for i in (0, 1, 4, 5, 6))
     tables = write(tmp_path, {"p": 8}, f"pool,item,member\n{text}")
     found = out.outcomes(tables, ranked(tables, naive, aware), 4, 0)
-    assert len(found.table) == 2  # as many as the smaller side has labels
-    assert sorted(found.table["right"]) == [0.5, 1]
+    assert len(found.discordant) == 2  # as many as the smaller side has labels
+    assert sorted(found.discordant["right"]) == [0.5, 1]
     assert found.census.n_disputed.item() == 8
     assert found.census.n_labelled.item() == 5
     assert found.census.gain.item() == 2
@@ -231,7 +231,7 @@ def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
     def said(n):
         first = dataclasses.replace(tables, **{name: getattr(tables, name)[:n]})
         found = out.outcomes(first, rankings, 3, 0, in_order=True)
-        ordered = found.table.sort_values(["judge", "pool", "at"]).reset_index(drop=True)
+        ordered = found.discordant.sort_values(["judge", "pool", "at"]).reset_index(drop=True)
         return ordered, found.one_a_pool().reset_index(drop=True)
 
     n = len(rows) - 1
@@ -659,7 +659,7 @@ BAD_OPTIONS = {
     ("--hold-out", "1"): "hold_out must lie in [0, 1), got 1",
     ("--k", "5"): "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
     ("--seed", "-1"): "seed must lie in 0..2^32-1",
-    ("--labels", "members"): "labels are to be members, but the anchors are labels of pairs",
+    ("--labels", "members"): "labels must be members, but the anchors are labels of pairs",
     ("--rule", "census"): "the rule census needs labels of members",
 }
 

@@ -160,8 +160,9 @@ class _Collection:
                 v, judge = record, row.judge or record.judge
                 if judge is None:
                     self.unnamed[row.file] = None
-                names = [self._add_item(v.pool, item) for item in (v.first, v.second)]
-                self.verdicts.append(VerdictRow(v.pool, judge, *names, v.p_first, v.count, v.shown))
+                first, second = self._add_item(v.pool, v.first), self._add_item(v.pool, v.second)
+                verdict = VerdictRow(v.pool, judge, first, second, v.p_first, v.count, v.shown)
+                self.verdicts.append(verdict)
             elif isinstance(record, Answer):
                 self._add_item(record.pool, record.item)
             else:

@@ -177,7 +177,9 @@ def _of_members(tables: Tables, rankings: Rankings, k: int, seed: int, in_order:
                 rows.append((j, p, max(place[i], place[o]), draw, right))
     columns = ("judge", "pool", "at", "draw", "right")
     numbers = np.array(rows, float).reshape(-1, len(columns))
-    discordant = pd.DataFrame(numbers, columns=list(columns)).astype({"judge": int, "pool": int, "at": int})
+    discordant = pd.DataFrame(numbers, columns=list(columns)).astype(
+        {"judge": int, "pool": int, "at": int}
+    )
 
     def total(values: np.ndarray) -> np.ndarray:
         """[J, pools] sums of [J, E]."""

@@ -28,12 +28,12 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def records(row: Row) -> Iterator[Record]:
     """Read one annotation; all models that answered one instruction form a pool."""
     pool = digest(row.need("pool", "instruction"))
-    answers = (
+    answers = [
         Item(name, name, row.text("texts", f"output_{n}"))
         for n, role in ((1, "first"), (2, "second"))
         for name in [row.name(role, f"generator_{n}")]
-    )
-    first, second = pair(*answers, ("1", "2"))
+    ]
+    first, second = pair(answers[0], answers[1], ("1", "2"))
     p_first = _p_first(row.need("p_first", "preference"))
     judge = row.optional_name("judge", "annotator")
     yield Verdict(pool, first, second, p_first, judge, shown=False)

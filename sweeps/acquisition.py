@@ -22,7 +22,7 @@ from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
-from ._shared import active, calibration
+from ._shared import active, calibration, rule_comparison
 from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def groups(s: Settings) -> list[declare.Group]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    recall = active.by_seed(ds["recall"], s.n_seeds)
-    active.rows(recall, ds, s, t)
-    open_ = active.opened(ds["recall"], ds, s.n_seeds)
+    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds)
+    rule_comparison.rows(recall, ds, s, t)
+    open_ = rule_comparison.opened(ds["recall"], ds, s.n_seeds)
     at = {"budget": list(s.budget)}
     synergy(recall.sel(at), None if open_ is None else open_.sel(at), t)
     above_full_data(recall, None if open_ is None else open_["pools"], s, t)
@@ -87,11 +87,11 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
     """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
     the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
     """
-    judge = active.own_judge(recall)
+    judge = rule_comparison.own_judge(recall)
 
     def gain_difference(values: calibration.V) -> calibration.V | None:
         runs = {
-            (model, rule): active.select(values, judge=judge, model=model, rule=rule)
+            (model, rule): rule_comparison.select(values, judge=judge, model=model, rule=rule)
             for model in ("bias_aware", "naive")
             for rule in ABLATED
         }
@@ -104,7 +104,9 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
     difference = gain_difference(recall)
     if difference is None:
         return
-    row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
+    row = rule_comparison.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(
+        condition=0
+    )
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
     carried = calibration.drawn_from(None if open_ is None else gain_difference(open_))
     t.means("synergy", difference, carried=carried, **where)
@@ -169,9 +171,9 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
-    rows = rows[rows.judge == active.own_judge(ds["recall"])]
-    active.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
+    rows = rule_comparison.curves(rule_comparison.by_seed(ds["recall"], s.n_seeds), s)
+    rows = rows[rows.judge == rule_comparison.own_judge(ds["recall"])]
+    rule_comparison.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
@@ -182,7 +184,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Draw differences from the reference at B = 120 beside the paper's."""
-    budget = active.budget_of_tests(s)
+    budget = rule_comparison.budget_of_tests(s)
     deltas = table[(table.quantity == "delta") & (table.budget == budget)]
     deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
     deltas = deltas.sort_values("estimate", ascending=False)
@@ -208,9 +210,9 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
-    share = active.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    judge = active.own_judge(share)
-    share = active.select(share, judge=judge, model="bias_aware", rule=SHOWN)
+    share = rule_comparison.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
+    judge = rule_comparison.own_judge(share)
+    share = rule_comparison.select(share, judge=judge, model="bias_aware", rule=SHOWN)
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):
@@ -232,7 +234,7 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":

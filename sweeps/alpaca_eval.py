@@ -323,13 +323,9 @@ SWEEP = declare.Sweep(
     figure,
     units={
         "c_from": "name",
-        "content": "name",
-        "prompt": "name",
         "c": "logits per e-fold of 1 + words (tanh: per unit)",
         "c_influence": "as c",
-        "theta": "logits",
         "theta_influence": "logits",
-        "profile_range": "nats",
         "published": "1 (share)",
         "mean_words": "words + 1 (geometric mean)",
         "base_model": "number of its first version",

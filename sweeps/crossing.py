@@ -212,15 +212,8 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "covariate": "kind",
-        "rho": "1 (population correlation)",
-        "realised_corr": "1 (correlation within the pool)",
-        "naive_recall": "1 (share of k)",
-        "bias_aware_recall": "1 (share of k)",
         "naive_agreement": "1 (share of pairs)",
         "bias_aware_agreement": "1 (share of pairs)",
-        "status_naive": "jbt.types.Status",
-        "status_bias_aware": "jbt.types.Status",
     },
     index="rho",
 )

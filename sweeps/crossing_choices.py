@@ -296,8 +296,6 @@ SWEEP = declare.Sweep(
     figure,
     units={
         **crossing.SWEEP.units,
-        "sd": "logits",
-        "position": "logits in favour of the first shown",
         "link": "of the judge",
         "completeness": "1 (probability that a verdict was collected)",
     },

@@ -250,13 +250,6 @@ SWEEP = declare.Sweep(
     figure,
     units={
         **crossing.SWEEP.units,
-        "bias": "logits per unit of the covariate",
-        "sd": "logits",
-        "lam": "1/logit^2",
-        "lam_b": "1/logit^2",
-        "n_items": "count",
-        "k": "count",
-        "covariate": "kind",
     },
 )
 

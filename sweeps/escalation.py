@@ -278,12 +278,9 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "price": "verdicts of the cheap judge",
         "purse": "verdicts of the cheap judge",
-        "recall": "share of the top k",
         "reference_asked": "verdicts",
-        "status": "jbt.types.Status",
     },
     headline=headline,
 )

@@ -304,7 +304,6 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "noise": "share of labels",
         "n_labels": "labels (of a gate on members: draws)",
         **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], "census", *EACH)},

@@ -233,12 +233,9 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "bias": "logits per standard deviation of length",
         "discrimination": "logits per standard deviation of quality",
         "c_hat": "logits per standard deviation of length",
-        "naive_recall": "share of k",
-        "bias_aware_recall": "share of k",
     },
     headline=headline,
 )

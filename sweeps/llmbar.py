@@ -311,9 +311,6 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "judge": "name",
-        "pair": "name",
-        "subset": "name",
         "score": "1 (preference for the first answer, over both orders)",
         "gold": "1 (the first answer is better)",
         "length": "words (first minus second)",

@@ -323,8 +323,6 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "truth": "kind",
-        "budget": "count",
         "estimate": "how found, and draws (count)",
         "bin": "1 (lower end of a bin of membership)",
         "items": "count",
@@ -334,7 +332,6 @@ SWEEP = declare.Sweep(
         "square_error": "1 (squared probability)",
         "variance": "1 (p (1 - p), mean over items)",
         "score_kept": "1 (share of the largest score)",
-        "status_bias_aware": "jbt.types.Status",
     },
     headline=headline,
 )

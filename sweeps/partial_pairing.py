@@ -347,16 +347,8 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "mle": "jbt.types.Status of the MLE of c",
-        "c_interval_width": "logits per unit of the covariate (95 %, profile)",
-        "c_interval_width_wald": "logits per unit of the covariate (95 %)",
         "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",
-        "curvature": "nats per squared unit of c",
         "covered": "1 if the interval holds c*",
-        "recall": "share of k",
-        "budget": "verdicts",
-        "n_twice": "count",
-        "rho": "1 (population correlation)",
     },
     headline=headline,
 )

@@ -316,9 +316,6 @@ SWEEP = declare.Sweep(
     units={
         "c_hat": "logits for x = 1 over x = 0",
         "tau2": "prior variance of c, logits^2",
-        "recall": "share of k",
-        "naive_recall": "share of k",
-        "profile_range": "nats, over c_hat +- 1",
     },
     headline=headline,
 )

@@ -21,7 +21,7 @@ from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
-from ._shared import active
+from ._shared import active, rule_comparison
 from ._shared.active import REFERENCE
 from ._shared.judge import Case, named_case, number
 
@@ -65,27 +65,27 @@ def cases(s: Settings) -> list[Case]:
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    recall = active.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
+    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
     t.means("recall", recall)
     for judge in dict.fromkeys(recall["judge"].values):
-        compare(active.select(recall, judge=judge), t)
-    share = active.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
+        compare(rule_comparison.select(recall, judge=judge), t)
+    share = rule_comparison.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
     t.means("share_at_boundary", share.rename(table_budget="budget"))
 
 
 def compare(recall: xr.DataArray, t: Table) -> None:
     """Compare each rule with the reference, for one judge. A choice is tested among the paper's
     baselines, in place of the one it is a reading of."""
-    base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
+    base = rule_comparison.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
     rules = [rule for rule in recall["rule"].values if rule != REFERENCE]
-    delta = active.select(recall, rule=rules) - base
+    delta = rule_comparison.select(recall, rule=rules) - base
     t.means("delta", delta)
     for rule in rules:
         family = family_with(rule)
-        family_delta = active.select(delta, rule=family)
+        family_delta = rule_comparison.select(delta, rule=family)
         for budget in delta["budget"].values:
             whole = len(family) == family_delta.sizes["condition"]
-            active.test(family_delta.sel(budget=budget), [rule], whole, t)
+            rule_comparison.test(family_delta.sel(budget=budget), [rule], whole, t)
 
 
 def family_with(rule: str) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Draw each rule's difference from the reference at the budget of the tests, for both
     judges."""
-    budget = active.budget_of_tests(s)
+    budget = rule_comparison.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
     series = []
@@ -181,7 +181,7 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":

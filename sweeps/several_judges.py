@@ -201,12 +201,8 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units={
-        "judge": "name",
-        "dataset": "name",
-        "question": "name",
         "n_anchors": "count",
         "discrimination": "1 (of the labels)",
-        "agreement": "1 (share of labelled pairs; ties are halves)",
         "c_hat": "logits per standard deviation of log(1 + words), mean over the judges",
         "slope": "logits of quality per standard deviation of log(1 + words)",
     },

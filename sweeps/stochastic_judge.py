@@ -20,7 +20,7 @@ from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 
-from ._shared import active
+from ._shared import active, rule_comparison
 from ._shared.judge import named_case, number
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     judge = {name: uncertain[name].item() for name in JUDGE}
     uncertain = uncertain.reset_coords(drop=True)
     t.means("uncertain_pairs", uncertain, **judge)
-    active.rows(active.by_seed(ds["recall"], s.n_seeds), ds, s, t)
+    rule_comparison.rows(rule_comparison.by_seed(ds["recall"], s.n_seeds), ds, s, t)
 
 
 SHOWN = (
@@ -149,7 +149,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) -> Axes:
     rows = table[(table.quantity == "recall") & (table.refit_every == refit_every)]
-    active.draw_curves(ax, rows, SHOWN, s)
+    rule_comparison.draw_curves(ax, rows, SHOWN, s)
     paper = rows[rows.paper.notna()]
     if len(paper):
         label = f"paper, {active.REFERENCE} (its own judge)"
@@ -168,7 +168,7 @@ SWEEP = declare.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":

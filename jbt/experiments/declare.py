@@ -183,7 +183,7 @@ class Sweep(Generic[S]):
     figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
     """Results, table, settings -> the figure."""
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Unit of each coordinate and metric, for results.nc."""
+    """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
     headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
     """Table, settings -> the rows printed at the end, where the table is too long to read; default
     all."""

@@ -32,6 +32,7 @@ from jbt.experiments.shards import (
     saved_shards,
     unusable,
 )
+from jbt.experiments.units import STATUS, UNITS
 from jbt.simulation.simulate import Simulation
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def write(
             for group in groups:
                 absent = np.ones(group.pools, bool)
                 for _, shard in saved_shards(folder, group):
-                    _add(file, shard, group, begin, dimension, sweep.units)
+                    _add(file, shard, group, begin, dimension, {**UNITS, **sweep.units})
                     absent[shard[IDS]] = False
                     seconds += float(shard[SECONDS])
                     devices.add(str(shard[DEVICE]))
@@ -221,7 +222,7 @@ def _coordinates(
             **provenance.packages(),
         },
     )
-    for name, unit in {"pool": "id", **sweep.units}.items():
+    for name, unit in {**UNITS, **sweep.units}.items():
         if name in dataset.coords:
             dataset[name].attrs["units"] = unit
     return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
@@ -276,7 +277,7 @@ def _create(
         compression="gzip",
         compression_opts=1,
     )
-    unit = units.get(name, "jbt.types.Status" if name.startswith("status") else None)
+    unit = units.get(name, STATUS if name.startswith("status") else None)
     if unit is not None:
         variable.attrs["units"] = unit
 

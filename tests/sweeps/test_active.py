@@ -10,6 +10,7 @@ import xarray as xr
 
 from jbt import stats, twins
 from jbt.acquisition.loop import Queries
+from jbt.acquisition.rules import families
 from jbt.experiments import provenance
 from jbt.experiments import run as study
 from jbt.simulation import judges, pools
@@ -324,7 +325,7 @@ def test_without_a_judge_there_is_our_own():
 
 
 def test_how_often_a_study_finds_the_rule_ahead_of_all():
-    rules = ("top_k_aware", *active.families()["baselines"])
+    rules = ("top_k_aware", *families()["baselines"])
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
         table = study.table_of(acquisition.SWEEP, invented(s, effect), s)

@@ -54,6 +54,8 @@ MOVED = {
     "jbt.own.labelling": "jbt.own.gates.labelling",
     "jbt.own.replay": "jbt.own.replays.run",
     "jbt.acquisition.run": "jbt.acquisition.runs",
+    "jbt.gate.trial": "jbt.gate.trials",
+    "jbt.twins.twin": "jbt.twins.simulated",
 }
 """Old path -> new path of a module."""
 
@@ -80,7 +82,8 @@ class _Finder(MetaPathFinder):
 def install() -> None:
     """Make the old paths importable."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+        # First: a folder that the old version left behind would be found before it.
+        sys.meta_path.insert(0, _Finder())
 
 
 def keep_function(package: str, name: str) -> None:

@@ -5,6 +5,7 @@ with which guarantees.
 tries every rule on every kind of label.
 """
 
+from jbt import _moved
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
 from jbt.gate.labels import (
     LABELS,
@@ -27,7 +28,9 @@ from jbt.gate.rules import (
     p_value,
     sign,
 )
-from jbt.gate.trial import Rules, Trial, decided, trial
+from jbt.gate.trials import Rules, Trial, decided, trial
+
+_moved.keep_function("jbt.gate", "trial")
 
 __all__ = [
     "LABELS",

@@ -18,6 +18,7 @@ pools: see `error`.
 to `data/twins.csv`. A recall printed as 1.00 has the target 0.995, the least that is printed so.
 """
 
+from jbt import _moved
 from jbt.twins.calibration import aim_of, calibrate
 from jbt.twins.error import (
     DISPLACED,
@@ -29,7 +30,7 @@ from jbt.twins.error import (
     observed,
     slopes,
 )
-from jbt.twins.twin import (
+from jbt.twins.simulated import (
     DATA,
     DOUBT,
     MAX_CORRELATION,
@@ -46,6 +47,8 @@ from jbt.twins.twin import (
     read,
     twin,
 )
+
+_moved.keep_function("jbt.twins", "twin")
 
 __all__ = [
     "DATA",

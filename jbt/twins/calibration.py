@@ -16,7 +16,7 @@ from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
 from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
-from jbt.twins.twin import (
+from jbt.twins.simulated import (
     DOUBT,
     ORACLES,
     PERFECT,

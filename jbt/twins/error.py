@@ -33,7 +33,7 @@ from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
 from jbt.simulation.simulate import Condition, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.twin import TOLERANCE
+from jbt.twins.simulated import TOLERANCE
 from jbt.types import Pool, Prior
 
 TARGETS = tuple(TOLERANCE)

@@ -22,7 +22,7 @@ Orientation, here and everywhere: index `[i, j]` means "i shown first, j second"
 `[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.
 """
 
-from jbt.types.container import (
+from jbt.types.containers import (
     LARGEST_COUNT,
     ArrayLike,
     ScalarLike,

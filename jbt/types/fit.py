@@ -7,7 +7,7 @@ from enum import IntEnum
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jbt.types.container import ArrayLike, ScalarLike, check_positive, container
+from jbt.types.containers import ArrayLike, ScalarLike, check_positive, container
 from jbt.types.pool import Design
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jbt.types.container import ScalarLike, container
+from jbt.types.containers import ScalarLike, container
 
 
 @container

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from jbt.types.container import check_positive, container
+from jbt.types.containers import check_positive, container
 
 
 @container

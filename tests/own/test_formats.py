@@ -137,7 +137,7 @@ def test_codings_outside_a_format_are_refused_with_their_line(name, message, tmp
 
 
 def test_the_names_of_formats_are_those_of_the_option():
-    assert registry.Name.__args__ == ("auto", *registry.known())
+    assert registry.Name.__args__ == ("auto", *registry.known_formats())
 
 
 ODD = [None, 0, 1e300, -1.5, True, "", "x", "\0", "\ud800", "[", [], [None], [[]], {}, {"a": [{}]}]
@@ -148,7 +148,7 @@ def test_values_of_any_kind_are_refused_or_read(name, tmp_path):
     """Whatever stands where a format has something else; and all names that are read can be
     written."""
     sample = SAMPLES[name]
-    format = registry.known()[name.split()[0]]
+    format = registry.known_formats()[name.split()[0]]
     last = sample.records[-1]
     variants = [{**last, key: value} for key in last for value in ODD]
     variants += [{k: v for k, v in last.items() if k != key} for key in last]

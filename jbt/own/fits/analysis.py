@@ -11,6 +11,7 @@ from jbt.border.report import Report
 from jbt.own.fits import panel_report
 from jbt.own.fits import report as fit_report
 from jbt.own.fits.batch import Batch
+from jbt.own.fits.frames import Fits
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.one_judge import fit_judges
 from jbt.own.fits.panel import PanelFit, fit_panel
@@ -27,7 +28,7 @@ class Analysis:
     """The result of `jbt fit`."""
 
     batch: Batch
-    judges: list[JudgeSummary]
+    judges: Fits[JudgeSummary]
     """Each judge's verdicts alone, with the fits of its pools."""
     joint: tuple[Batch, PanelFit] | None
     """All judges together, and the batch that was fitted; None unless asked for."""
@@ -44,11 +45,11 @@ class Analysis:
         return Report(title, lead, [*report.sections, *joint_sections])
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each estimate, see `fits.report.table` and `fits.panel_report.table`."""
-        table = fit_report.table(self.batch, self.judges)
+        """A row for each estimate, see `frames.frame`: of each judge alone, then of all."""
+        table = self.judges.to_frame()
         if self.joint is None:
             return table
-        return pd.concat([table, panel_report.table(*self.joint)], ignore_index=True)
+        return pd.concat([table, self.joint[1].to_frame()], ignore_index=True)
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""

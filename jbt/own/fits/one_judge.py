@@ -11,8 +11,9 @@ prior chooses c.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from jbt import identifiability, runtime
 from jbt.own.fits.batch import Batch
+from jbt.own.fits.frames import Fits
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.basis import Basis, known
 from jbt.own.shared_coefficients.between import content_means, with_means
@@ -61,10 +63,29 @@ class JudgeFit:
     status: Status
     """CONVERGED, NO_VERDICTS, or the status of the worst pool."""
 
+    def rows(self, covariates: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield a row for each coefficient, see `frames.frame`."""
+        rows: list[Any] = [
+            *zip(covariates, self.c, self.c_low, self.c_high, self.c_basis, strict=True)
+        ]
+        if not np.isnan(self.kappa):
+            rows.append((None, self.kappa, self.kappa_low, self.kappa_high, self.kappa_basis))
+        for name, estimate, low, high, basis in rows:
+            yield {
+                "judge": self.judge,
+                "quantity": "kappa" if name is None else "c",
+                "name": name,
+                "estimate": estimate,
+                "low": low,
+                "high": high,
+                "prior_selected": basis in (Basis.PRIOR, Basis.WEAK),
+                "status": self.status.name.lower(),
+            }
+
 
 def fit_judges(
     batch: Batch, *, prior: Prior | None = None, spread: bool | None = None
-) -> list[JudgeFit]:
+) -> Fits[JudgeFit]:
     """Fit the coefficients of each judge, in the order of the tables' judges.
 
     The pools where kappa is estimated share it (`PoolTable.position`); in the others it is 0, as in
@@ -122,7 +143,7 @@ def fit_judges(
                 status=Status(int(top.status[j])) if verdicts[j] else Status.NO_VERDICTS,
             )
         )
-    return fits
+    return Fits(fits, batch.covariates)
 
 
 def _parts(batch: Batch) -> list[PoolStack]:

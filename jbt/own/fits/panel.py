@@ -24,12 +24,14 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt import runtime
 from jbt.kernel import metrics
 from jbt.kernel.laplace import gaussian
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
+from jbt.own.fits import frames
 from jbt.own.fits.batch import Batch, PoolTable
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.one_pool import AT_ONCE
@@ -64,6 +66,12 @@ class PanelJudge:
     """One a covariate, per unit (`Batch.units`); empty where known."""
     kappa: Coefficient | None
     """None where known, or fixed at 0 in every pool."""
+
+    def named(self, covariates: Sequence[str]) -> Iterator[tuple[str | None, Coefficient]]:
+        """Yield the coefficients with the name of the covariate, None for kappa."""
+        yield from zip(covariates, self.c, strict=False)
+        if self.kappa is not None:
+            yield None, self.kappa
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,11 @@ class PanelFit:
     pools: tuple[PanelPool, ...]
     status: Status
     """CONVERGED, or the status of the worst pool in the fit of the coefficients."""
+    covariates: tuple[str, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each estimate, see `frames.frame`."""
+        return frames.frame(frames.panel_rows(self))
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -164,6 +177,7 @@ def fit_panel(
             sd=float(np.exp(top.at[0, -1])),
             pools=_pools(panels, parts, estimates, k),
             status=estimates.status,
+            covariates=tuple(batch.covariates),
         )
 
 

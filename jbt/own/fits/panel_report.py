@@ -13,8 +13,8 @@ from jbt.border import files
 from jbt.border.report import Section, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.fits.panel import Difference, PanelFit, PanelJudge, PanelPool
-from jbt.own.fits.report import BASIS, COLUMNS, RANKED, differs
+from jbt.own.fits.panel import Difference, PanelFit, PanelPool
+from jbt.own.fits.report import BASIS, RANKED, differs
 from jbt.own.fits.summary import JudgeSummary
 from jbt.own.shared_coefficients.basis import Basis
 from jbt.own.shared_coefficients.coefficient import Coefficient
@@ -82,13 +82,6 @@ def difference_in_words(difference: Difference) -> str:
     return f"c[{difference.covariate}] of {difference.judge} less that of {difference.other}"
 
 
-def _named(batch: Batch, judge: PanelJudge) -> Iterator[tuple[str | None, Coefficient]]:
-    """Yield the judge's coefficients with the name of the covariate, None for kappa."""
-    yield from zip(batch.covariates, judge.c, strict=False)
-    if judge.kappa is not None:
-        yield None, judge.kappa
-
-
 def _coefficients(
     batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary]
 ) -> pd.DataFrame | None:
@@ -98,7 +91,7 @@ def _coefficients(
             rows.append({"judge": judge.judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
         by_itself = by_name.get(judge.judge, alone[0] if len(alone) == 1 else None)
         by_covariate = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
-        for name, coefficient in _named(batch, judge):
+        for name, coefficient in judge.named(batch.covariates):
             single = by_covariate.get(name)
             rows.append(
                 {
@@ -160,50 +153,6 @@ def _in_line(pool: PanelPool) -> str:
         ranking += f"{content.content} {signed(content.theta)}"
     note = " (prior-selected)" * pool.prior_selected
     return f"theta{note} {ranking}, {pool.status.name.lower()}"
-
-
-def table(batch: Batch, fit: PanelFit) -> pd.DataFrame:
-    """A row for each estimate, with the columns of `report.table`: c_joint and kappa_joint of each
-    judge, slope of each covariate, and theta of every content, whose judge is `joint`."""
-    rows: list[dict[str, Any]] = []
-    status = fit.status.name.lower()
-    for judge in fit.judges:
-        for name, estimate in _named(batch, judge):
-            quantity = "kappa_joint" if name is None else "c_joint"
-            chosen = {"prior_selected": estimate.prior_selected, "status": status}
-            rows.append(
-                {
-                    "judge": judge.judge,
-                    "quantity": quantity,
-                    "name": name,
-                    **estimate.numbers(),
-                    **chosen,
-                }
-            )
-    for name, estimate in fit.slope.items():
-        flags = {"prior_selected": False, "status": status}
-        rows.append(
-            {"judge": JOINT, "quantity": "slope", "name": name, **estimate.numbers(), **flags}
-        )
-    for pool in fit.pools:
-        for estimate in pool.ranking:
-            rows.append(
-                {
-                    "judge": JOINT,
-                    "pool": pool.pool,
-                    "quantity": "theta",
-                    "name": estimate.content,
-                    "estimate": estimate.theta,
-                    "low": estimate.low,
-                    "high": estimate.high,
-                    "naive": estimate.theta_naive,
-                    "rank": estimate.rank,
-                    "membership": estimate.membership,
-                    "prior_selected": pool.prior_selected,
-                    "status": pool.status.name.lower(),
-                }
-            )
-    return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
 
 
 def record(batch: Batch, fit: PanelFit) -> dict[str, Any]:

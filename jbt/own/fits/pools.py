@@ -14,6 +14,7 @@ from jbt import runtime
 from jbt.border import files
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch, Group, PoolTable
+from jbt.own.fits.frames import Fits
 from jbt.own.fits.one_judge import JudgeFit, fit_judges
 from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
 from jbt.own.shared_coefficients.basis import Basis, Z
@@ -102,6 +103,26 @@ class PoolFit:
         """Whether both fits converged and there is a verdict."""
         return usable(self.status)
 
+    def rows(self, covariates: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield a row for each estimate, see `frames.frame`; if not usable, one without any."""
+        facts = {"judge": self.judge, "pool": self.pool, "status": self.status.name.lower()}
+        if not self.usable:
+            yield facts
+            return
+
+        def row(quantity: str, name: str | None, estimate: float, low: float, high: float) -> Any:
+            numbers = {"estimate": estimate, "low": low, "high": high}
+            selected = {"prior_selected": quantity in self.prior_selected}
+            return {**facts, "quantity": quantity, "name": name, **numbers, **selected}
+
+        for r in self.ranking:
+            ranked = {"naive": r.theta_naive, "rank": r.rank, "membership": r.membership}
+            yield {**row("theta", r.content, r.theta, r.low, r.high), **ranked}
+        for name, *numbers in zip(covariates, self.c, self.c_low, self.c_high, strict=True):
+            yield row("c", name, *numbers)
+        if not np.isnan(self.kappa):
+            yield row("kappa", None, self.kappa, self.kappa_low, self.kappa_high)
+
     def record(self) -> dict[str, Any]:
         """The fields for JSON: the status by its name, null where undefined."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -125,7 +146,7 @@ def fit(
     spread: bool | None = None,
     judges: Sequence[JudgeFit] | None = None,
     intervals: bool = True,
-) -> list[PoolFit]:
+) -> Fits[PoolFit]:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
 
     Args:
@@ -159,7 +180,7 @@ def fit(
         for group in batch.groups:
             fits = _fit_group(batch, group, facts, prior, lam, known_sd, k, intervals)
             fits_by_number.update(fits)
-    return [fits_by_number[i] for i in range(len(batch.pools))]
+    return Fits((fits_by_number[i] for i in range(len(batch.pools))), batch.covariates)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

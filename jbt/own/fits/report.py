@@ -1,10 +1,9 @@
-"""The report and the table of `jbt fit`."""
+"""The report of `jbt fit`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +13,6 @@ from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import PoolFit
 from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
 from jbt.own.shared_coefficients.basis import LARGEST_SHARE, Basis
-
-COLUMNS = (
-    *("judge", "pool", "quantity", "name"),
-    *("estimate", "low", "high"),
-    *("naive", "rank", "membership"),
-    *("prior_selected", "status"),
-)
 
 BASIS: dict[str, str] = {
     Basis.MEASURED: "",
@@ -310,58 +302,3 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         "Contradicting: share of the pairs shown in both orders whose winner changes with the "
         "order; a tie against a win counts half."
     )
-
-
-def table(batch: Batch, judges: list[JudgeSummary]) -> pd.DataFrame:
-    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c or
-    kappa), name (of the content or covariate), estimate, low and high (empty where the prior
-    chose), naive, rank and membership (of theta), prior_selected, status."""
-    rows = [row for judge in judges for row in (*_joint_rows(judge), *_pool_rows(batch, judge))]
-    return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
-
-
-def _joint_rows(judge: JudgeSummary) -> Iterator[dict[str, Any]]:
-    for coefficient in judge.coefficients:
-        yield {
-            "judge": judge.judge,
-            "quantity": "kappa" if coefficient.covariate is None else "c",
-            "name": coefficient.covariate,
-            "estimate": coefficient.estimate,
-            "low": coefficient.low,
-            "high": coefficient.high,
-            "prior_selected": coefficient.prior_selected,
-            "status": judge.joint.status.name.lower(),
-        }
-
-
-def _pool_rows(batch: Batch, judge: JudgeSummary) -> Iterator[dict[str, Any]]:
-    for fit in judge.fits:
-        if not fit.usable:
-            yield _row(fit, None, None)
-            continue
-        for content in fit.ranking:
-            ranked = {
-                "naive": content.theta_naive,
-                "rank": content.rank,
-                "membership": content.membership,
-            }
-            yield {
-                **_row(fit, "theta", content.content, content.theta, content.low, content.high),
-                **ranked,
-            }
-        for d, name in enumerate(batch.covariates):
-            yield _row(fit, "c", name, fit.c[d], fit.c_low[d], fit.c_high[d])
-        if not np.isnan(fit.kappa):
-            yield _row(fit, "kappa", None, fit.kappa, fit.kappa_low, fit.kappa_high)
-
-
-def _row(fit: PoolFit, quantity: str | None, name: str | None, *interval: float) -> dict[str, Any]:
-    return {
-        "judge": fit.judge,
-        "pool": fit.pool,
-        "quantity": quantity,
-        "name": name,
-        **dict(zip(("estimate", "low", "high"), interval, strict=False)),
-        "prior_selected": quantity and quantity in fit.prior_selected,
-        "status": fit.status.name.lower(),
-    }

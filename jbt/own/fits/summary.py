@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from jbt.border import files
 from jbt.own.fits.batch import Batch
+from jbt.own.fits.frames import Fits
 from jbt.own.fits.one_judge import JudgeFit, fit_judges, profiles
 from jbt.own.fits.pools import PoolFit, fit
 from jbt.own.shared_coefficients.coefficient import Coefficient
@@ -114,6 +115,22 @@ class JudgeSummary:
         """Number of pools with verdicts."""
         return sum(f.n_verdicts > 0 for f in self.fits)
 
+    def rows(self, covariates: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield a row for each coefficient over all pools, then those of the pools."""
+        for coefficient in self.coefficients:
+            yield {
+                "judge": self.judge,
+                "quantity": "kappa" if coefficient.covariate is None else "c",
+                "name": coefficient.covariate,
+                "estimate": coefficient.estimate,
+                "low": coefficient.low,
+                "high": coefficient.high,
+                "prior_selected": coefficient.prior_selected,
+                "status": self.joint.status.name.lower(),
+            }
+        for pool_fit in self.fits:
+            yield from pool_fit.rows(covariates)
+
     def record(self) -> dict[str, Any]:
         """The entry of the JSON file."""
         counts = ("n_pools", "n_verdicts", "n_errors", "n_ties", "n_connected", "n_both_orders")
@@ -139,7 +156,7 @@ def summarise(
     spread: bool | None = None,
     judges: Sequence[JudgeFit] | None = None,
     untied: Batch | None = None,
-) -> list[JudgeSummary]:
+) -> Fits[JudgeSummary]:
     """Summarise each judge over all pools.
 
     Args:
@@ -158,7 +175,7 @@ def summarise(
         untied_fits = fit(
             untied, k=k, prior=prior, spread=spread, judges=untied_judges, intervals=False
         )
-    return [
+    summaries = (
         _summary(
             batch,
             joint,
@@ -169,7 +186,8 @@ def summarise(
             _top_k(fits[j::n], untied_fits[j::n] if ties[j] else [], k),
         )
         for j, joint in enumerate(judges)
-    ]
+    )
+    return Fits(summaries, batch.covariates)
 
 
 def _summary(

@@ -13,7 +13,7 @@ from jbt.own.formats.collection import collect
 from jbt.own.formats.generic import GenericColumns
 from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder
 from jbt.own.formats.records import Format
-from jbt.own.formats.registry import Name, known
+from jbt.own.formats.registry import Name, known_formats
 
 __all__ = [
     "TABLES",
@@ -24,5 +24,5 @@ __all__ = [
     "Name",
     "check_folder",
     "collect",
-    "known",
+    "known_formats",
 ]

@@ -23,7 +23,7 @@ from jbt.own.formats.records import (
     as_name,
     brief,
 )
-from jbt.own.formats.registry import Name, known, recognise
+from jbt.own.formats.registry import Name, known_formats, recognise
 from jbt.own.tables.decoding import Damaged
 from jbt.own.tables.reading import Problems, TableError
 
@@ -56,7 +56,7 @@ def collect(
     judges = [as_name(judge, "--judge") for judge in judges]
     paths = [Path(path) for path in paths]
     _check(paths, format, judges, columns, strong_weight)
-    formats = known(columns, strong_weight)
+    formats = known_formats(columns, strong_weight)
     collection = _Collection("generic" if columns.given() else format, formats)
     problems = Problems()
     for i, path in enumerate(paths):

@@ -33,7 +33,7 @@ Name = Literal[
 ]
 
 
-def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
+def known_formats(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
     """Every format by its name, `generic` last.
 
     Args:

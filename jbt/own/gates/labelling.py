@@ -45,6 +45,9 @@ class Labelling:
     n_listed: int
     """Of these, listed by the anchors."""
 
+    def to_frame(self) -> pd.DataFrame:
+        return self.table
+
 
 def labelling(
     tables: Tables,

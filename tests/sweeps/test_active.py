@@ -12,7 +12,7 @@ from jbt import stats, twins
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families
 from jbt.experiments import provenance
-from jbt.experiments import run as study
+from jbt.experiments.run import main, table_of
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from sweeps import acquisition, rule_choices, stochastic_judge
@@ -70,7 +70,7 @@ def invented(s, effect, module=acquisition, moves=0.0):
 
 def test_the_table_averages_seeds_and_pairs_pools():
     ds = invented(SMALL, 0.05)
-    table = study.table_of(acquisition.SWEEP, ds, SMALL)
+    table = table_of(acquisition.SWEEP, ds, SMALL)
     assert list(table.columns[:10]) == list(active.COLUMNS)
     mine = table[(table.rule == "round_robin") & (table.judge == "llama")]
     mine = mine[(mine.model == "bias_aware") & (mine.budget == 120)]
@@ -113,7 +113,7 @@ def test_ranges_carry_the_error_of_the_twin_s_calibration():
     """Recall that moves by 2 a unit of the naive recall that the twin is calibrated to."""
     found = {}
     for moves in (0.0, 0.2):
-        table = study.table_of(acquisition.SWEEP, invented(SMALL, 0.05, moves=moves), SMALL)
+        table = table_of(acquisition.SWEEP, invented(SMALL, 0.05, moves=moves), SMALL)
         mine = table[(table.model == "bias_aware") & (table.budget == 120) & table.paper.notna()]
         found[moves] = mine.drop_duplicates(["quantity", "rule"]).set_index(["quantity", "rule"])
     width = {m: t.replicate_high - t.replicate_low for m, t in found.items()}
@@ -142,7 +142,7 @@ def test_all_groups_report_on_the_same_budgets():
 def test_the_papers_numbers_stand_beside_its_scenario_alone():
     for other in ({"discrimination": 0.1}, {"max_correlation": 1.0}):
         s = dataclasses.replace(SMALL, **other)
-        assert study.table_of(acquisition.SWEEP, invented(s, 0.05), s).paper.isna().all()
+        assert table_of(acquisition.SWEEP, invented(s, 0.05), s).paper.isna().all()
 
 
 def test_p_values_of_the_paper_stand_beside_whole_families_alone():
@@ -153,7 +153,7 @@ def test_p_values_of_the_paper_stand_beside_whole_families_alone():
     for s, stand in ((whole, 5), (few, 0)):
         ds = invented(s, 0.05, stochastic_judge)
         ds["uncertain"] = (("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43))
-        table = study.table_of(stochastic_judge.SWEEP, ds, s)
+        table = table_of(stochastic_judge.SWEEP, ds, s)
         papers = table[table.paper.notna()]
         assert (papers.quantity == "p_holm").sum() == stand
         assert (papers.quantity == "recall").sum() == 4
@@ -174,7 +174,7 @@ def test_a_choice_is_tested_in_the_place_of_its_rule():
         budget=(120,),
     ).decided()
     ds = invented(s, 0.002, rule_choices)
-    table = study.table_of(rule_choices.SWEEP, ds, s)
+    table = table_of(rule_choices.SWEEP, ds, s)
     of_default = table[table.judge == "default"]
 
     def recall(rule):
@@ -253,14 +253,14 @@ def test_the_number_of_draws_used_is_stored():
     ],
 )
 def test_bad_settings(tmp_path, capsys, options, message):
-    assert study.main(acquisition.SWEEP, ["--out", str(tmp_path / "r"), *options]) == 2
+    assert main(acquisition.SWEEP, ["--out", str(tmp_path / "r"), *options]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
 
 
 def test_the_other_position_must_be_a_number(tmp_path, capsys):
     options = ["--out", str(tmp_path / "r"), "--strong-position", "nan"]
-    assert study.main(rule_choices.SWEEP, options) == 2
+    assert main(rule_choices.SWEEP, options) == 2
     assert "strong_position must be finite, got nan" in capsys.readouterr().err
 
 
@@ -271,7 +271,7 @@ def test_bad_settings_of_the_stochastic_judge(tmp_path, capsys):
         (["--judge", "llama", "--uncertain", "0.4"], "uncertain is not for --judge llama"),
     ):
         sweep = stochastic_judge.SWEEP
-        assert study.main(sweep, ["--out", str(tmp_path / "r"), *options]) == 2
+        assert main(sweep, ["--out", str(tmp_path / "r"), *options]) == 2
         assert message in capsys.readouterr().err
 
 
@@ -328,7 +328,7 @@ def test_how_often_a_study_finds_the_rule_ahead_of_all():
     rules = ("top_k_aware", *families()["baselines"])
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
-        table = study.table_of(acquisition.SWEEP, invented(s, effect), s)
+        table = table_of(acquisition.SWEEP, invented(s, effect), s)
         mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
         assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt.experiments import run as study
+from jbt.experiments.run import table_of
 from jbt.simulation import pools
 from sweeps import crossing, crossing_choices, membership
 
@@ -65,7 +65,7 @@ def test_one_choice_at_a_time():
 
 def test_the_table_of_choices():
     ds = invented_crossings(SMALL)
-    table = study.table_of(crossing_choices.SWEEP, ds, SMALL)
+    table = table_of(crossing_choices.SWEEP, ds, SMALL)
     base = {"covariate": "continuous", "sd": 1.2, "position": 0, "link": "logit", "every": 1}
     base |= {"completeness": 1.0}
     crossings = table[(table.quantity == "crossing") & (table.covariate == "continuous")]
@@ -145,7 +145,7 @@ def invented_memberships(s) -> xr.Dataset:
 
 def test_the_table_of_memberships():
     ds = invented_memberships(DRAWN)
-    table = study.table_of(membership.SWEEP, ds, DRAWN)
+    table = table_of(membership.SWEEP, ds, DRAWN)
     where = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
     error = only(table, quantity="rms_error", **where)
     assert error.estimate == pytest.approx(0.02)

@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import chi2, norm, ttest_1samp
 
 from jbt import stats, twins
-from jbt.experiments import run as study
+from jbt.experiments.run import main, paper_of, run
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 from jbt.simulation.simulate import simulate
@@ -159,7 +159,7 @@ def made():
     parts = [ds.reindex(pool=np.arange(P + 20)) for ds in (small, *ways)]
     parts += [ds.reindex(pool=np.arange(P + 20), fill_value=0.5) for ds in large]
     ds = xr.concat(parts, "condition", join="outer")
-    t = Table(sweep.COLUMNS, s, study.paper_of(sweep.SWEEP))
+    t = Table(sweep.COLUMNS, s, paper_of(sweep.SWEEP))
     sweep.table(ds, s, t)
     return t.frame(), naive, gain, t
 
@@ -337,7 +337,7 @@ def test_wrong_requests_are_one_line(capsys, tmp_path):
         (["--displaced-pools", "0"], "displaced_pools must be at least 1, got 0"),
     ):
         argv = ["--preset", "smoke", "--out", str(tmp_path), *given]
-        assert study.main(sweep.SWEEP, argv) == 2
+        assert main(sweep.SWEEP, argv) == 2
         err = capsys.readouterr().err
         assert message in err
         assert err.count("\n") == 1
@@ -350,7 +350,7 @@ def test_wrong_requests_are_one_line(capsys, tmp_path):
 @pytest.mark.heavy
 def test_the_smoke_run(tmp_path, capsys):
     argv = ["--preset", "smoke", "--out", str(tmp_path)]
-    assert study.main(sweep.SWEEP, argv) == 0
+    assert main(sweep.SWEEP, argv) == 0
     table = pd.read_csv(tmp_path / "judges" / "table.csv")
     biased = table[(table.judge == "biased") & (table.quantity == "recall") & (table.k == 5)]
     recall = biased.drop_duplicates("model").set_index("model").estimate
@@ -402,7 +402,7 @@ def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
     task = dataclasses.replace(legitimate.TASKS["nectar"], **made)
     monkeypatch.setattr(legitimate, "TASKS", {**legitimate.TASKS, "nectar": task})
     s = dataclasses.replace(s, nectar_pools=500)
-    table = study.run(legitimate.SWEEP, s)
+    table = run(legitimate.SWEEP, s)
     at = table[table.task == "nectar"].set_index("quantity").estimate
     assert (at["rho_least"], at["rho_largest"]) == (0.6, 0.6)
     assert at["judges_possible"] == 1
@@ -416,5 +416,5 @@ def test_wrong_requests_for_regions(capsys, tmp_path):
         (["--discrimination", "-1"], "discrimination must increase"),
     ):
         argv = ["--preset", "smoke", "--out", str(tmp_path), *given]
-        assert study.main(legitimate.SWEEP, argv) == 2
+        assert main(legitimate.SWEEP, argv) == 2
         assert message in capsys.readouterr().err

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt.experiments import run as study
+from jbt.experiments.run import table_of
 from jbt.simulation.simulate import simulate
 from sweeps import label_budget
 from sweeps.label_budget import ALONE, EACH, SWEEP
@@ -46,7 +46,7 @@ def only(table, **wanted):
 @pytest.mark.heavy
 def test_the_table():
     ds = invented(SMALL)
-    table = study.table_of(SWEEP, ds, SMALL)
+    table = table_of(SWEEP, ds, SMALL)
     assert list(table.columns[:6]) == ["rho", "method", "labels", "n_labels", "noise", "quantity"]
     at = {"rho": 0.3, "quantity": "recall"}
     for method, recall in zip(ALONE, (0.55, 0.55, 0.6), strict=True):

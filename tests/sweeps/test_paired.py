@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from jbt.experiments import run as study
+from jbt.experiments.run import main, paper_of, table_of
 from jbt.types import Status
 from sweeps import paired, partial_pairing, prior_sensitivity
 
@@ -126,7 +126,7 @@ LEADING += ["budget", "protocol", "rho", "model"]
 
 
 def test_the_table_of_paired():
-    table = study.table_of(paired.SWEEP, invented(SMALL), SMALL)
+    table = table_of(paired.SWEEP, invented(SMALL), SMALL)
     assert list(table.columns[:11]) == LEADING
     row = only(table, quantity="profile_range", judge="llama", design="paired", n_contents=15)
     assert row.estimate == pytest.approx(15, abs=0.01)
@@ -171,8 +171,8 @@ def test_what_a_shift_by_a_half_costs():
 def test_every_number_of_the_paper_on_paired_finds_its_row():
     s = dataclasses.replace(paired.PRESETS["full"], pools=20)
     s = dataclasses.replace(s, pools_other_sizes=12)
-    table = study.table_of(paired.SWEEP, invented(s), s)
-    numbers = study.paper_of(paired.SWEEP)
+    table = table_of(paired.SWEEP, invented(s), s)
+    numbers = paper_of(paired.SWEEP)
     assert table.paper.notna().sum() == len(numbers) == 28
     assert table[table.paper.notna()].consistent.isin(["yes", "no"]).all()
     eight = {"quantity": "profile_range", "judge": "all", "n_contents": 8}
@@ -185,7 +185,7 @@ def test_every_number_of_the_paper_on_paired_finds_its_row():
 
 def test_the_table_of_partial_pairing():
     ds = invented_designs(PARTIAL)
-    table = study.table_of(partial_pairing.SWEEP, ds, PARTIAL)
+    table = table_of(partial_pairing.SWEEP, ds, PARTIAL)
     assert list(table.columns[:11]) == LEADING
     assert set(table.protocol) == {"stochastic"}
     assert set(table.judge) == {"default"}
@@ -201,7 +201,7 @@ def test_the_table_of_partial_pairing():
     assert len(partial_pairing.headline(table, PARTIAL)) < len(table)
     for left_out in ({"n_twice": ()}, {"recall_n_twice": ()}):
         s = dataclasses.replace(PARTIAL, **left_out)
-        table = study.table_of(partial_pairing.SWEEP, invented_designs(s), s)
+        table = table_of(partial_pairing.SWEEP, invented_designs(s), s)
         assert ("n_twice_needed" in set(table.quantity)) == bool(s.n_twice)
         assert ("crossing" in set(table.quantity)) == bool(s.recall_n_twice)
         assert len(partial_pairing.figure(invented_designs(s), table, s).axes) == 1
@@ -280,8 +280,8 @@ def test_the_table_of_priors():
         },
         coords={k: ("condition", v) for k, v in labels.items()},
     )
-    table = study.table_of(prior_sensitivity.SWEEP, ds, s)
-    assert table.paper.notna().sum() == len(study.paper_of(prior_sensitivity.SWEEP))
+    table = table_of(prior_sensitivity.SWEEP, ds, s)
+    assert table.paper.notna().sum() == len(paper_of(prior_sensitivity.SWEEP))
     assert list(table.columns[:5]) == ["judge", "design", "prior", "lam", "lam_b"]
     normal = table[table.prior == "normal"]
     llama = normal[(normal.judge == "llama") & (normal.design == "unpaired") & (normal.lam == 1)]
@@ -304,7 +304,7 @@ def test_the_table_of_priors():
     learned = table[(table.prior == "evidence") & (table.quantity == "log_tau2")]
     assert learned.estimate.to_numpy() == pytest.approx(5.0)
     other = dataclasses.replace(s, n_contents=20, budget=100)
-    assert study.table_of(prior_sensitivity.SWEEP, ds, other).paper.isna().all()
+    assert table_of(prior_sensitivity.SWEEP, ds, other).paper.isna().all()
     figure = prior_sensitivity.figure(ds, table, s)
     labels = [ax.get_ylabel() for ax in figure.axes]
     assert labels[0] == r"mean $\hat c$ (logits)"
@@ -332,5 +332,5 @@ def test_bad_settings_of_priors(change, message):
 
 def test_the_command_refuses_float32(tmp_path, capsys):
     options = ["--preset", "smoke", "--dtype", "float32", "--out", str(tmp_path)]
-    assert study.main(paired.SWEEP, options) == 2
+    assert main(paired.SWEEP, options) == 2
     assert "error: dtype must be float64" in capsys.readouterr().err

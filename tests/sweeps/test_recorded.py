@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 from jbt import runtime, stats
 from jbt.border import plots
 from jbt.experiments import results
-from jbt.experiments import run as study
 from jbt.experiments.declare import Group, RecordedSettings, Sweep
+from jbt.experiments.run import main, paper_of, run
 from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
 from jbt.types import Design, Prior, Rows, Variant
@@ -84,17 +84,17 @@ def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
         folder.mkdir()
         (folder / "values.csv").write_text(text)
     settings = Settings(out=tmp_path / "out", data=here)
-    table = study.run(NUMBERS, settings)
+    table = run(NUMBERS, settings)
     assert table is not None
     assert dict(zip(table.place, table.estimate, strict=True)) == {"p0": 3, "p1": 1}
     with results.open_results(tmp_path / "out" / "numbers") as ds:
         assert ds["place"].values.tolist() == ["p0", "p1"]
         assert str(here) not in ds.attrs["config"]
-    study.run(NUMBERS, dataclasses.replace(settings, data=there))
+    run(NUMBERS, dataclasses.replace(settings, data=there))
     with pytest.raises(ValueError, match=r"another configuration: values.csv digest"):
-        study.run(NUMBERS, dataclasses.replace(settings, data=other))
+        run(NUMBERS, dataclasses.replace(settings, data=other))
     (here / "values.csv").unlink()
-    again = study.run(NUMBERS, dataclasses.replace(settings, redraw=True))
+    again = run(NUMBERS, dataclasses.replace(settings, redraw=True))
     assert again is not None
     pd.testing.assert_frame_equal(table, again)  # from results.nc alone
 
@@ -105,12 +105,12 @@ def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
             name
         ].SWEEP
         monkeypatch.delenv("JBT_DATA", raising=False)
-        assert study.main(sweep, ["--out", str(tmp_path)]) == 2
+        assert main(sweep, ["--out", str(tmp_path)]) == 2
         error = capsys.readouterr().err
         assert "error: no data: give --data DIR, a folder with verdicts.csv, " in error
         assert "or set JBT_DATA to a folder with these in " in error
         monkeypatch.setenv("JBT_DATA", str(tmp_path))
-        assert study.main(sweep, ["--out", str(tmp_path)]) == 2
+        assert main(sweep, ["--out", str(tmp_path)]) == 2
         error = capsys.readouterr().err
         assert "verdicts.csv does not exist" in error
         assert error.count("\n") == 1
@@ -170,7 +170,7 @@ def rows_of(table: pd.DataFrame, **wanted) -> pd.DataFrame:
 
 @pytest.mark.heavy
 def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
-    table = study.run(llmbar.SWEEP, pairs(tmp_path))
+    table = run(llmbar.SWEEP, pairs(tmp_path))
     assert table is not None
 
     def estimate(quantity, **where):
@@ -188,7 +188,7 @@ def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
         assert estimate("agreement_corrected", features=features, **learned) == 1
     # The paper's judge is not among these: its numbers stand alone, and nothing is said of them.
     paper = table[table.paper.notna()]
-    assert sorted(paper.paper) == sorted(n.value for n in study.paper_of(llmbar.SWEEP))
+    assert sorted(paper.paper) == sorted(n.value for n in paper_of(llmbar.SWEEP))
     alone = paper[paper.judge == llmbar.PAPER_JUDGE]
     assert len(alone) == 8
     assert alone.estimate.isna().all()
@@ -252,7 +252,7 @@ def test_no_pair_is_corrected_by_its_own_label():
 )
 def test_settings_that_make_no_sense(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        study.run(llmbar.SWEEP, dataclasses.replace(pairs(tmp_path, 12), **change))
+        run(llmbar.SWEEP, dataclasses.replace(pairs(tmp_path, 12), **change))
 
 
 # --- real judges
@@ -286,7 +286,7 @@ def questions(folder: Path, n: int = 24) -> real_judges.Settings:
 @pytest.mark.heavy
 def test_tied_qualities_tell_the_judge_s_biases_and_items_alone_nothing(tmp_path):
     settings = questions(tmp_path)
-    table = study.run(real_judges.SWEEP, settings)
+    table = run(real_judges.SWEEP, settings)
     assert table is not None
     for quantity, judge, true in (
         ("c", "biased", 1.5),
@@ -359,7 +359,7 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.Settings:
 
 @pytest.mark.heavy
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
-    table = study.run(alpaca_eval.SWEEP, board(tmp_path))
+    table = run(alpaca_eval.SWEEP, board(tmp_path))
     assert table is not None
     c = rows_of(table, quantity="c").set_index("c_from")
     for source in ("variation", "renderings", "a", "both"):

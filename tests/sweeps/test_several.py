@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from jbt.experiments import run as study
+from jbt.experiments.run import main, run
 from sweeps import several_judges
 from sweeps._shared.labels import DATASETS, Recorded
 
@@ -52,7 +52,7 @@ def tables(folder, n_pools=30):
 
 @pytest.mark.heavy
 def test_labels_tell_what_the_prior_gets_wrong(tmp_path):
-    found = study.run(several_judges.SWEEP, tables(tmp_path))
+    found = run(several_judges.SWEEP, tables(tmp_path))
     assert found is not None
     rows = found[(found.judge == "all") & (found.quantity == "agreement")]
     agreement = rows.set_index(["dataset", "model"]).estimate
@@ -90,17 +90,17 @@ def test_no_pool_is_tested_with_its_own_labels(tmp_path):
 )
 def test_settings_that_make_no_sense(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        study.run(several_judges.SWEEP, dataclasses.replace(tables(tmp_path, 2), **change))
+        run(several_judges.SWEEP, dataclasses.replace(tables(tmp_path, 2), **change))
 
 
 def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("JBT_DATA", raising=False)
-    assert study.main(several_judges.SWEEP, ["--out", str(tmp_path)]) == 2
+    assert main(several_judges.SWEEP, ["--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "error: no data: give --data DIR, a folder with prd/verdicts.csv, " in error
     assert "llmbar/anchors.csv, or set JBT_DATA to such a folder\n" in error
     # The folder of one of the sets, not the one that has both.
-    assert study.main(several_judges.SWEEP, ["--data", str(tmp_path / "prd")]) == 2
+    assert main(several_judges.SWEEP, ["--data", str(tmp_path / "prd")]) == 2
     error = capsys.readouterr().err
     assert "prd/prd/verdicts.csv does not exist; give --data DIR, a folder with prd/verd" in error
     assert error.count("\n") == 1

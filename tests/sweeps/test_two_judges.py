@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt.experiments import run as study
+from jbt.experiments.run import table_of
 from jbt.simulation.simulate import simulate
 from sweeps import escalation, two_judges
 from sweeps.two_judges import ALONE, FITTED, JOINT, SWEEP
@@ -58,7 +58,7 @@ def only(table, **wanted):
 
 def test_the_table():
     ds = invented(SMALL)
-    table = study.table_of(SWEEP, ds, SMALL)
+    table = table_of(SWEEP, ds, SMALL)
     leading = ["rho", "model", "placement", "n_reference", "reference_bias", "reference_position"]
     assert list(table.columns[:8]) == [*leading, "reference_discrimination", "noise"]
     joint = {"model": "joint", "placement": "boundary", "reference_bias": 0.0}

@@ -326,7 +326,7 @@ SWEEP = declare.Sweep(
     units={
         "truth": "kind",
         "budget": "count",
-        "estimate": "method and draws (count)",
+        "estimate": "how found, and draws (count)",
         "bin": "1 (lower end of a bin of membership)",
         "items": "count",
         "estimated": "1 (sum of memberships)",

@@ -234,7 +234,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     coefficients.axhline(0, color="black", linewidth=0.8)
     coefficients.set_xticks(range(len(labels)), labels)
     coefficients.set_ylabel("logits (95 %)")
-    coefficients.set_title("Coefficients from the verdicts (tied) or the prior (item by item)")
+    coefficients.set_title("What the verdicts (tied) and the prior (item by item) say")
     rows = table[table.quantity == "agreement"]
     for i, (design, variant, _) in enumerate(AGREEMENTS):
         bars = rows[(rows.design.fillna("") == design) & (rows.model == variant)]

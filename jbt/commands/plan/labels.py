@@ -160,8 +160,9 @@ def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:
     if not shared:
         return f"fill in member: yes if the item is {best} of its pool, else no"
     several = f"{sizes.iloc[0]} contents" if sizes.nunique() == 1 else "contents"
-    whose = f"of the {several} of its pool"
-    return f"fill in member: yes if the item's content is {best} {whose}, else no"
+    return (
+        f"fill in member: yes if the item's content is {best} of the {several} of its pool, else no"
+    )
 
 
 def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
@@ -178,8 +179,8 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
         if most < rule.needed:
             can = f"cannot enable, at least {rule.needed} are needed"
         else:
-            least = critical[most]
-            can = f"all {most} must be right" if least == most else f"{least} must be right"
+            smallest = critical[most]
+            can = f"all {most} must be right" if smallest == most else f"{smallest} must be right"
         lines.append(f"{judge}: {used}: {can}")
     most = int(judges["most_in_pool"].max())
     if n_pools > 1:

@@ -94,12 +94,12 @@ def labelling(
         swapped = (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
         disputed = rankings.disputed(a, b, tie_breaks=tie_breaks)
         differing = swapped & disputed if labels == "swaps" else disputed
-    there = differing.any(0)
-    contents, differing = contents[:, there], differing[:, there]
+    candidates = differing.any(0)
+    contents, differing = contents[:, candidates], differing[:, candidates]
     noun = {"disputed": "disputed pairs", "swaps": "disputed pairs of swapped contents"}.get(
         labels, labels
     )
-    if not there.any():
+    if not candidates.any():
         raise ValueError(f"no {noun}: {_why_none(rankings, ins | outs, labels, k, tie_breaks)}")
     listed = _among(contents, tables.listed, rankings)
     if listed.all():
@@ -177,9 +177,9 @@ def _among(contents: np.ndarray, rows: np.ndarray, rankings: Rankings) -> np.nda
     return np.isin(candidates, shown)
 
 
-def _by_pool(which: np.ndarray, pool: np.ndarray, n_pools: int) -> np.ndarray:
-    """[J, pools] numbers of the labels that `which` [J, labels] selects."""
-    return np.stack([np.bincount(pool[chosen], minlength=n_pools) for chosen in which])
+def _by_pool(selected: np.ndarray, pool: np.ndarray, n_pools: int) -> np.ndarray:
+    """[J, pools] numbers of the labels selected [J, labels]."""
+    return np.stack([np.bincount(pool[chosen], minlength=n_pools) for chosen in selected])
 
 
 def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarray:

@@ -249,11 +249,11 @@ def _guarantee(gate: Gate) -> Iterator[str]:
 
 
 def _of_pairs(gate: Gate) -> Iterator[str]:
-    what = "swapped pairs" if gate.labels == "swaps" else "untied pairs"
+    pairs = "swapped pairs" if gate.labels == "swaps" else "untied pairs"
     where = "that the two rankings order oppositely"
     where = f"{where}, or that only one of them orders" if gate.tie_breaks else where
     yield (
-        f"in a pool where the bias-aware ranking is right on at most half of the {what} "
+        f"in a pool where the bias-aware ranking is right on at most half of the {pairs} "
         f"{where}, the correction is enabled with probability at most {gate.rule.alpha:g}"
     )
     if gate.tie_breaks:

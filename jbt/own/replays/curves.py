@@ -53,11 +53,11 @@ class Curves:
         for judge, fits in self._judges():
             values = self.recall[:, fits][..., 0, :].transpose(0, 3, 1, 2)  # seeds last
             unit = values.mean(-1) if len(fits) > 1 else values[:, :, 0]
-            there = self.n_verdicts[fits]
-            numbers = needed(unit, self.budgets, target, all_at=int(there.max())).T
+            n_verdicts = self.n_verdicts[fits]
+            numbers = needed(unit, self.budgets, target, all_at=int(n_verdicts.max())).T
             for rule, cost in zip(self.rules, numbers, strict=True):
                 budget, low, high = map(stats.finite_or_nan, cost)
-                share = np.minimum(budget, there).sum() / there.sum()
+                share = np.minimum(budget, n_verdicts).sum() / n_verdicts.sum()
                 rows.append((judge, rule, budget, low, high, share))
         return pd.DataFrame(rows, columns=["judge", "rule", "budget", "low", "high", "share"])
 
@@ -81,25 +81,25 @@ class Curves:
                 if not defined.any():
                     continue
                 values = recall[defined].transpose(2, 0, 1)  # budgets, pools, seeds
-                there = self.n_verdicts[fits[defined]]
+                n_verdicts = self.n_verdicts[fits[defined]]
                 by_pool = np.stack(stats.bounded_interval(values))
                 units = values.mean(-1) if values.shape[1] > 1 else values[:, 0]
                 mean = np.stack(stats.bounded_interval(units))[..., None]
                 if scored_by == "full_data":  # recall is 1 by definition
-                    by_pool[:, self.budgets[:, None] >= there] = 1.0
-                    mean[:, self.budgets >= there.max()] = 1.0
+                    by_pool[:, self.budgets[:, None] >= n_verdicts] = 1.0
+                    mean[:, self.budgets >= n_verdicts.max()] = 1.0
                 where = {"judge": judge, "rule": rule, "scored_by": scored_by}
                 yield self._frame(mean, [ALL], np.array([np.inf])).assign(**where)
                 names = [self.batch.pools[i].pool for i in fits[defined]]
                 if names != [ALL]:
-                    yield self._frame(by_pool, names, there).assign(**where)
+                    yield self._frame(by_pool, names, n_verdicts).assign(**where)
 
-    def _frame(self, numbers: np.ndarray, names: list[str], there: np.ndarray) -> pd.DataFrame:
+    def _frame(self, numbers: np.ndarray, names: list[str], n_verdicts: np.ndarray) -> pd.DataFrame:
         """Rows of numbers [3, budgets, pools], for each pool up to all its verdicts."""
         before = np.concatenate([[0], self.budgets[:-1]])
-        pool, at = np.nonzero(before < there[:, None])
+        pool, at = np.nonzero(before < n_verdicts[:, None])
         columns = dict(zip(("recall", "low", "high"), numbers[:, at, pool], strict=True))
-        budget = np.minimum(self.budgets[at], there[pool]).astype(int)
+        budget = np.minimum(self.budgets[at], n_verdicts[pool]).astype(int)
         return pd.DataFrame({"pool": np.asarray(names, object)[pool], "budget": budget, **columns})
 
 

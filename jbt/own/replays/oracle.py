@@ -95,8 +95,8 @@ def oracles(
 def _check_size(batch: Batch) -> None:
     largest = max(batch.pools, key=lambda pool: len(pool.items))
     if (n := len(largest.items)) > LARGEST_COUNTS:
-        what = f"pool {largest.pool!r} has {n} items"
-        raise ValueError(f"{what}; at most {LARGEST_COUNTS} are allowed")
+        size = f"pool {largest.pool!r} has {n} items"
+        raise ValueError(f"{size}; at most {LARGEST_COUNTS} are allowed")
 
 
 def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -157,23 +157,23 @@ def _notes(
 ) -> list[str]:
     fits = np.concatenate([judge.fits for judge in judges])
     left_out = len(unknown) - len(fits)
-    what = "pools" if len(tables.judges) == 1 else "pools of a judge"
+    noun = "pools" if len(tables.judges) == 1 else "pools of a judge"
     notes = []
     if left_out:
-        notes.append(f"{left_out} {what} left out: no verdict, or only one content")
+        notes.append(f"{left_out} {noun} left out: no verdict, or only one content")
     if repeated:
         notes.append(
-            f"ordered pairs judged more than once (in {repeated} {what}) have the mean of their "
+            f"ordered pairs judged more than once (in {repeated} {noun}) have the mean of their "
             "verdicts as their answer, which counts as one verdict"
         )
     if unknown[fits].any():
         notes.append(
-            f"{unknown[fits].sum()} {what} have verdicts of unknown order, which are asked in the "
+            f"{unknown[fits].sum()} {noun} have verdicts of unknown order, which are asked in the "
             "recorded direction; kappa is fixed at 0 there"
         )
     if tied:
         notes.append(
-            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {what}: any of the "
+            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {noun}: any of the "
             "tied contents counts"
         )
     pools = np.unique(fits // len(tables.judges))

@@ -87,12 +87,14 @@ def replay(
     with runtime.precision("float64"):
         prior = Prior() if prior is None else prior
         judges, notes = oracles(tables, batch, k, model, prior)
-        most = max(int(judge.n_verdicts.max()) for judge in judges)
-        chosen = min([max(1, min(8, most // 20)), *budgets])
-        every = chosen if refit_every is None else refit_every
-        grid = np.minimum(np.unique(budgets or reports(most, min(every, most))), most)
+        largest = max(int(judge.n_verdicts.max()) for judge in judges)
+        chosen = min([max(1, min(8, largest // 20)), *budgets])
+        period = chosen if refit_every is None else refit_every
+        grid = np.minimum(np.unique(budgets or reports(largest, min(period, largest))), largest)
         grid = np.unique(grid)
-        jobs = [job for judge in judges for job in _jobs(judge, rules, k, every, grid, seeds, seed)]
+        jobs = [
+            job for judge in judges for job in _jobs(judge, rules, k, period, grid, seeds, seed)
+        ]
         size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
         recall = np.full(size, np.nan)
         failed = 0
@@ -113,7 +115,7 @@ def replay(
         k=k,
         target=target,
         seeds=seeds,
-        refit_every=every,
+        refit_every=period,
         notes=notes,
     )
 
@@ -161,11 +163,11 @@ def _jobs(
     seed: int,
 ) -> Iterator[_Job]:
     """Yield every rule and seed on every pool, in calls that take some seconds."""
-    most = int(oracle.n_verdicts.max())
-    every = min(refit_every, most)
-    at_most = np.minimum(grid, most)
-    budgets = np.union1d(at_most, most).tolist()
-    at = np.searchsorted(reports(budgets, every), at_most)
+    largest = int(oracle.n_verdicts.max())
+    period = min(refit_every, largest)
+    at_most = np.minimum(grid, largest)
+    budgets = np.union1d(at_most, largest).tolist()
+    at = np.searchsorted(reports(budgets, period), at_most)
     n_fits, n_items = oracle.tasks.answers.shape[:2]
     problems = n_fits * seeds
     devices = jax.local_devices()
@@ -180,16 +182,16 @@ def _jobs(
     fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
     for fresh in (False, True):
         # With a refit after every pick, `fresh` makes no difference.
-        names = [name for name in rules if (resolve(name).fresh and every > 1) == fresh]
+        names = [name for name in rules if (resolve(name).fresh and period > 1) == fresh]
         if not names:
             continue
-        program = _program(names, fresh, Loop(k=k, refit_every=every), budgets, at, batch)
-        for which, name in enumerate(names):
+        program = _program(names, fresh, Loop(k=k, refit_every=period), budgets, at, batch)
+        for number, name in enumerate(names):
             for begin in range(0, problems, size):
                 chunk = slice(begin, begin + size)
                 at_fit = np.resize(fit[chunk], size)
                 yield _Job(
-                    call=partial(program, which),
+                    call=partial(program, number),
                     rule=list(rules).index(name),
                     fit=oracle.fits[fit[chunk]],
                     seed=run_[chunk],
@@ -214,8 +216,8 @@ def _program(
     `batch` runs together."""
     scores = [RULES[name].score for name in names]
 
-    def one(which: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
-        rule = Rule(lambda view, key: jax.lax.switch(which, scores, view, key), fresh)
+    def one(number: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
+        rule = Rule(lambda view, key: jax.lax.switch(number, scores, view, key), fresh)
         loop = dataclasses.replace(settings, rule=rule)
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
@@ -226,8 +228,8 @@ def _program(
         # The pairs asked do not depend on the top set, so the run is made only once.
         return jax.vmap(scored, out_axes=(0, None))(tops)
 
-    def device(which: Array, *problems: Any) -> Any:
-        return jax.lax.map(lambda problem: one(which, *problem), problems, batch_size=batch)
+    def device(number: Array, *problems: Any) -> Any:
+        return jax.lax.map(lambda problem: one(number, *problem), problems, batch_size=batch)
 
     mesh, spread = Mesh(np.array(jax.local_devices()), ("runs",)), PartitionSpec("runs")
     return jax.jit(

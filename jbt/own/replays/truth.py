@@ -29,8 +29,8 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     given[pool[known], owner[known]] = quality[known]
     for row in np.flatnonzero(known & (given[pool, owner] != quality)).tolist():
         content = tables.contents[tables.items["content"].to_numpy()[row]]
-        what = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
-        raise TableError(f"{location(tables.items_path, int(tables.item_lines[row]))}: {what}")
+        problem = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
+        raise TableError(f"{location(tables.items_path, int(tables.item_lines[row]))}: {problem}")
     cut = -np.sort(-given, axis=1)[:, k - 1 : k]
     top = np.where(given >= cut, 1.0, 0.0)
     top[pool[~known]] = np.nan

@@ -162,19 +162,19 @@ def compare(n_rows: int, environment: Path | None) -> None:
         python = installed(environment or Path(folder) / "environment")
         print(f"{'':44s} {'seconds':>8s} {'cpu s':>8s} {'GB':>6s}  largest difference of")
         print(f"{'with compiling':44s} {'':24s}  {'theta':>9s} {'c':>9s}")
-        ours = in_process(sys.executable, path, "jbt", 1.0, 0.1)
-        print(line("jbt, MAP, lam = 1, lam_b = 0.1", ours))
-        ours["jackknife"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
-        print(line("  its cluster-robust covariance", ours["jackknife"]))
+        fitted = in_process(sys.executable, path, "jbt", 1.0, 0.1)
+        print(line("jbt, MAP, lam = 1, lam_b = 0.1", fitted))
+        fitted["jackknife"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
+        print(line("  its cluster-robust covariance", fitted["jackknife"]))
         for reg in (1.0, 0.0):
             lam_b = max(n_rows * reg, LEAST_LAM)
-            ours = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)
-            print(line(f"jbt, lam = {LEAST_LAM:g}, lam_b = {lam_b:g}", ours))
+            fitted = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)
+            print(line(f"jbt, lam = {LEAST_LAM:g}, lam_b = {lam_b:g}", fitted))
             if python is None:
                 continue
             for ftol in (1e-9, 1e-14):
-                theirs = in_process(python, path, "arena", reg, ftol)
-                print(line(f"  arena-rank, reg = {reg:g}", theirs, ours))
+                arena_rank = in_process(python, path, "arena", reg, ftol)
+                print(line(f"  arena-rank, reg = {reg:g}", arena_rank, fitted))
 
 
 if __name__ == "__main__":

@@ -192,15 +192,15 @@ def difference_rows(
     choice and one of the baseline, of the paper's size and with pools of their own, differ by at
     least 0.05."""
 
-    def crossings(of: xr.DataArray, means: np.ndarray) -> np.ndarray:
-        return stats.first_crossing(of["rho"].values, means)
+    def crossings(array: xr.DataArray, means: np.ndarray) -> np.ndarray:
+        return stats.first_crossing(array["rho"].values, means)
 
     if benefit is not base:
         pair = (benefit, base)
         means = [crossings(b, b.mean("pool").values) for b in pair]
-        found = [crossings(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
+        resampled = [crossings(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
         with np.errstate(invalid="ignore"):  # both beyond the grid
-            moved, samples = means[0] - means[1], found[0] - found[1]
+            moved, samples = means[0] - means[1], resampled[0] - resampled[1]
         samples = np.where(np.isnan(samples), 0, samples)
         interval = stats.crossing_interval(samples, n_units=benefit.sizes["pool"])
         t.add("crossing_minus_baseline", moved, interval, benefit.sizes["pool"], **where)

@@ -279,8 +279,8 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -
     at = at[at.noise == noise]
     for name, (colour, line, label) in LINES.items():
         method, labels = EACH[name]
-        mine = at[(at.method == method) & (at.labels == labels)]
-        recall, used = (mine[mine.quantity == q] for q in ("recall", "labels_used"))
+        rows = at[(at.method == method) & (at.labels == labels)]
+        recall, used = (rows[rows.quantity == q] for q in ("recall", "labels_used"))
         ends = (recall[c] for c in ("estimate", "ci_low", "ci_high"))
         style = {"linestyle": line, "marker": ".", "shade": 0.12}
         plots.band(ax, used.estimate, *ends, colour=colour, label=label, **style)

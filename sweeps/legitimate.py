@@ -144,7 +144,7 @@ def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
     truth.
 
     Args:
-      found: [C, 3, P] numbers of each pool.
+      simulated: [C, 3, P] numbers of each pool.
       printed: [3].
 
     Returns:

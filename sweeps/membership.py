@@ -1,11 +1,11 @@
-"""Is the top-k membership true, and how many draws does it take?
+"""Is the top-k membership calibrated, and how many draws does it take?
 
-The paper finds p_i = P(item i is in the top k) by sampling a Laplace posterior, says that S = 1500
-draws were ample, and that the approximation is well suited here. Two errors are measured. The error
-of the draws is against very many draws, with its cost for the pair that is asked next. The error of
-the posterior is against the truth: of the items with membership 0.3, are three tenths in the top k?
-An exact posterior is calibrated where the truth is drawn from its prior, so any deviation there is
-the Laplace approximation's; elsewhere the prior adds to it.
+The paper estimates p_i = P(item i is in the top k) by sampling a Laplace posterior, and says that
+S = 1500 draws are ample and that the approximation is well suited here. Two errors are measured.
+The error of the draws is against very many draws, with its cost for the next pair asked. The error
+of the posterior is against the truth: are three tenths of the items with membership 0.3 in the top
+k? An exact posterior is calibrated where the truth is drawn from its prior, so any deviation there
+is due to the Laplace approximation; elsewhere the prior adds to it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ REFERENCE = 2**13
 EDGES = np.linspace(0, 1, 11)
 """Edges of the bins of membership."""
 FEWEST = 10
-"""Fewest pools with items in a bin for a row of the bin (count)."""
+"""Fewest pools with items in a bin for the bin to have a row (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ PRESETS = {
 
 
 def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
+    """Raise `ValueError` for invalid settings, before anything runs."""
     s.check_pools(least=2)
     declare.check_listed("truth", s.truth, list(TRUTHS))
     pools.check_rho(s.rho, "continuous")
@@ -109,19 +109,19 @@ def experiment(s: Settings) -> Experiment:
         bias, position = condition["bias_sd"] * drawn
         judge = Judge((condition["bias"] + bias)[None], position)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        every = pairs.every_pair(pool)
-        shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
+        all_pairs = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), all_pairs, condition["budget"])
         comparisons, prior = judges.reveal(oracle, shown), s.prior
         fit = estimators.bias_aware(comparisons, pool.design, prior)
         design = pool.design.centred()
         variant = model.variant("bias_aware", design)
         posterior = laplace(fit.parameters, comparisons, design, prior, variant)
 
-        # As in a run of the loop: a shared table of normals, rearranged for every pool.
+        # As in a run of the loop, pools share a table of normals and each rearranges it.
         n_parameters = len(posterior.root)
-        one, two = jax.random.split(stream(key, "arrangement"))
-        shuffle = jax.random.permutation(one, n_parameters)
-        signs = jax.random.rademacher(two, (n_parameters, 1), posterior.root.dtype)
+        shuffle_key, sign_key = jax.random.split(stream(key, "arrangement"))
+        shuffle = jax.random.permutation(shuffle_key, n_parameters)
+        signs = jax.random.rademacher(sign_key, (n_parameters, 1), posterior.root.dtype)
 
         def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
             return rows[shuffle] * signs
@@ -144,7 +144,7 @@ def experiment(s: Settings) -> Experiment:
             probability=jax.nn.sigmoid(model.logits_of(fit.parameters, design, comparisons)),
             shown=shown,
             wins=comparisons.wins,
-            available=(every > 0) & (shown == 0),
+            available=(all_pairs > 0) & (shown == 0),
             priority=jnp.arange(s.n_items, dtype=p.dtype),
             k=s.k,
         )
@@ -153,7 +153,7 @@ def experiment(s: Settings) -> Experiment:
             **reliability(p, inside),
             "square_error": ((p - exact) ** 2).mean(1),
             "variance": (exact * (1 - exact)).mean(),
-            "score_kept": jax.vmap(lambda own: score_kept(view, own))(p),
+            "score_kept": jax.vmap(lambda estimate: score_kept(view, estimate))(p),
             "status_bias_aware": fit.status,
         }
 
@@ -161,8 +161,9 @@ def experiment(s: Settings) -> Experiment:
 
 
 def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
-    """Items, sums of their memberships and items in the top k, by bin [E, bins]; and mean
-    confidence minus share right [E] of the guess that an item is in the top k where p > 1/2."""
+    """Numbers of items, sums of memberships and numbers of items in the top k, by bin [E, bins];
+    and mean confidence minus share right [E] of the guess that items with p > 1/2 are in the top
+    k."""
     chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))[:, :, None] == jnp.arange(10)
     guess = p > 0.5
     sure, right = jnp.where(guess, p, 1 - p), guess == inside
@@ -175,7 +176,7 @@ def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
 
 
 def score_kept(view: View, p: Float[Array, " M"]) -> Array:
-    """Score of Eq. acq, with the view's memberships, of the pair that memberships p would ask, as a
+    """Score of Eq. acq, with the view's memberships, of the pair chosen with memberships p, as a
     share of the largest score. NaN where no pair is left."""
     key = jax.random.key(0)  # unused: the rule draws nothing
 
@@ -238,8 +239,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Add root mean squares over items and pools, and those of as many independent draws
-    counted."""
+    """Add root mean square errors over items and pools, and those of counting as many independent
+    draws."""
     independent = part["variance"].values / where["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
     for quantity, square in errors.items():
@@ -259,15 +260,15 @@ def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
 
     def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
         items, estimated, inside = np.moveaxis(means[..., filled], -2, 0)
-        found = {"estimated": estimated / items, "inside": inside / items}
-        return found | {"estimated_minus_inside": found["estimated"] - found["inside"]}
+        shares = {"estimated": estimated / items, "inside": inside / items}
+        return shares | {"estimated_minus_inside": shares["estimated"] - shares["inside"]}
 
     mean = ratios(counts.mean(-1))
     resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
     for i, low in enumerate(part["bin"].values[filled]):
-        for quantity, found in mean.items():
+        for quantity, ratio in mean.items():
             interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
-            t.add(quantity, found[i], interval, n_pools, **where, bin=low)
+            t.add(quantity, ratio[i], interval, n_pools, **where, bin=low)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -316,7 +317,7 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 SWEEP = declare.Sweep(
     "membership",
-    "Top-k memberships against the truth, and their error in the number of draws.",
+    "Top-k memberships against the truth, and their error by number of draws.",
     PRESETS,
     groups,
     ("truth", "budget", "membership", "n_samples", "bin"),

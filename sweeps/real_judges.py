@@ -1,9 +1,9 @@
-"""Three LLM judges on 80 open questions that five models answer, with the majority of humans.
+"""Three LLM judges on 80 open questions answered by five models, with the human majority.
 
-Every ordered pair of a question's five answers was judged once by every judge. The same verdicts
-are analysed twice: item by item, with a quality for every answer, and tied, with a quality for each
-model that its answers to all questions share. Tied fits are to the *other* questions: a question's
-answers are corrected, and its models ranked, by the rest of the table.
+Each judge compared every ordered pair of a question's five answers once. The same verdicts are
+analysed twice: item by item, with a quality for every answer, and tied, with one quality for all
+answers of a model. Tied fits leave the question out: its answers are corrected, and its models
+ranked, by the verdicts on the *other* questions.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def groups(s: Settings) -> list[declare.Group]:
     ]
 
 
-def experiment_of(found: Recorded, prior: Prior) -> Experiment:
+def experiment_of(verdicts: Recorded, prior: Prior) -> Experiment:
     """Experiment: one question and judge."""
-    rows, question = merged(found)
+    rows, question = merged(verdicts)
 
     def experiment(
         key: Any, condition: dict[str, Any], question_data: dict[str, Any]
@@ -102,11 +102,11 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
             shown=jnp.asarray(rows["shown"])[judge] * elsewhere,
             wins=jnp.asarray(rows["wins"])[judge] * elsewhere,
         )
-        models = Design.of_contents(len(found.contents), 1)
-        alone, evidence = analysis(answers, design, prior)
+        models = Design.of_contents(len(verdicts.contents), 1)
+        by_item, evidence = analysis(answers, design, prior)
         tied, evidence_tied = analysis(elsewhere_rows, models, prior)
         known = estimators.with_bias(answers, design, prior, tied.c[1])
-        theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
+        theta = jnp.concatenate([by_item.theta, known.parameters.theta[None]])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
             return agreement_with(question_data["better"], quality[:, None] - quality)
@@ -133,10 +133,11 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
 ) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
-    """Naive and bias-aware MAP, leaves with an axis of both, and the verdicts' evidence about c."""
+    """Naive and bias-aware MAP, stacked along a first axis, and the evidence of the verdicts about
+    c."""
     variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
-    either = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
-    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(either)
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
+    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
     c, kappa = fits.parameters.c[1, 0], fits.parameters.kappa[1]
     profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
     return fits.parameters, {
@@ -149,15 +150,15 @@ def analysis(
 
 
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
-    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin of
+    """Share of the pairs [i, j] labelled `better` whose margin of i over j is positive; a margin of
     0, up to rounding, counts half. NaN without labels."""
     credit = jnp.where(margin > metrics.TIED, 1.0, jnp.where(margin >= -metrics.TIED, 0.5, 0.0))
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
 def merged(verdicts: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Ordered pairs of all questions as rows between contents: first, second [R], difference [R,
-    1], shown and wins [judges, R]; and the number of each row's question."""
+    """Ordered pairs of all questions as rows that compare contents: first, second [R], difference
+    [R, 1], shown and wins [judges, R]; and the index of each row's question [R]."""
     question, i, j = np.nonzero(verdicts.shown.any(1))
     x = np.log1p(verdicts.covariates)
     rows = {
@@ -197,9 +198,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("agreement", ds["agreement"], design="item")
     of_models = ds["agreement_tied"].rename(model_tied="model")
     t.means("agreement", of_models, design="tied")
-    before = ds["agreement"].sel(model="naive", drop=True)
+    naive = ds["agreement"].sel(model="naive", drop=True)
     for variant in ITEM_MODELS[1:]:
-        gain = ds["agreement"].sel(model=variant) - before
+        gain = ds["agreement"].sel(model=variant) - naive
         t.means("gain", gain, design="item")
     gain = of_models.sel(model="bias_aware") - of_models.sel(model="naive", drop=True)
     t.means("gain", gain, design="tied")
@@ -248,7 +249,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
-    """Draw one row of each judge beside each other, with legend entries at the first place."""
+    """Draw a point for each judge, side by side, with legend entries at the first place."""
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge
@@ -258,7 +259,7 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> A
 
 SWEEP = declare.Sweep(
     "real_judges",
-    "What real verdicts say about three judges' biases, item by item and tied, beside humans.",
+    "Biases of three real judges, item by item and tied, compared with human labels.",
     PRESETS,
     groups,
     ("judge", "design", "model", "content"),

@@ -93,7 +93,7 @@ def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
     assert set(words.findall(found)) == set(words.findall(printed))
     assert len(found.splitlines()) == len(printed.splitlines())
     names = run_example("docs/replay.md")
-    assert names["found"].needed.rule.tolist() == ["lucb", "random"]
+    assert names["replay"].needed.rule.tolist() == ["lucb", "random"]
 
 
 @pytest.mark.documents

@@ -35,7 +35,7 @@ ERRORS = {
     "one annotator, who misjudges contents by sd 0.3": {"contents": 0.3},
     "one annotator, who misjudges contents by sd 0.6": {"contents": 0.6},
     "one annotator, who misjudges contents by sd 1.2": {"contents": 1.2},
-    "an annotator a label, who misjudge contents by sd 0.6": {"contents": 0.6, "each": True},
+    "an annotator a label, who misjudge contents by sd 0.6": {"contents": 0.6, "per_label": True},
     "one annotator, who adds 0.3 times minus the covariate": {"covariate": -0.3},
 }
 
@@ -83,18 +83,18 @@ def right_and_disputed(
     *,
     rates: tuple[float, float] = (0.0, 0.0),
     contents: float = 0.0,
-    each: bool = False,
+    per_label: bool = False,
     covariate: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """For n pools, the disputed pairs that bias-aware has right by the labels, and all disputed
-    pairs: counts [n] each. With an annotator a label (`each`), a pair has one error."""
+    pairs: counts [n] each. With an annotator for each label (`per_label`), a pair has one error."""
     labelled, disputed = [], []
     for begin in range(0, n, BLOCK):
         quality, x, right, wrong = pools(rng, min(BLOCK, n - begin))
         size = np.minimum(right.sum(1), wrong.sum(1))
         right, wrong = (thinned(rng, v, size) for v in (right, wrong))
         lead = ahead(quality)
-        if each:
+        if per_label:
             error = np.sqrt(2) * contents * rng.normal(size=lead.shape)
         else:
             error = ahead(contents * rng.normal(size=quality.shape) + covariate * x)

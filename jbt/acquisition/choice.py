@@ -49,7 +49,7 @@ def choose_judge(
     return jnp.where(tied, scramble(judges ^ ~salt) | 1, 0).argmax()
 
 
-def _near_the_best(score: Float[Array, "*each"]) -> Bool[Array, "*each"]:
+def _near_the_best(score: Float[Array, "*shape"]) -> Bool[Array, "*shape"]:
     relative = 1e-5 if score.dtype == jnp.float32 else 1e-9
     best: Any = score.max()
     return score >= best - relative * jnp.abs(best)

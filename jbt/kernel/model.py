@@ -201,8 +201,8 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
 
 
 def _residual_and_weight(
-    z: Float[Array, "*each"], comparisons: Comparisons | Rows
-) -> tuple[Float[Array, "*each"], Float[Array, "*each"]]:
+    z: Float[Array, "*shape"], comparisons: Comparisons | Rows
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """wins - shown p and shown p (1 - p), p = sigmoid(z), without cancellation where p is near 0 or
     1. Both end with a division, after which XLA on a CPU stores them; a form that looks cheaper
     would be recomputed for each sum."""

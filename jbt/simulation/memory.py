@@ -58,8 +58,8 @@ def _control_groups() -> Iterator[int]:
                 names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
             else:
                 continue
-            own = Path(path.lstrip("/"))
-            for group in (own, *own.parents):
+            lowest = Path(path.lstrip("/"))
+            for group in (lowest, *lowest.parents):
                 with suppress(OSError, ValueError):  # no such file; "max"
                     yield _left(ROOT / top / group, *names)
 

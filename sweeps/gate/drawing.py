@@ -27,7 +27,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-def some(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
+def select(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
     """Rows with these values, with true labels unless another noise is named."""
     rows = table[table.noise_kind.isna()] if "noise_kind" not in where else table
     for name, value in where.items():
@@ -43,9 +43,9 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     n = middle(s.n_anchors)
     where = {"quantity": "enable_rate", "judge": ALL, "pool_class": "all", "n_anchors": n}
     for labels in LABELS:
-        rows = some(table, **where, labels=labels, rule="sign", alpha=s.alpha[0])
+        rows = select(table, **where, labels=labels, rule="sign", alpha=s.alpha[0])
         plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
-    rows = some(table, **where, labels="pairs", rule="at_least")
+    rows = select(table, **where, labels="pairs", rule="at_least")
     plots.line(ax, rows, "rho", colour="black", label="at least as well, pairs", linestyle="--")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel("share of pools enabled")
@@ -94,7 +94,7 @@ def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         ("at_least", "pairs", HARMED[0], "--"),
     ]
     for rule, labels, name, line in series:
-        rows = some(table, **where, rule=rule, labels=labels, pool_class=name)
+        rows = select(table, **where, rule=rule, labels=labels, pool_class=name)
         if rule == "sign":
             rows = rows[rows.alpha == s.alpha[0]]
         if rows.empty:
@@ -122,12 +122,12 @@ def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         ("best_recall", "purple", "-"),
     ):
         label = name.removesuffix("_recall").replace("_", "-")
-        rows = some(table, **where, quantity=name)
+        rows = select(table, **where, quantity=name)
         plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
     n = middle(s.n_anchors)
     where |= {"quantity": "gated_recall", "rule": "sign", "alpha": s.alpha[0], "n_anchors": n}
     for labels in LABELS:
-        rows = some(table, **where, labels=labels)
+        rows = select(table, **where, labels=labels)
         plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall")
@@ -150,7 +150,7 @@ def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
                 "noise_kind": kind,
                 "noise": s.noise[-1],
             }
-            rows = some(table, **where, **kind_of_label)
+            rows = select(table, **where, **kind_of_label)
             if rows.empty:
                 continue
             rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
@@ -169,7 +169,7 @@ def draw_families(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     where = {"quantity": "family_enable_rate", "alpha": s.alpha[0]}
     for labels in ("disputed", "members"):
         for drift, line in zip(s.drift, ("-", "--"), strict=False):
-            rows = some(table, **where, labels=labels, drift=drift, n_anchors=FAMILY[2])
+            rows = select(table, **where, labels=labels, drift=drift, n_anchors=FAMILY[2])
             label = f"{labels}, correlation drifts by {drift:g}"
             plots.line(ax, rows, "rho", colour=COLOUR[labels], label=label, linestyle=line)
     ax.axhline(s.alpha[0], color="black", linewidth=0.8)

@@ -96,7 +96,7 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
         p = twins.probability(key, pool, condition)
         comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
         fits: dict[str, Fit] = {
-            name: of(comparisons, pool.design, Prior()) for name, of in models.items()
+            name: fit(comparisons, pool.design, Prior()) for name, fit in models.items()
         }
         theta = {name: fit.parameters.theta for name, fit in fits.items()}
         recall = [
@@ -180,8 +180,8 @@ def groups(s: Settings) -> list[declare.Group]:
     for name in ("n_probes", "large_pools", "displaced_pools"):
         if getattr(s, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(s, name)}")
-    every = twins_of(s)
-    large = [twin for twin in every if twin.name == LARGE_JUDGE]
+    all_twins = twins_of(s)
+    large = [twin for twin in all_twins if twin.name == LARGE_JUDGE]
     axes = {
         "recall": {"model": list(MODELS), "k": list(K)},
         "boundary": {"elaborated": [0, 1], "quality": list(LEVELS)},
@@ -191,8 +191,8 @@ def groups(s: Settings) -> list[declare.Group]:
     axes |= calibration.AXES
     itself, ways = (0.0,), twins.DISPLACED
     parts = [
-        ("table", every, 30, TOP, s.pools, itself),
-        ("displaced", every, 30, TOP, s.displaced_pools, ways),
+        ("table", all_twins, 30, TOP, s.pools, itself),
+        ("displaced", all_twins, 30, TOP, s.displaced_pools, ways),
         ("large", large, LARGE, LARGE_TOP, s.large_pools, (*itself, *ways)),
     ]
     out = []
@@ -208,8 +208,8 @@ def groups(s: Settings) -> list[declare.Group]:
             "n_items": [n_items] * len(simulated),
             "displaced": conditions["displaced"].tolist(),
         }
-        of = experiment(s, n_items, k)
-        group = declare.Group(name, of, conditions, labels, n_items, n_pools, axes, fits=5)
+        run = experiment(s, n_items, k)
+        group = declare.Group(name, run, conditions, labels, n_items, n_pools, axes, fits=5)
         out.append(group)
     return out
 

@@ -1,4 +1,4 @@
-"""Table of `judges`: each judge, quantities over judges, and what small studies can show."""
+"""Table of `judges`: each judge, quantities over judges, and results of small studies."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ Reduce = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Twins:
-    """Results of some twins, as calibrated and displaced one way and the other."""
+    """Results of twins: as calibrated, and displaced in either direction."""
 
-    own: xr.Dataset
+    results: xr.Dataset
     displaced: Sequence[xr.Dataset]
     errors: Sequence[CalibrationError]
     """[condition] errors of calibration."""
@@ -62,11 +62,11 @@ class Twins:
     def carried(self, number: Number, within: tuple[float, float] = ANY) -> Carried:
         """Numbers [condition, ..., pool] that studies are drawn from."""
         ways = [number(ds) for ds in self.displaced]
-        return calibration.carried(self.errors, number(self.own), ways, within)
+        return calibration.carried(self.errors, number(self.results), ways, within)
 
     def of(self, judges: Sequence[int]) -> Twins:
-        """The twins of these judges."""
-        parts = [ds.isel(condition=list(judges)) for ds in (self.own, *self.displaced)]
+        """The twins of these judges (indices)."""
+        parts = [ds.isel(condition=list(judges)) for ds in (self.results, *self.displaced)]
         return Twins(parts[0], parts[1:], [self.errors[i] for i in judges])
 
 
@@ -77,22 +77,22 @@ def fill(ds: xr.Dataset, judges: Sequence[Published], simulated: Sequence[Twin],
     # Results may hold more pools than asked for, those of other groups.
     calibrated = calibration.at(small).isel(pool=slice(t.settings.pools))
     ways = [way.isel(pool=slice(t.settings.displaced_pools)) for way in calibration.ways(small)]
-    every = Twins(calibrated, ways, calibration.errors(calibrated, ways, judges))
-    of_each(every, t)
-    probes(every, t.settings.n_probes, t)
-    units(every, judges, t)
-    large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), every, judges, t)
+    group = Twins(calibrated, ways, calibration.errors(calibrated, ways, judges))
+    judge_rows(group, t)
+    probes(group, t.settings.n_probes, t)
+    units(group, judges, t)
+    large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), group, judges, t)
     biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
     if len(biased) == N_BIASED:
-        of_biased(every.of(biased), [judges[i].pools for i in biased], t)
-        biased_twins = every.of(biased)
-        values = gain()(biased_twins.own).transpose("condition", "pool").values.astype(float)
+        biased_means(group.of(biased), [judges[i].pools for i in biased], t)
+        biased_twins = group.of(biased)
+        values = gain()(biased_twins.results).transpose("condition", "pool").values.astype(float)
         carried = biased_twins.carried(gain())
-        oracles = biased_twins.own["oracle"].values.tolist()
+        oracles = biased_twins.results["oracle"].values.tolist()
         significance.fill(
             values, carried.pools.values, carried.blur, [judges[i] for i in biased], oracles, t
         )
-    over_judges(every, judges, t)
+    correlations(group, judges, t)
     honesty(calibrated, judges, simulated, t)
 
 
@@ -112,19 +112,19 @@ def gain(model: str = "bias_aware", k: int = 5) -> Number:
     return number
 
 
-def of_each(every: Twins, t: Table) -> None:
+def judge_rows(group: Twins, t: Table) -> None:
     """Add the quantities of the paper's table and further ones, for each judge."""
 
     def means(quantity: str, number: Number, within: tuple[float, float], **columns: Any) -> None:
-        carried = every.carried(number, within)
-        t.means(quantity, number(every.own), carried=carried, pool="statement_bank", **columns)
+        carried = group.carried(number, within)
+        t.means(quantity, number(group.results), carried=carried, pool="statement_bank", **columns)
 
     # The targets are given: these rows show their scatter over studies, without calibration error.
     inputs: Any = {"model": list(INPUTS)}
-    t.means("recall", every.own["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
+    t.means("recall", group.results["recall"].sel(inputs | {"k": 5}), pool="statement_bank")
     means("recall", lambda ds: ds["recall"].sel(k=5).drop_sel(inputs), SHARE)
     for name in ("c_hat", "kappa_hat"):
-        t.means(name, every.own[name], pool="statement_bank", model="bias_aware", k=5)
+        t.means(name, group.results[name], pool="statement_bank", model="bias_aware", k=5)
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
         means("benefit", gain(model), SIGNED, model=model)
     for name in (*CORRELATIONS, *SHARES):
@@ -133,21 +133,21 @@ def of_each(every: Twins, t: Table) -> None:
         means(name, lambda ds, name=name: ds[name], within, **columns, k=5)
 
 
-def probes(every: Twins, n_probes: int, t: Table) -> None:
+def probes(group: Twins, n_probes: int, t: Table) -> None:
     """Add each judge's verdicts on pairs of equal quality, with Wilson's interval over all pairs:
     the two orders of a pair are one observation. The pairs are not of the pools behind the
     targets."""
-    n = every.own.sizes["pool"] * n_probes
+    n = group.results.sizes["pool"] * n_probes
     for name in PROBES:
-        carried = every.carried(lambda ds, name=name: ds[name], SHARE)
-        for i, (row, shares) in enumerate(rows_of(every.own[name].astype(float), t.columns)):
+        carried = group.carried(lambda ds, name=name: ds[name], SHARE)
+        for i, (row, shares) in enumerate(rows_of(group.results[name].astype(float), t.columns)):
             mean = float(shares.mean())
             ends = stats.count_interval(round(mean * n), n, method="wilson")[1:]
             row |= {"pool": "statement_bank", "k": 5}
-            t.add(name, mean, ends, len(shares), studies=of_row(carried, i, t.seed), **row)
+            t.add(name, mean, ends, len(shares), studies=row_studies(carried, i, t.seed), **row)
 
 
-def of_row(carried: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
+def row_studies(carried: Carried, i: int, seed: int) -> Callable[[int, int | None], np.ndarray]:
     """Results of studies of the i-th judge."""
 
     def studies(size: int, seeds: int | None) -> np.ndarray:
@@ -158,16 +158,14 @@ def of_row(carried: Carried, i: int, seed: int) -> Callable[[int, int | None], n
     return studies
 
 
-def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of its
-    logits in which as many verdicts change as in the paper: frozen verdicts do not identify the
-    unit.
-    """
+def units(group: Twins, judges: Sequence[Published], t: Table) -> None:
+    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of logits
+    in which as many verdicts change as in the paper: frozen verdicts do not identify the unit."""
     for i, p in enumerate(judges):
-        if p.name != FLIPPED or every.own["oracle"].values[i] != "argmax":
+        if p.name != FLIPPED or group.results["oracle"].values[i] != "argmax":
             continue
-        of_judge = every.own.isel(condition=i)
-        metrics = [of_judge[n].transpose("unit", "pool").values for n in UNIT_METRICS]
+        judge_results = group.results.isel(condition=i)
+        metrics = [judge_results[n].transpose("unit", "pool").values for n in UNIT_METRICS]
         values = np.stack(metrics).astype(float)  # [2, unit, P]
 
         def uncertain(v: np.ndarray) -> np.ndarray:
@@ -182,14 +180,14 @@ def units(every: Twins, judges: Sequence[Published], t: Table) -> None:
 UNIT_METRICS = ("unit_flip_rate", "unit_uncertain")
 
 
-def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -> None:
+def large(ds: xr.Dataset, group: Twins, judges: Sequence[Published], t: Table) -> None:
     """Add rows of larger pools, which are not the pools behind the targets."""
     if not ds.sizes["condition"]:
         return
     names = [p.name for p in judges]
     ds = ds.isel(pool=slice(t.settings.large_pools))
     calibrated, ways = calibration.at(ds), calibration.ways(ds)
-    error = every.errors[names.index(str(calibrated["judge"].values[0]))]
+    error = group.errors[names.index(str(calibrated["judge"].values[0]))]
     # Targets of the same judge in other pools than these.
     next_pools = np.arange(calibrated.sizes["pool"]) + 1
     targets = error.targets[:, next_pools % error.targets.shape[-1]]
@@ -207,7 +205,7 @@ def large(ds: xr.Dataset, every: Twins, judges: Sequence[Published], t: Table) -
     means("benefit", gain(k=10), SIGNED, model="bias_aware")
 
 
-def of_studies(
+def study_means(
     values: np.ndarray,
     counts: Sequence[int],
     seed: int,
@@ -226,10 +224,10 @@ def of_studies(
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
     means = [values[:, j][:, drawn[:, :n]].mean(-1) for j, n in enumerate(counts)]  # each [V, R]
-    found = np.moveaxis(np.stack(means), -1, 0).swapaxes(1, 2)
+    studies = np.moveaxis(np.stack(means), -1, 0).swapaxes(1, 2)
     if blur is not None:
-        found = found + blur * rng.normal(size=(len(found), 1, len(counts)))
-    return np.clip(found, *within)
+        studies = studies + blur * rng.normal(size=(len(studies), 1, len(counts)))
+    return np.clip(studies, *within)
 
 
 def reduced(
@@ -249,22 +247,22 @@ def reduced(
     resampled = reduce(stats.bootstrap_means(values, seed=t.seed))
     n = values.shape[-1]
     interval = stats.percentiles(resampled[np.isfinite(resampled)], n_units=n)
-    found = None if studies is None else reduce(studies)
+    reduced_studies = None if studies is None else reduce(studies)
     t.add(
         quantity,
         float(reduce(values.mean(-1))),
         interval,
         n,
-        studies=None if found is None else constant(found),
+        studies=None if reduced_studies is None else constant(reduced_studies),
         n_items=30,
         pool="statement_bank",
         **setting,
     )
 
 
-def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
-    """Add means over the biased judges: of recall over all their pools, as .61 and .85 are in the
-    paper; of the gain over judges with equal weights."""
+def biased_means(group: Twins, counts: Sequence[int], t: Table) -> None:
+    """Add means over the biased judges: of recall with equal weights for pools, as .61 and .85 in
+    the paper; of the gain with equal weights for judges."""
 
     def row(
         quantity: str,
@@ -274,18 +272,18 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
         given: bool = False,
         **columns: Any,
     ) -> None:
-        values = number(every.own).transpose("condition", "pool").values.astype(float)[None]
+        values = number(group.results).transpose("condition", "pool").values.astype(float)[None]
         if given:
-            studies = of_studies(values, counts, t.seed)
+            studies = study_means(values, counts, t.seed)
         else:
-            carried = every.carried(number, within)
+            carried = group.carried(number, within)
             pools, blur = carried.pools.values[None], carried.blur[None]
-            studies = of_studies(pools, counts, t.seed, blur, within)
+            studies = study_means(pools, counts, t.seed, blur, within)
         reduced(t, quantity, values, reduce, studies, judge=BIASED, **columns)
 
     share = np.array(counts) / sum(counts)
-    for model in every.own["model"].values:
-        for k in every.own["k"].values:
+    for model in group.results["model"].values:
+        for k in group.results["k"].values:
             columns: dict[str, Any] = {"model": str(model), "k": int(k)}
             given = str(model) in INPUTS and k == 5
             number_of = recall(str(model), int(k))
@@ -309,16 +307,15 @@ def of_biased(every: Twins, counts: Sequence[int], t: Table) -> None:
     row("p_clusters", gain(), p_value, SIGNED, model="bias_aware", k=5)
 
 
-def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
-    """Adds Spearman's correlation of the gain with competence and with c_hat, over competent
-    judges."""
+def correlations(group: Twins, judges: Sequence[Published], t: Table) -> None:
+    """Add Spearman's correlations of the gain with competence and c_hat, over competent judges."""
     from scipy.stats import rankdata
 
     chosen = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
     if len(chosen) < N_COMPETENT:
         return
     counts = [judges[i].pools for i in chosen]
-    competent = every.of(chosen)
+    competent = group.of(chosen)
 
     def correlation(v: np.ndarray) -> np.ndarray:
         ranks = rankdata(np.round(v, 6), axis=-1)  # float32 recalls that are equal are tied
@@ -328,12 +325,13 @@ def over_judges(every: Twins, judges: Sequence[Published], t: Table) -> None:
             return (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
 
     against: dict[str, Number] = {"naive_recall": recall("naive"), "c_hat": lambda ds: ds["c_hat"]}
-    of_gain = competent.carried(gain())
+    carried_gain = competent.carried(gain())
     for name, number in against.items():
-        values = [f(competent.own).transpose("condition", "pool").values for f in (number, gain())]
-        # In the paper these are the targets themselves.
-        given = np.stack([of_gain.pools.values, of_gain.pools.values])
-        studies = of_studies(given, counts, t.seed, of_gain.blur)
+        arrays = [f(competent.results) for f in (number, gain())]
+        values = [array.transpose("condition", "pool").values for array in arrays]
+        # In the paper the competence and c_hat are the targets themselves.
+        given = np.stack([carried_gain.pools.values, carried_gain.pools.values])
+        studies = study_means(given, counts, t.seed, carried_gain.blur)
         place = TARGETS.index(name)
         studies[:, 0] = [twins.aim_of(judges[i])[place] for i in chosen]
         columns: dict[str, Any] = {"judge": COMPETENT, "model": name, "k": 5}
@@ -346,9 +344,9 @@ def honesty(
     """Add how many targets each twin misses on these pools, and the `no`s expected by chance."""
     recall = ds["recall"].sel(model="naive", k=5)
     for i, (published, twin) in enumerate(zip(judges, simulated, strict=True)):
-        found = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
-        found["naive_recall"] = float(recall.isel(condition=i).mean())
-        missed = dataclasses.replace(twin, **found).misses(published)
+        means = {name: float(ds[name].isel(condition=i).mean()) for name in ("c_hat", "kappa_hat")}
+        means["naive_recall"] = float(recall.isel(condition=i).mean())
+        missed = dataclasses.replace(twin, **means).misses(published)
         where = {"judge": published.name, "oracle": twin.oracle, "n_items": 30, "k": 5}
         where |= {"n_pools": ds.sizes["pool"], "pool": "statement_bank"}
         t.add("targets_missed", len(missed), **where)
@@ -356,8 +354,8 @@ def honesty(
     rows = rows[is_evidence(rows)]
     t.add("cells_tested", len(rows))
     t.add("cells_inconsistent", int((rows.consistent == "no").sum()))
-    found = t.false_alarms()
-    t.add("false_alarms_expected", found.mean(), runs=1, studies=constant(found))
+    counts = t.false_alarms()
+    t.add("false_alarms_expected", counts.mean(), runs=1, studies=constant(counts))
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
@@ -366,7 +364,7 @@ def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:
 
 
 def headline(table: pd.DataFrame, s: Any) -> pd.DataFrame:
-    """Rows to print: those beside a number of the paper that is no input, and the counts."""
+    """Rows to print: those compared with a number of the paper that is no input, and counts."""
     tested = is_evidence(table)
     counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
     missed = table.quantity.isin(counts) & (table.estimate > 0)

@@ -268,7 +268,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
     batch = own.Batch.of(tables, ["words"], position="no")
     found = chains(tables, x)
     silent = np.array(["c" in p.prior_selected for p in batch.pools])
-    np.testing.assert_array_equal(found.tells[:, 0], ~silent)
+    np.testing.assert_array_equal(found.varies[:, 0], ~silent)
     assert 0 < silent.sum() < len(silent)
     apart = [
         len(set(tables.items.loc[tables.items["pool"] == i // 2, "content"])) for i in range(60)
@@ -284,7 +284,7 @@ def test_kappa_and_c_are_told_where_the_batch_says_so(seed, tables):
     assert 0 < share < 1
     merged = chains(tables, x, merged=True)
     assert merged.islands.tolist() == [1, 1]
-    assert merged.tells.all()
+    assert merged.varies.all()
 
 
 def test_a_command_to_type_is_one_that_the_shell_reads_back():

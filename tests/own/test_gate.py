@@ -318,10 +318,11 @@ def test_which_c_is_tested_is_said(tmp_path):
     rankings = ranked(tables, np.zeros(6), np.zeros(6))
     decisions = decided(tables, rankings)
     found = Gate(*decisions, "pairs", own.Rule(), 1, False, 0, batch)
-    said = "tested: a c for each pool and judge, as in jbt fit; a leaderboard's: --merge-pools"
-    assert said in list(gate_report._fitted(found, batch))
+    (_, said) = gate_report._fitted(found, batch)
+    assert said.startswith("tested: one c for each pool and judge, as in jbt fit; to test the c of")
     merged = own.Batch.of(merge_pools(tables))
-    assert "one c a judge, over merged pools" in list(gate_report._fitted(found, merged))
+    (_, said) = gate_report._fitted(found, merged)
+    assert said == "tested: one c for each judge, from all pools merged"
 
 
 def test_each_rule_decides(three):
@@ -542,23 +543,23 @@ def promised(labels, rule, n_unanswered=0, k=1):
 def test_each_rule_promises_what_it_keeps():
     for labels in ("pairs", "members"):
         sign, betting = promised(labels, "sign"), promised(labels, "sign_sequential")
-        assert "taken for certain: a wrong one may break it" in betting
+        assert "labels without errors: a wrong one may break it" in betting
         assert "wrong labels keep" not in betting
-        assert "for one decision, not again as labels come, on pools drawn at random" in betting
+        assert "single decision, not repeated as labels come, on pools drawn at random" in betting
         assert "whenever labelling stops" not in sign
         assert "population" not in sign
-    assert "independently of one another, with one chance for good" in promised("members", "sign")
-    assert "if one annotator gives a pool's labels" in promised("pairs", "sign")
+    assert "independent and have one probability for good" in promised("members", "sign")
+    assert "if one annotator labels a whole pool" in promised("pairs", "sign")
     assert "wrong labels keep" not in promised("pairs", "at_least")
-    few = "5 discordant matches or more, which are 10 members: at k below 5 it enables in none"
+    few = "at least 5 discordant matches (10 members): at k below 5 it never enables"
     assert few in promised("members", "sign")
     assert few not in promised("pairs", "sign") + promised("members", "sign_sequential")
 
 
 def test_labels_without_an_answer_narrow_what_is_promised(tmp_path):
     assert "answer" not in promised("pairs", "sign")
-    assert "anchors without an answer: 3, left out" in promised("pairs", "sign", 3)
-    assert "holds only of members that can be answered" in promised("members", "sign_sequential", 1)
+    assert "anchors without an answer (left out): 3" in promised("pairs", "sign", 3)
+    assert "hold only for members that can be answered" in promised("members", "sign_sequential", 1)
     assert "answer" not in promised("members", "census", 1)
     text = "pool,first,second,better\np,i0,i1,\np,i0,i2,first\np,i1,i2,\n"
     tables = write(tmp_path, SIZES, text)
@@ -615,7 +616,7 @@ def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
     table = pd.read_csv(tmp_path / "report" / "table.csv")
     assert len(table) == 26
     assert "with probability at most 0.05" in said
-    assert "nothing is said of the recall of the top 1" in said
+    assert "not the recall of the top 1" in said
     assert fair["n_labels"] == long["n_labels"]
 
 
@@ -639,7 +640,7 @@ def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, capsys):
     shared += ["words", "--anchors", tmp_path / "a.csv"]
     code, said = run(capsys, "gate", *shared, "--json", tmp_path / "g.json")
     assert code == 0
-    assert "one c a judge, over merged pools; the prior chose it" in said
+    assert "one c for each judge, from all pools merged; the prior chose it" in said
     assert "uncorrelated with words over pools" in said
     found = json.loads((tmp_path / "g.json").read_text())
     assert found["settings"]["merge_pools"] is True

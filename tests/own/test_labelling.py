@@ -96,10 +96,14 @@ def test_what_is_labelled_both_ways_or_by_another_item_of_the_content_was_asked(
 
 def test_anchors_of_another_kind_are_refused(judged):
     pairs, members = "pool,better,worse\np0,i0,i1\n", "pool,item,member\np0,i0,1\n"
-    with pytest.raises(own.TableError, match="to be members, but the anchors are labels of pairs"):
+    with pytest.raises(
+        own.TableError, match="of members are wanted, but the anchors are labels of pairs"
+    ):
         asked(pairs, labels="members")
     for labels in ("disputed", "swaps"):
-        with pytest.raises(own.TableError, match="to be pairs, but the anchors are labels of mem"):
+        with pytest.raises(
+            own.TableError, match="of pairs are wanted, but the anchors are labels of mem"
+        ):
             asked(members, labels=labels)
 
 
@@ -115,7 +119,7 @@ def test_more_than_there_are_are_all(judged, capsys):
     pd.testing.assert_frame_equal(asked(n=1000).table, asked().table)
     code, said = run(capsys, "--n", "1000")
     assert code == 0
-    assert "\n1000 wanted (--n), and these are all there are\n" in said
+    assert "\n1000 wanted (--n), but there are no more\n" in said
     for few in ("36", "2"):
         assert "wanted" not in run(capsys, "--n", few)[1]
     code, said = run(capsys, "--n", "0")
@@ -130,19 +134,17 @@ def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
     for labels in ("members", "swaps"):
         with pytest.raises(ValueError, match="have the same top 1 in every pool; but there") as of:
             asked(labels=labels)
-        assert str(of.value).endswith(
-            "there are pairs that they order oppositely (1: --labels disputed)"
-        )
+        assert str(of.value).endswith("there are pairs ordered oppositely (1: --labels disputed)")
     judged([3, 2, 0, 0])
     for labels in ("members", "swaps", "disputed"):
-        with pytest.raises(ValueError, match=r"that only one of them orders \(1: ") as of:
+        with pytest.raises(ValueError, match=r"that only one ranking orders \(1: ") as of:
             asked(labels=labels)
         assert "jbt gate --tie-breaks" in str(of.value)
         assert ("order none oppositely" in str(of.value)) == (labels == "disputed")
     assert len(asked(tie_breaks=True).table) == 1
     judged(NAIVE)
     for labels in ("members", "swaps", "disputed"):
-        with pytest.raises(ValueError, match="naive and bias-aware rank alike, no label tells"):
+        with pytest.raises(ValueError, match="naive and bias-aware rank alike, so no label"):
             asked(labels=labels, tie_breaks=True)
     judged([np.nan] * 4)
     with pytest.raises(ValueError, match="no disputed pairs: there are no rankings to compare"):
@@ -155,11 +157,11 @@ def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
 @pytest.mark.parametrize(
     ("turned", "n", "can"),
     [
-        (4, None, "4 pools: can enable nothing, at least 5 are needed"),
+        (4, None, "4 pools: cannot enable, at least 5 are needed"),
         (5, None, "5 pools: all 5 must be right"),
         (7, None, "7 pools: all 7 must be right"),
         (8, None, "8 pools: 7 must be right"),
-        (8, 3, "3 of its 8 pools: can enable nothing, at least 5 are needed"),
+        (8, 3, "3 of its 8 pools: cannot enable, at least 5 are needed"),
     ],
 )
 def test_over_pools_one_label_of_each_counts(judged, capsys, turned, n, can):
@@ -168,7 +170,7 @@ def test_over_pools_one_label_of_each_counts(judged, capsys, turned, n, can):
     code, said = run(capsys, *few)
     assert code == 0
     assert f"\nall verdicts: {can}\n" in said
-    assert f"in a pool by itself: at most {1 if n else 6} label{'s' * (not n)}; at least 5" in said
+    assert f"in a single pool: at most {1 if n else 6} label{'s' * (not n)}; at least 5" in said
     assert "census" not in said
 
 
@@ -183,8 +185,8 @@ def test_members_count_by_matches(judged, capsys):
     assert (judge["most_used"], judge["n_asked"]) == (2, 1)
     code, said = run(capsys, "--labels", "members")
     assert code == 0
-    assert "where one match of a pool, an item of each top k, counts:" in said
-    assert "by --rule census, which takes labels for certain: in a pool once all" in said
+    assert "where one match of each (an item from each top k) counts:" in said
+    assert "by --rule census, for labels without errors: in a pool once all" in said
 
 
 def test_of_one_pool_every_label_counts(judged, capsys):
@@ -204,7 +206,7 @@ def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, capsys):
     (tmp_path / "ask.csv").write_text("answers")
     code, said = run(capsys, "--out", "ask.csv", "--n", "1")
     assert (code, said.count("\n")) == (2, 1)
-    assert "ask.csv would be overwritten: --overwrite, or another --out" in said
+    assert "ask.csv exists: use --overwrite or another --out" in said
     assert (tmp_path / "ask.csv").read_text() == "answers"
     assert run(capsys, "--out", "ask.csv", "--overwrite")[0] == 0
     assert len(pd.read_csv("ask.csv")) == 6 * SIZE
@@ -229,8 +231,8 @@ def test_the_command_of_the_gate_is_printed_in_full(judged, tmp_path, capsys):
 
     table[:2].to_csv("done.csv", index=False)
     _, said = run(capsys, *words, "--anchors", "done.csv", "--out", "next.csv")
-    assert "\n2 are in done.csv already, and left out\n" in said
-    assert "\nFILE: the rows of done.csv and these, in this order\njbt gate" in said
+    assert "\n2 left out, because done.csv lists them\n" in said
+    assert "\nFILE: the rows of done.csv, then these\njbt gate" in said
     assert "--anchors FILE" in said.splitlines()[-1]
     _, said = run(capsys, "--tie-breaks")
     assert said.splitlines()[-2] == "FILE: these labels, filled in"
@@ -241,11 +243,11 @@ def test_the_annotator_is_told_what_the_question_is(judged, capsys):
     members = ["--labels", "members"]
     assert "yes if the item is the best of its pool, else no;" in run(capsys, *members)[1]
     assert "one of the 2 best of its pool," in run(capsys, *members, "--k", "2")[1]
-    assert "the name of the better one; nothing" in run(capsys)[1]
+    assert "the name of the better one; leave" in run(capsys)[1]
     judged(*[[0.0, 0, 1, 2]] * 2, naive=[3, 3, 1, 0], contents="aabc")
     said = run(capsys, *members)[1]
     assert "yes if the item's content is the best of the 3 contents of its pool, else no" in said
-    assert "of the two contents: items of one content count as one" in run(capsys)[1]
+    assert "judging contents: items of one content count as one" in run(capsys)[1]
 
 
 FORMULAS = ["=1+1", "@sum", "-5", "+a"]

@@ -77,7 +77,7 @@ def test_answers_are_the_recorded_shares_and_nothing_else_can_be_asked(judge):
     np.testing.assert_array_equal(r, [[no, 0.9], [0.3, no]])
     assert np.isnan(q[2]).all()
     assert (judge.n_verdicts.tolist(), mixed.n_verdicts.tolist()) == ([4, 2], [2])
-    assert "1 pools left out: no verdict, or one content alone" in notes
+    assert "1 pools left out: no verdict, or only one content" in notes
     assert any("judged more than once (in 2 pools) have the mean" in note for note in notes)
 
 
@@ -353,7 +353,7 @@ def test_bad_options(tables, tmp_path, capsys, options, message):
 
 def test_what_cannot_be_run(tables, tmp_path):
     errors = "pool,first,second,winner\np,a,b,error\n"
-    with pytest.raises(ValueError, match="no pool with verdicts on more than one content"):
+    with pytest.raises(ValueError, match="no pool has verdicts on more than one content"):
         own.replay(
             *read(tables, tmp_path, errors, "pool,item\np,a\np,b\n", "pool,better,worse\np,a,b\n")
         )

@@ -22,7 +22,7 @@ from sweeps.judges import findings_page, rows, significance
 def test_studies_take_as_many_pools_of_each_judge_as_the_paper_and_share_them():
     """Numbers that are the pool's own: a judge of all pools and one of the first share these."""
     values = np.stack([np.arange(50.0), np.arange(50.0), 100 + np.arange(50.0)])[None]
-    found = rows.of_studies(values, [4, 2, 4], seed=3)
+    found = rows.study_means(values, [4, 2, 4], seed=3)
     assert found.shape == (stats.REPLICATES, 1, 3)
     np.testing.assert_allclose(found[:, 0, 2] - found[:, 0, 0], 100)
     sd = values[0, 0].std()

@@ -91,9 +91,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _record(options: GateOptions, plan: planning.GatePlan) -> dict[str, Any]:
-    def interval(of: np.ndarray) -> dict[str, object]:
+    def interval(ends: np.ndarray) -> dict[str, object]:
         names = ("estimate", "ci_low", "ci_high")
-        return {name: files.defined(v) for name, v in zip(names, of, strict=True)}
+        return {name: files.defined(v) for name, v in zip(names, ends, strict=True)}
 
     return {
         "n_labels": plan.n_labels.tolist(),
@@ -171,8 +171,8 @@ def _missed(name: str, n: int, used: float, options: GateOptions) -> str:
     return f"{name}: not reached with the {n} labels tried"
 
 
-def _percent(of: np.ndarray) -> str:
-    if np.isnan(of[0]):
+def _percent(shares: np.ndarray) -> str:
+    if np.isnan(shares[0]):
         return "none"
-    rate, low, high = 100 * of
+    rate, low, high = 100 * shares
     return f"{rate:.1f} % [{low:.1f}, {high:.1f}]"

@@ -97,8 +97,8 @@ def _print(options: PairingOptions, plan: planning.PairingPlan) -> None:
     )
     print("n_twice " + "".join(f"{name:>22}" for name in names))
     last = len(plan.n_twice) - 1
-    some = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
-    for t in sorted(some):
+    shown = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
+    for t in sorted(shown):
         cells = [
             f"{plan.half_width[n][t]:.3f} [{plan.low[n][t]:.3f}, {plan.high[n][t]:.3f}]"
             for n in names

@@ -147,8 +147,8 @@ def _print(
         )
     print(
         "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
-        "ranking; disputed: pairs that these order differently; random: any pair. inf: half of the "
-        "pools\nor more are silent about c."
+        "ranking; disputed: pairs that these order differently; random: any pair. inf: the\n"
+        "verdicts do not identify c in half of the pools or more."
     )
 
 

@@ -237,7 +237,7 @@ class _Examination:
     def _covariate(self, d: int) -> Check:
         name = self.covariates[d]
         check = f"covariate[{name}]"
-        identified = self.within.tells[:, d]
+        identified = self.within.varies[:, d]
         share = self._share(identified)
         spread = self.tables.items.groupby("pool")[name].agg(["min", "max"])
         constant = int((spread["min"] == spread["max"]).sum())
@@ -248,7 +248,7 @@ class _Examination:
         fits = self._fits(self.judged & ~identified, self.judged)
         text = f"{fits} {name} cannot be separated from quality, as it varies within no content "
         text += f"that is compared: c[{name}] is a default there, not a measurement{note}"
-        if self.merged is not None and not self.of_places and self.merged.tells[:, d].any():
+        if self.merged is not None and not self.of_places and self.merged.varies[:, d].any():
             text += "; over all pools merged it varies within models, which identifies another c: "
             text += "see jbt leaderboard"
             return Check(check, False, text, self._merging("identify"), share)

@@ -170,7 +170,7 @@ def fit_panel(
             judges=_judges(panels, estimates, identified, graded),
             differences=tuple(_differences(panels, estimates, identified)),
             slope={
-                name: estimates.each[(d + 1) * j + i]
+                name: estimates.parameters[(d + 1) * j + i]
                 for i, name in enumerate(batch.covariates)
                 if sloped[i]
             },
@@ -185,7 +185,7 @@ def _judges(
     panels: Panels, estimates: _Estimates, identified: np.ndarray, graded: np.ndarray
 ) -> tuple[PanelJudge, ...]:
     (d, j), judges = panels.shape, panels.judges
-    coefficients = np.array(estimates.each[: (d + 1) * j], object).reshape(d + 1, j)
+    coefficients = np.array(estimates.parameters[: (d + 1) * j], object).reshape(d + 1, j)
     identifiers = judges.identified_by(lambda mask: panels.identified(panels.null_directions(mask)))
     agreements = agreement(panels.batch.tables, judges.known)
     panel_judges = []
@@ -196,7 +196,7 @@ def _judges(
         ]
         if not panels.n_verdicts[:, g].any():
             biases = [dataclasses.replace(bias, status=Basis.UNDEFINED) for bias in biases]
-        known, s = bool(judges.known[g]), estimates.each[(d + 1) * j + d + g]
+        known, s = bool(judges.known[g]), estimates.parameters[(d + 1) * j + d + g]
         panel_judges.append(
             PanelJudge(
                 judge=name,
@@ -295,7 +295,7 @@ class _Estimates:
         self.top, self.nulls, self._parts, self._merged = top, nulls, parts, merged
         self.status = Status(int(top.status[0]))
         widths = known(top, parts, 0, np.eye(len(identified)), identified, merged=merged)
-        self.each = [
+        self.parameters = [
             _estimate(float(value), width) for value, width in zip(top.at[0], widths, strict=True)
         ]
         """[K] coefficients, discriminations, log sd."""

@@ -1,4 +1,4 @@
-"""`jbt gate` in words, as a table and as a figure."""
+"""The result of `jbt gate` as a report, a table and a figure."""
 
 from __future__ import annotations
 
@@ -28,49 +28,50 @@ COLUMNS = (
 )
 
 DRAWN = {
-    "pairs": "pairs of the pool drawn at random",
-    "disputed": "pairs drawn at random of those that the two rankings order differently",
-    "swaps": "pairs drawn at random, of one content that each top k has alone",
-    "members": "contents drawn at random of those that one top k has alone",
+    "pairs": "pairs drawn at random from the pool",
+    "disputed": "pairs drawn at random from those that the two rankings order differently",
+    "swaps": "pairs drawn at random, of one content from each top k that the other lacks",
+    "members": "contents drawn at random from those in only one top k",
 }
-"""What labels of a kind are taken for."""
+"""How labels of each kind are assumed to be drawn."""
 
 POPULATION = (
-    "for one decision, not again as labels come, on pools drawn at random from a population where"
+    "for a single decision, not repeated as labels come, on pools drawn at random from a "
+    "population where"
 )
-"""Over which pools betting is bounded."""
+"""Condition of the bound for betting over pools."""
 
 SWAP = "a content swapped in is good no more often than the one swapped out"
-"""When members do not favour the correction."""
+"""The null hypothesis for labels of members over pools."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """What `jbt gate` reports."""
+    """The result of `jbt gate`."""
 
     pools: list[Decision]
-    """Every pool with every judge in turn."""
+    """One for each pool and judge, judges varying fastest."""
     judges: list[Decision]
-    """Over all pools of each judge."""
+    """One for each judge, over all its pools."""
     labels: str
-    """Their kind, of `jbt.gate.LABELS`."""
+    """Kind of the labels, one of `jbt.gate.LABELS`."""
     rule: Rule
     k: int
     tie_breaks: bool
     n_unanswered: int
-    """Anchors left out as they have no answer (count)."""
+    """Anchors left out because they have no answer (count)."""
     batch: Batch
-    """What was fitted."""
+    """The fitted batch."""
 
     def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
-        """In words; `per_pool`: list the pools with a discordant label, however many there are."""
+        """The report; `per_pool` lists all pools with a discordant label, however many."""
         lines = [*_fitted(self, self.batch), *(f"{_name(d)}: {d.reason}" for d in self.judges)]
         sections = [Section("Over all pools of a judge", lines, _judges(self))]
         if any(d.held_out is not None for d in self.judges):
-            what = "Held out: share of the labels that a ranking has right, a tie being a half"
+            heading = "Held out: share of labels that a ranking has right (a tie counts half)"
             if self.labels == "members":
-                what = "Held out: share of the labelled of each top k that are truly among the best"
-            sections.append(Section(what, (), _held(self)))
+                heading = "Held out: share of the labelled contents of each top k that belong there"
+            sections.append(Section(heading, (), _held_out(self)))
         counts = [_count(name, decisions) for name, decisions in _by_judge(self.pools)]
         few = len(self.pools) <= LISTED * len(self.judges)
         listed = [d for d in self.pools if d.n_discordant and (per_pool or few)]
@@ -80,12 +81,12 @@ class Gate:
         return Report(title, lead, sections)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row a decision; without a pool: over all pools of a judge."""
+        """A row for each decision; one over all pools of a judge has no pool."""
         rows = [{name: getattr(d, name) for name in COLUMNS} for d in (*self.judges, *self.pools)]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the JSON file."""
         return {
             "pools": [decision.record() for decision in self.pools],
             "judges": [decision.record() for decision in self.judges],
@@ -93,7 +94,7 @@ class Gate:
         }
 
     def figure(self) -> Figure:
-        """The discordant labels of each judge, by whom they favour."""
+        """Draw the discordant labels of each judge, by the ranking that they favour."""
         from jbt.border import plots
 
         drawn, ax = plots.new_figure(height=2.4)
@@ -111,40 +112,43 @@ class Gate:
         return drawn
 
 
-def _name(of: Decision) -> str:
-    return of.judge or "all verdicts"
+def _name(decision: Decision) -> str:
+    return decision.judge or "all verdicts"
 
 
 def _by_judge(decisions: list[Decision]) -> Iterator[tuple[str, list[Decision]]]:
     for judge in dict.fromkeys(d.judge for d in decisions):
-        of = [d for d in decisions if d.judge == judge]
-        yield _name(of[0]), of
+        of_judge = [d for d in decisions if d.judge == judge]
+        yield _name(of_judge[0]), of_judge
 
 
-def _fitted(found: Gate, batch: Batch) -> Iterator[str]:
-    rule = found.rule
+def _fitted(gate: Gate, batch: Batch) -> Iterator[str]:
+    rule = gate.rule
     level = f" at alpha = {rule.alpha:g}" if rule.name.startswith("sign") else ""
     level = f" of {rule.margin}" if rule.name == "margin" else level
     if rule.name == "census":
-        yield "rule: census, on labels taken for certain; over pools, all of those with a label"
+        yield "rule: census, for labels without errors; over pools, all pools with a label count"
     else:
-        one = "one of each, drawn at random"
+        used = "one label of each pool, drawn at random,"
         if rule.name == "sign_sequential":
-            one = "the first of each, pools in a random order"
+            used = "the first label of each pool, in a random order of pools,"
         yield (
-            f"rule: {rule.name}{level}, on labels taken for {DRAWN[found.labels]}; over pools "
-            f"{one}, as labels of one pool go together"
+            f"rule: {rule.name}{level}, for labels that are {DRAWN[gate.labels]}; over pools "
+            f"{used} counts, because labels of one pool are correlated"
         )
-    if len(batch.tables.pools) < len(found.pools) // len(found.judges):
+    if len(batch.tables.pools) < len(gate.pools) // len(gate.judges):
         chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
         names = " and ".join(batch.covariates)
-        why = f"the prior chose it, which takes quality to be uncorrelated with {names} over pools"
-        yield "one c a judge, over merged pools" + f"; {why}" * ("c" in chosen)
+        why = f"the prior chose it, assuming that quality is uncorrelated with {names} over pools"
+        yield "tested: one c for each judge, from all pools merged" + f"; {why}" * ("c" in chosen)
     elif len(batch.tables.pools) > 1:
-        yield "tested: a c for each pool and judge, as in jbt fit; a leaderboard's: --merge-pools"
+        yield (
+            "tested: one c for each pool and judge, as in jbt fit; to test the c of a "
+            "leaderboard, use --merge-pools"
+        )
 
 
-def _judges(found: Gate) -> pd.DataFrame:
+def _judges(gate: Gate) -> pd.DataFrame:
     rows = [
         {
             "judge": _name(d),
@@ -156,12 +160,12 @@ def _judges(found: Gate) -> pd.DataFrame:
             "p": d.p_value,
             "decision": d.decision or "",
         }
-        for d in found.judges
+        for d in gate.judges
     ]
-    return _table(rows, found)
+    return _table(rows, gate)
 
 
-def _pools(decisions: list[Decision], found: Gate) -> pd.DataFrame:
+def _pools(decisions: list[Decision], gate: Gate) -> pd.DataFrame:
     rows = [
         {
             "judge": _name(d),
@@ -175,48 +179,48 @@ def _pools(decisions: list[Decision], found: Gate) -> pd.DataFrame:
         }
         for d in decisions
     ]
-    return _table(rows, found)
+    return _table(rows, gate)
 
 
-def _table(rows: list[dict[str, object]], found: Gate) -> pd.DataFrame:
-    of = pd.DataFrame(rows)
-    return of.drop(columns="p") if found.rule.name == "census" else of
+def _table(rows: list[dict[str, object]], gate: Gate) -> pd.DataFrame:
+    table = pd.DataFrame(rows)
+    return table.drop(columns="p") if gate.rule.name == "census" else table
 
 
-def _held(found: Gate) -> pd.DataFrame:
+def _held_out(gate: Gate) -> pd.DataFrame:
     rows = []
-    for d in found.judges:
-        if (of := d.held_out) is not None:
+    for d in gate.judges:
+        if (held := d.held_out) is not None:
             rows.append(
                 {
                     "judge": _name(d),
-                    "labels": of.n_labels,
-                    "naive": of.naive,
-                    "bias-aware": of.bias_aware,
-                    "gated": of.gated,
-                    "discordant": of.n_discordant,
-                    "right": of.n_right,
+                    "labels": held.n_labels,
+                    "naive": held.naive,
+                    "bias-aware": held.bias_aware,
+                    "gated": held.gated,
+                    "discordant": held.n_discordant,
+                    "right": held.n_right,
                 }
             )
     return pd.DataFrame(rows)
 
 
 def _count(name: str, decisions: list[Decision]) -> str:
-    told = Counter(d.decision for d in decisions)
-    parts = [f"{told[ENABLE]} {ENABLE}", f"{told[KEEP_OFF]} {KEEP_OFF}"]
-    without = Counter(d.reason.partition(":")[0] for d in decisions if d.decision is None)
-    parts += [f"{n} undecided ({why})" for why, n in without.items()]
-    some = [d.n_discordant for d in decisions if d.n_discordant]
-    most = f"; at most {max(some)} discordant labels in one" if some else ""
-    return f"{name}: of {len(decisions)} pools {', '.join(parts)}{most}"
+    counts = Counter(d.decision for d in decisions)
+    parts = [f"{counts[ENABLE]} {ENABLE}", f"{counts[KEEP_OFF]} {KEEP_OFF}"]
+    undecided = Counter(d.reason.partition(":")[0] for d in decisions if d.decision is None)
+    parts += [f"{n} undecided ({why})" for why, n in undecided.items()]
+    largest = max((d.n_discordant for d in decisions), default=0)
+    most = f"; at most {largest} discordant labels in a pool" if largest else ""
+    return f"{name}: of {len(decisions)} pools, {', '.join(parts)}{most}"
 
 
-def _guarantee(found: Gate) -> Iterator[str]:
-    rule, members = found.rule, found.labels == "members"
+def _guarantee(gate: Gate) -> Iterator[str]:
+    rule, members = gate.rule, gate.labels == "members"
     if rule.name == "census":
         yield (
-            "census: if the labels are true, recall of the top k rises in every pool in which it "
-            "enables, and over pools in their mean"
+            "census: if the labels are true, enabling it in a pool raises its recall of the top k, "
+            "and enabling it over pools raises their mean recall"
         )
     elif not rule.name.startswith("sign"):
         yield (
@@ -224,72 +228,81 @@ def _guarantee(found: Gate) -> Iterator[str]:
             "help; sign, sign_sequential and census are bounded"
         )
     else:
-        yield from _of_members(found) if members else _of_pairs(found)
+        yield from _of_members(gate) if members else _of_pairs(gate)
         if rule.name == "sign_sequential":
             yield (
-                "the bound of a pool holds whenever labelling stops, of labels that come in the "
-                "order of the file, without --hold-out; they are taken for certain: a wrong one "
+                "the bound of a pool holds whenever labelling stops, if labels come in the order "
+                "of the file, without --hold-out; it assumes labels without errors: a wrong one "
                 "may break it"
             )
-        if found.n_unanswered:
+        if gate.n_unanswered:
             yield (
-                f"anchors without an answer: {found.n_unanswered}, left out; whether there is one "
-                "may depend on how hard it is to give, so that all this holds only of "
+                f"anchors without an answer (left out): {gate.n_unanswered}; if the hard ones are "
+                "left without an answer, the bounds hold only for "
                 f"{'members' if members else 'pairs'} that can be answered"
             )
         yield (
-            "this takes labels drawn at random, as jbt plan labels draws them, and is of each "
-            "decision alone: of many pools with a correction that does not help, a share of "
-            "alpha may enable"
+            "the bounds assume labels drawn at random, as jbt plan labels draws them, and hold for "
+            "each decision separately: of many pools that the correction does not help, a share "
+            "of alpha may be enabled"
         )
 
 
-def _of_pairs(found: Gate) -> Iterator[str]:
-    what = "swapped pairs" if found.labels == "swaps" else "untied pairs"
-    where = "that the two order oppositely"
-    where = f"{where}, or only one of them at all" if found.tie_breaks else where
+def _of_pairs(gate: Gate) -> Iterator[str]:
+    pairs = "swapped pairs" if gate.labels == "swaps" else "untied pairs"
+    where = "that the two rankings order oppositely"
+    where = f"{where}, or that only one of them orders" if gate.tie_breaks else where
     yield (
-        f"in a pool where the bias-aware ranking is right on at most half of the {what} "
-        f"{where}, the correction is enabled with probability at most {found.rule.alpha:g}"
+        f"in a pool where the bias-aware ranking is right on at most half of the {pairs} "
+        f"{where}, the correction is enabled with probability at most {gate.rule.alpha:g}"
     )
-    if found.tie_breaks:
-        yield "right on a pair that one ranking ties is whichever the other does not contradict"
-    if found.rule.name == "sign":
+    if gate.tie_breaks:
         yield (
-            "wrong labels keep this bound if they are wrong independently of one another and with "
-            "one chance, below one half, whichever ranking is right; if one annotator gives a "
-            "pool's labels, a misjudged content is wrong in all its pairs, and the bound is not "
-            "proved; if errors go with a covariate, it fails"
+            "on a pair that one ranking ties, the other is right if it agrees with the label, "
+            "and the tie is right if it does not"
         )
-        yield "over pools: likewise where it is in the mean over the pools with such a label"
+    if gate.rule.name == "sign":
+        yield (
+            "wrong labels keep this bound if errors are independent and have one probability, "
+            "below one half, whichever ranking is right; the bound is not proved if one annotator "
+            "labels a whole pool, because a misjudged content is wrong in all its pairs; it fails "
+            "if errors depend on a covariate"
+        )
+        yield (
+            "over pools: the same bound where the mean of that share over pools with such a label "
+            "is at most half"
+        )
     else:
-        yield f"over pools: likewise {POPULATION} it is in the mean over its pools with such a pair"
+        yield (
+            f"over pools: the same bound {POPULATION} the mean of that share over pools with such "
+            "a pair is at most half"
+        )
     yield (
-        f"that is agreement on pairs: nothing is said of the recall of the top {found.k}, "
-        "which falls at a lower correlation than agreement does; labels of members bound it"
+        f"this bounds agreement on pairs, not the recall of the top {gate.k}, which falls at a "
+        "lower correlation than agreement does; labels of members bound recall"
     )
 
 
-def _of_members(found: Gate) -> Iterator[str]:
-    rule = found.rule
+def _of_members(gate: Gate) -> Iterator[str]:
+    rule = gate.rule
     yield (
-        f"in a pool whose top-{found.k} recall the correction would not raise, it is enabled "
+        f"in a pool whose top-{gate.k} recall the correction would not raise, it is enabled "
         f"with probability at most {rule.alpha:g}"
     )
     if rule.name == "sign":
         yield (
-            "wrong labels keep this bound if they are wrong independently of one another, with one "
-            "chance for good contents and one for others, below one half, in either top k; if "
-            "errors go with a covariate, it fails"
+            "wrong labels keep this bound if errors are independent and have one probability for "
+            "good contents and one for others, both below one half and the same in either top k; "
+            "it fails if errors depend on a covariate"
         )
-    where = f"where, in the mean over pools as these, {SWAP}"
+    where = f"where, in the mean over pools like these, {SWAP}"
     if rule.name == "sign_sequential":
         where = f"{POPULATION}, in the mean over its pools, {SWAP}"
     yield f"over pools: with probability at most {rule.alpha:g} {where}"
     if rule.name == "sign":
         n = rule.needed
         yield (
-            f"in one pool sign needs {n} discordant matches or more, which are {2 * n} members: at "
-            f"k below {n} it enables in none, and hardly ever at {n}; census does, if the labels "
-            "are true, or take the decision over pools"
+            f"in one pool sign needs at least {n} discordant matches ({2 * n} members): at k below "
+            f"{n} it never enables, and at {n} hardly ever; if the labels are true use census, "
+            "else the decision over pools"
         )

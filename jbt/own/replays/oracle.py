@@ -1,4 +1,4 @@
-"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and the top k they give."""
+"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and their top k."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_cou
 Model = Literal["naive", "bias_aware"]
 
 SCORED_BY = ("full_data", "quality", "anchors")
-"""What the top k is taken from: the model's fit to all verdicts, or trusted labels."""
+"""Sources of the top k: the model's fit to all verdicts, a quality column, anchors."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Oracle:
-    """Pools of similar size with the verdicts of a judge each, [F], padded to one shape."""
+    """Pools of similar size, each with the verdicts of one judge, [F], padded to one shape."""
 
     fits: np.ndarray
-    """[F] which of `Batch.pools`."""
+    """[F] index into `Batch.pools`."""
     names: list[str]
-    """[F] of the pools."""
+    """[F] name of the pool."""
     tasks: Task
     """Leaves [F, ...]."""
     tops: np.ndarray
-    """[F, scored_by, M] 1 for contents in the top k, else 0; NaN where it is not defined."""
+    """[F, scored_by, M] 1 for contents in the top k, else 0; NaN where it is undefined."""
     n_verdicts: np.ndarray
     """[F] ordered pairs with a verdict."""
 
@@ -45,12 +45,12 @@ class Oracle:
 def oracles(
     tables: Tables, batch: Batch, k: int, model: Model, prior: Prior
 ) -> tuple[list[Oracle], list[str]]:
-    """The verdicts of a batch as judges that can be asked, pools of similar size together; and what
-    there is to know about them, in sentences.
+    """Make judges that can be asked from the verdicts of a batch, pools of similar size together;
+    and notes about them, in sentences.
 
     Args:
       k: size of the top set (count of contents).
-      model: which is fitted, and whose fit to all verdicts gives the top k of `full_data`.
+      model: the model fitted; its fit to all verdicts gives the top k of `full_data`.
 
     Raises:
       ValueError: k out of range, a pool with too many items, nothing to ask.
@@ -69,7 +69,7 @@ def oracles(
     unknown = np.zeros(len(batch.pools), bool)
     of_unknown = tables.verdicts[~tables.verdicts["shown"]]
     unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
-    found, tied, repeated = [], 0, 0
+    judges, tied, repeated = [], 0, 0
     for group in batch.groups:
         answers, means = _answers(tables, group, place)
         n_verdicts = (~np.isnan(answers)).sum((1, 2))
@@ -81,33 +81,33 @@ def oracles(
         aware = np.full(len(kept), model == "bias_aware")
         kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
         items = jax.tree.map(lambda v, at=kept: v[at], group.items)
-        tasks, top = _of_all(items, jnp.asarray(answers[kept]), aware, kappa, prior, k)
+        tasks, top = _tasks(items, jnp.asarray(answers[kept]), aware, kappa, prior, k)
         tops = np.asarray(top, float)[:, None]
         tied += int((tops.sum((1, 2)) > k).sum())
         tops = np.concatenate([tops, trusted[fits // n_judges, :, : tops.shape[2]]], 1)
         names = [batch.pools[i].pool for i in fits]
-        found.append(Oracle(fits, names, tasks, tops, n_verdicts[kept]))
-    if not found:
-        raise ValueError("no pool with verdicts on more than one content: there is nothing to ask")
-    return found, _notes(tables, found, unknown, repeated, tied, k)
+        judges.append(Oracle(fits, names, tasks, tops, n_verdicts[kept]))
+    if not judges:
+        raise ValueError("there is nothing to ask: no pool has verdicts on more than one content")
+    return judges, _notes(tables, judges, unknown, repeated, tied, k)
 
 
 def _check_size(batch: Batch) -> None:
     largest = max(batch.pools, key=lambda pool: len(pool.items))
     if (n := len(largest.items)) > LARGEST_COUNTS:
-        what = f"pool {largest.pool!r} has {n} items"
-        raise ValueError(f"{what}, at most {LARGEST_COUNTS} can be run")
+        size = f"pool {largest.pool!r} has {n} items"
+        raise ValueError(f"{size}; at most {LARGEST_COUNTS} are allowed")
 
 
 def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[F, N, N] the mean share that the first shown won, NaN where there is no verdict; `place`
-    [rows of items] is that of an item in its pool. And [F] whether some is a mean of several."""
+    """[F, N, N] the mean share won by the item shown first, NaN without a verdict; and [F] whether
+    any is a mean of several verdicts. `place` [rows of items] numbers the items of each pool."""
     at = np.full(len(tables.pools) * len(tables.judges), -1)
     at[group.index] = np.arange(len(group.index))
     fit = at[tables.verdicts["pool"] * len(tables.judges) + tables.verdicts["judge"]]
-    mine = tables.verdicts[fit >= 0]
-    first, second = (place[mine[side]] for side in ("first", "second"))
-    count, share = mine["count"].to_numpy(float), mine["p_first"].to_numpy()
+    verdicts = tables.verdicts[fit >= 0]
+    first, second = (place[verdicts[side]] for side in ("first", "second"))
+    count, share = verdicts["count"].to_numpy(float), verdicts["p_first"].to_numpy()
     n = group.items.item_mask.shape[1]
     shown, won = np.zeros((2, len(group.index), n, n))
     np.add.at(shown, (fit[fit >= 0], first, second), count)
@@ -117,7 +117,7 @@ def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarra
 
 
 def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
-    """[rows of items] content of each, by its number in the batch's designs."""
+    """[rows of items] content of each item, by its number in the batch's designs."""
     pool = tables.items["pool"].to_numpy()
     owner = place.copy()
     for group in batch.groups:
@@ -130,10 +130,10 @@ def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="k")
-def _of_all(
+def _tasks(
     design: Design, answers: Array, c: Array, kappa: Array, prior: Prior, k: int
 ) -> tuple[Task, Array]:
-    """Tasks, and the top k of the fit to all their verdicts."""
+    """Build the tasks, and fit each to all its verdicts for the top k."""
 
     def one(design: Design, answers: Array, c: Array, kappa: Array) -> tuple[Task, Array]:
         variant = Variant(jnp.full(design.n_covariates, c), kappa)
@@ -149,44 +149,44 @@ def _of_all(
 
 def _notes(
     tables: Tables,
-    found: list[Oracle],
+    judges: list[Oracle],
     unknown: np.ndarray,
     repeated: int,
     tied: int,
     k: int,
 ) -> list[str]:
-    fits = np.concatenate([o.fits for o in found])
+    fits = np.concatenate([judge.fits for judge in judges])
     left_out = len(unknown) - len(fits)
-    what = "pools" if len(tables.judges) == 1 else "pools of a judge"
-    said = []
+    noun = "pools" if len(tables.judges) == 1 else "pools of a judge"
+    notes = []
     if left_out:
-        said.append(f"{left_out} {what} left out: no verdict, or one content alone")
+        notes.append(f"{left_out} {noun} left out: no verdict, or only one content")
     if repeated:
-        said.append(
-            f"ordered pairs judged more than once (in {repeated} {what}) have the mean of their "
-            "verdicts as one answer, which counts as one verdict"
+        notes.append(
+            f"ordered pairs judged more than once (in {repeated} {noun}) have the mean of their "
+            "verdicts as their answer, which counts as one verdict"
         )
     if unknown[fits].any():
-        said.append(
-            f"{unknown[fits].sum()} {what} have verdicts of unknown order, asked in the direction "
-            "they were recorded in; kappa is fixed at 0 there"
+        notes.append(
+            f"{unknown[fits].sum()} {noun} have verdicts of unknown order, which are asked in the "
+            "recorded direction; kappa is fixed at 0 there"
         )
     if tied:
-        said.append(
-            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {what}: any of the "
-            "tied counts"
+        notes.append(
+            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {noun}: any of the "
+            "tied contents counts"
         )
     pools = np.unique(fits // len(tables.judges))
     defined = np.zeros((len(tables.pools), len(SCORED_BY)), bool)
-    for o in found:
-        defined[o.fits // len(tables.judges)] = ~np.isnan(o.tops).any(2)
+    for judge in judges:
+        defined[judge.fits // len(tables.judges)] = ~np.isnan(judge.tops).any(2)
     for number, label in ((1, "quality"), (2, "anchors")):
         if label == "anchors" and not len(tables.anchors) + len(tables.members):
             continue
         if label == "quality" and tables.items["quality"].isna().all():
             continue
         n = defined[pools, number].sum()
-        said.append(
+        notes.append(
             f"{label} define{'s' * (label == 'quality')} the top {k} in {n} of {len(pools)} pools"
         )
-    return said
+    return notes

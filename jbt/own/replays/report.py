@@ -1,4 +1,4 @@
-"""`jbt replay` in words, as a table and as a figure."""
+"""The result of `jbt replay` as a report, a table and a figure."""
 
 from __future__ import annotations
 
@@ -24,44 +24,43 @@ class Replay:
 
     table: pd.DataFrame
     """judge, pool, rule, budget (verdicts of a pool), recall (share of the top k), low, high (95 %
-    interval), scored_by (one of `SCORED_BY`). A row for each pool, its interval over acquisition
-    seeds, and one for `all`, the mean over pools, its interval over pools; a pool that has no more
-    verdicts than the budget counts there with all it has. NaN where fewer than five pools or seeds
-    have no interval."""
+    interval), scored_by (one of `SCORED_BY`). A row for each pool, with an interval over
+    acquisition seeds, and one for `all`, the mean over pools, with an interval over pools; a pool
+    with fewer verdicts than the budget counts there with all it has. With fewer than five pools or
+    seeds low and high are NaN."""
     needed: pd.DataFrame
-    """judge, rule, budget (verdicts of a pool): the smallest from which on the recall of what all
-    verdicts give stays at `target`, the mean over pools, with its 95 % interval low, high; NaN
-    where no budget asked for does, or fewer than five pools or seeds have no interval. share: of
-    all ordered pairs with a verdict."""
+    """judge, rule, budget (verdicts of a pool): the smallest from which on the mean over pools of
+    the recall of the top k by all verdicts stays at `target`, with its 95 % interval low, high; NaN
+    beyond the largest budget, and low and high with fewer than five pools or seeds. share: the
+    budget as a share of all ordered pairs with a verdict."""
     verdicts: pd.DataFrame
-    """judge, n_pools, n_verdicts: pools that were run, and the ordered pairs with a verdict that
-    they have in all."""
+    """judge, n_pools, n_verdicts: pools that were run, and their ordered pairs with a verdict."""
     k: int
     target: float
     seeds: int
     refit_every: int
     notes: list[str]
-    """What the numbers rest on and what was left out, in sentences."""
+    """What was assumed and what was left out, in sentences."""
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
-        """A section for each judge and each thing that recall is scored by."""
+        """A section for each judge and each `scored_by`."""
         rules = self.table["rule"].nunique()
         runs = f"{rules} rules, {self.seeds} seeds each, a refit after every "
         runs += "verdict" if self.refit_every == 1 else f"{self.refit_every} verdicts"
         units = f"budgets are verdicts of one pool; {_intervals(self.verdicts['n_pools'])}"
-        sections = [section for judge in self.verdicts.itertuples() for section in _of(self, judge)]
+        sections = [part for judge in self.verdicts.itertuples() for part in _sections(self, judge)]
         return Report(title, [*lead, *self.notes, runs, units], sections)
 
     def to_frame(self) -> pd.DataFrame:
-        """Every budget in a row, see `table`."""
+        """`table`, rounded to six decimals."""
         return self.table.round(6)
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The content of the JSON file."""
         return {"needed": _records(self.needed), "table": _records(self.table)}
 
     def figure(self) -> Figure:
-        """Recall against the budget."""
+        """Draw recall against the budget."""
         return figure(self.table, self.k, self.target)
 
 
@@ -74,30 +73,30 @@ def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
 def _intervals(n_pools: pd.Series) -> str:
     """State what the intervals are over, or why there are none."""
     few = (n_pools > 1) & (n_pools < FEWEST)
-    reason = f"fewer than {FEWEST} pools, of which no interval covers what it says"
+    reason = f"fewer than {FEWEST} pools, too few for a 95 % interval"
     if few.all():
         return f"no intervals: {reason}"
-    single_pool = ", or the seeds where there is one pool alone" if (n_pools == 1).any() else ""
+    single_pool = ", or over seeds where there is only one pool" if (n_pools == 1).any() else ""
     except_for = f"; none for a judge with {reason}" if few.any() else ""
     return f"[ ]: 95 % intervals at least, over pools{single_pool}{except_for}"
 
 
-def _of(replay: Replay, judge: Any) -> Iterator[Section]:
-    """Sections on one judge: recall by all verdicts, and by trusted labels."""
+def _sections(replay: Replay, judge: Any) -> Iterator[Section]:
+    """Yield the sections on one judge: recall by all verdicts, and by trusted labels."""
     name = judge.judge or "all verdicts"
     table = replay.table[replay.table["pool"] == ALL]
-    rows = table[_is(table, judge.judge)]
-    needed = replay.needed[_is(replay.needed, judge.judge)]
-    for scored_by, of_score in rows.groupby("scored_by", sort=False):
+    rows = table[_by_judge(table, judge.judge)]
+    needed = replay.needed[_by_judge(replay.needed, judge.judge)]
+    for scored_by, curves in rows.groupby("scored_by", sort=False):
         title = f"{name}: recall of the top {replay.k} by {NAMES[str(scored_by)]}"
         sentences = []
         if scored_by == "full_data":
             sentences = [f"{judge.n_pools} pools, {judge.n_verdicts} ordered pairs judged"]
             sentences += _sentences(replay, rows, needed)
-        yield Section(title, sentences, _table(replay, str(scored_by), of_score, needed))
+        yield Section(title, sentences, _table(replay, str(scored_by), curves, needed))
 
 
-def _is(table: pd.DataFrame, judge: str | None) -> pd.Series:
+def _by_judge(table: pd.DataFrame, judge: str | None) -> pd.Series:
     return table["judge"].isna() if judge is None else table["judge"] == judge
 
 
@@ -143,7 +142,7 @@ def _interval(value: float, low: float, high: float, *, digits: int = 0) -> str:
 
 
 def _sentences(replay: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iterator[str]:
-    """Yield how many verdicts the best rule needed."""
+    """Yield sentences on how many verdicts the best rule needed."""
     curve = rows[rows["scored_by"] == "full_data"]
     share = f"{replay.target:.0%}".replace("%", " %")
     goal = f"{share} of the top {replay.k} that all verdicts give"

@@ -1,10 +1,10 @@
-"""How few of the recorded verdicts would have done: acquisition rules against a frozen judge.
+"""How few of the recorded verdicts would have been enough: acquisition rules on a frozen judge.
 
-The verdicts of a real judge on a pool are a matrix, complete or not, of one answer for each ordered
-pair: the share that the first shown won, the mean where the pair was judged more than once. An
+The verdicts of a real judge on a pool form a matrix with one answer for each ordered pair that was
+judged: the share won by the item shown first, averaged where the pair was judged more than once. An
 acquisition rule may ask for each answer once, in the direction in which it was recorded; a pair
-without a verdict is never asked. What it has found after some verdicts is compared with what all of
-them give, and with trusted labels where there are some.
+without a verdict is never asked. The rule's top k after some verdicts is compared with the top k by
+all verdicts, and with that by trusted labels where there are some.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from jbt.simulation.simulate import check_seed
 from jbt.types import Prior, check_count
 
 NUMBERS = 2**24
-"""Of the draws of the membership and the scores of all pairs, about how many runs together hold."""
+"""About how many membership draws and pair scores the runs of one batch hold (count)."""
 
 UNITS = 16
-"""Batches of runs that each device makes in a call, at most."""
+"""Most batches of runs that each device makes in a call (count)."""
 
 
 def replay(
@@ -59,25 +59,25 @@ def replay(
     """Run acquisition rules against recorded verdicts, over many seeds (float64).
 
     Args:
-      tables: as read, with trusted labels if there are some.
-      batch: of these tables, with the covariates of the model.
+      tables: tables as read, with trusted labels if there are some.
+      batch: batch of these tables, with the covariates of the model.
       k: size of the top set (count of contents).
-      model: inside the loop, and of the fit to all verdicts. bias_aware frees c, and kappa where
-        `Batch` does and the order of all the pool's verdicts is known.
+      model: the model inside the loop and of the fit to all verdicts. bias_aware frees c, and kappa
+        where `Batch` does and the order of all the pool's verdicts is known.
       rules: names in `acquisition.RULES`.
-      seeds: runs of each rule on each pool (count): ties and the rule's own draws differ.
+      seeds: runs of each rule on each pool (count), with different ties and draws of the rule.
       refit_every: R, verdicts between refits; default a twentieth of the ordered pairs with a
         verdict in the pool that has most, from 1 to 8.
-      budgets: verdicts of a pool; default every R up to all there are. One beyond what a pool has
-        is all it has.
-      target: recall of what all verdicts give, above 0 and at most 1, of `Replay.needed`.
+      budgets: verdicts of a pool; default every R up to all there are. A pool with fewer verdicts
+        counts with all it has.
+      target: recall of the top k by all verdicts for `Replay.needed`, above 0 and at most 1.
       prior: default `Prior()`.
       seed: root of every draw.
-      progress: wraps the list of what is to be run, as tqdm does.
+      progress: wraps the list of runs, as tqdm does.
 
     Raises:
       ValueError: an argument out of range, an unknown rule, no pool with verdicts of several
-        contents, k not below the contents of such a pool, a pool `all` among others.
+        contents, k not below the contents of such a pool, a pool called `all` among others.
     """
     _check(rules, seeds, target, budgets)
     check_count("refit_every", 1 if refit_every is None else refit_every)
@@ -87,18 +87,20 @@ def replay(
     with runtime.precision("float64"):
         prior = Prior() if prior is None else prior
         judges, notes = oracles(tables, batch, k, model, prior)
-        most = max(int(judge.n_verdicts.max()) for judge in judges)
-        chosen = min([max(1, min(8, most // 20)), *budgets])
-        every = chosen if refit_every is None else refit_every
-        grid = np.minimum(np.unique(budgets or reports(most, min(every, most))), most)
+        largest = max(int(judge.n_verdicts.max()) for judge in judges)
+        chosen = min([max(1, min(8, largest // 20)), *budgets])
+        period = chosen if refit_every is None else refit_every
+        grid = np.minimum(np.unique(budgets or reports(largest, min(period, largest))), largest)
         grid = np.unique(grid)
-        jobs = [job for judge in judges for job in _jobs(judge, rules, k, every, grid, seeds, seed)]
+        jobs = [
+            job for judge in judges for job in _jobs(judge, rules, k, period, grid, seeds, seed)
+        ]
         size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
         recall = np.full(size, np.nan)
         failed = 0
         for job in progress(jobs):
-            found, status = job.run()
-            recall[job.rule, job.fit, job.seed] = found
+            recalls, status = job.run()
+            recall[job.rule, job.fit, job.seed] = recalls
             failed += int((status > 0).sum())
     if failed:
         notes.append(f"{failed} runs had a fit that did not converge")
@@ -113,7 +115,7 @@ def replay(
         k=k,
         target=target,
         seeds=seeds,
-        refit_every=every,
+        refit_every=period,
         notes=notes,
     )
 
@@ -135,20 +137,20 @@ def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[in
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Job:
-    """Some runs of one rule: a call of a compiled program."""
+    """Runs of one rule in one call of a compiled program."""
 
     call: Callable[..., Any]
     rule: int
     fit: np.ndarray
-    """[n] which of `Batch.pools`."""
+    """[n] index into `Batch.pools`."""
     seed: np.ndarray
-    """[n]"""
+    """[n] number of the run."""
     arguments: tuple[Any, ...]
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """Recall [n, scored_by, budgets] and the worst status [n]."""
-        found = jax.device_get(self.call(*self.arguments))
-        return tuple(v[: len(self.fit)] for v in found)  # type: ignore[return-value]
+        results = jax.device_get(self.call(*self.arguments))
+        return tuple(v[: len(self.fit)] for v in results)  # type: ignore[return-value]
 
 
 def _jobs(
@@ -160,12 +162,12 @@ def _jobs(
     seeds: int,
     seed: int,
 ) -> Iterator[_Job]:
-    """Every rule and seed on every pool, in calls that take some seconds."""
-    most = int(oracle.n_verdicts.max())
-    every = min(refit_every, most)
-    at_most = np.minimum(grid, most)
-    budgets = np.union1d(at_most, most).tolist()
-    at = np.searchsorted(reports(budgets, every), at_most)
+    """Yield every rule and seed on every pool, in calls that take some seconds."""
+    largest = int(oracle.n_verdicts.max())
+    period = min(refit_every, largest)
+    at_most = np.minimum(grid, largest)
+    budgets = np.union1d(at_most, largest).tolist()
+    at = np.searchsorted(reports(budgets, period), at_most)
     n_fits, n_items = oracle.tasks.answers.shape[:2]
     problems = n_fits * seeds
     devices = jax.local_devices()
@@ -174,27 +176,27 @@ def _jobs(
     calls = -(-problems // (UNITS * unit))
     size = -(-problems // (calls * unit)) * unit
     root = jax.random.key(seed)
-    # As `simulate.stream`: a pool's draws depend on its name, not on the pools beside it.
+    # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
     of_pool = jnp.asarray([zlib.crc32(name.encode()) for name in oracle.names], jnp.uint32)
     key_of = jax.vmap(lambda pool, run: jax.random.fold_in(jax.random.fold_in(root, pool), run))
     fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
     for fresh in (False, True):
-        # Refitted after every pick, a rule has nothing fresher to look at.
-        names = [name for name in rules if (resolve(name).fresh and every > 1) == fresh]
+        # With a refit after every pick, `fresh` makes no difference.
+        names = [name for name in rules if (resolve(name).fresh and period > 1) == fresh]
         if not names:
             continue
-        program = _program(names, fresh, Loop(k=k, refit_every=every), budgets, at, batch)
-        for which, name in enumerate(names):
+        program = _program(names, fresh, Loop(k=k, refit_every=period), budgets, at, batch)
+        for number, name in enumerate(names):
             for begin in range(0, problems, size):
-                some = slice(begin, begin + size)
-                at_fit = np.resize(fit[some], size)
+                chunk = slice(begin, begin + size)
+                at_fit = np.resize(fit[chunk], size)
                 yield _Job(
-                    call=partial(program, which),
+                    call=partial(program, number),
                     rule=list(rules).index(name),
-                    fit=oracle.fits[fit[some]],
-                    seed=run_[some],
+                    fit=oracle.fits[fit[chunk]],
+                    seed=run_[chunk],
                     arguments=(
-                        key_of(of_pool[at_fit], jnp.asarray(np.resize(run_[some], size))),
+                        key_of(of_pool[at_fit], jnp.asarray(np.resize(run_[chunk], size))),
                         jax.tree.map(lambda v, at_fit=at_fit: v[at_fit], oracle.tasks),
                         jnp.asarray(oracle.tops[at_fit]),
                     ),
@@ -209,25 +211,25 @@ def _program(
     at: np.ndarray,
     batch: int,
 ) -> Callable[..., Any]:
-    """(number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
+    """Build (number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
     [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
     `batch` runs together."""
     scores = [RULES[name].score for name in names]
 
-    def one(which: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
-        rule = Rule(lambda view, key: jax.lax.switch(which, scores, view, key), fresh)
-        mine = dataclasses.replace(settings, rule=rule)
+    def one(number: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
+        rule = Rule(lambda view, key: jax.lax.switch(number, scores, view, key), fresh)
+        loop = dataclasses.replace(settings, rule=rule)
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
-            trace = run(key, dataclasses.replace(task, quality=top), mine, budgets)
+            trace = run(key, dataclasses.replace(task, quality=top), loop, budgets)
             recall = jnp.where(jnp.isnan(top).any(), jnp.nan, trace.recall[at])
             return recall, trace.status.max()
 
-        # What is asked does not depend on the top set, so the run is made once.
+        # The pairs asked do not depend on the top set, so the run is made only once.
         return jax.vmap(scored, out_axes=(0, None))(tops)
 
-    def device(which: Array, *each: Any) -> Any:
-        return jax.lax.map(lambda problem: one(which, *problem), each, batch_size=batch)
+    def device(number: Array, *problems: Any) -> Any:
+        return jax.lax.map(lambda problem: one(number, *problem), problems, batch_size=batch)
 
     mesh, spread = Mesh(np.array(jax.local_devices()), ("runs",)), PartitionSpec("runs")
     return jax.jit(

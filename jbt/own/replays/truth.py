@@ -1,4 +1,4 @@
-"""The top k that trusted labels define: of a quality column, or of anchors."""
+"""The top k that trusted labels define: a quality column, or anchors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from jbt.own.tables.tables import Tables
 
 
 def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -> np.ndarray:
-    """Contents of the highest given quality; those tied with the k-th place are among them.
+    """The contents of highest quality in the table, with all that tie with the k-th place.
 
     Args:
       owner: [rows of items] content of each item, numbered within its pool.
-      n_contents: of the largest pool.
+      n_contents: contents of the largest pool (count).
       k: size of the top set.
 
     Returns:
-      [pools, n_contents] 1 for the top set, else 0; NaN throughout in pools with an item whose
-      quality is not given.
+      [pools, n_contents] 1 for the top set, else 0; all NaN in pools with an item without a
+      quality.
 
     Raises:
       TableError: two items of one content have different qualities.
@@ -29,8 +29,8 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
     given[pool[known], owner[known]] = quality[known]
     for row in np.flatnonzero(known & (given[pool, owner] != quality)).tolist():
         content = tables.contents[tables.items["content"].to_numpy()[row]]
-        what = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
-        raise TableError(f"{location(tables.items_path, int(tables.item_lines[row]))}: {what}")
+        problem = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
+        raise TableError(f"{location(tables.items_path, int(tables.item_lines[row]))}: {problem}")
     cut = -np.sort(-given, axis=1)[:, k - 1 : k]
     top = np.where(given >= cut, 1.0, 0.0)
     top[pool[~known]] = np.nan
@@ -38,22 +38,22 @@ def top_by_quality(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
 
 
 def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -> np.ndarray:
-    """The top k of the order that the anchors make, where they make one.
+    """The top k by anchors, where they define it.
 
-    Anchors are chained: a better than b and b better than c is a better than c. They define the top
-    k of a pool if each of k contents is better than each of the others, and none the other way
-    round; what is known within the two sets does not matter.
+    Anchors are chained: if a is better than b and b better than c, a is better than c. They define
+    the top k of a pool if each of k contents is better than each of the others, and none the other
+    way round; the order within the two sets does not matter.
 
-    Args, returns: as `top_by_quality`; NaN throughout in pools where they do not define it.
+    Args and returns: as `top_by_quality`; all NaN in pools where anchors do not define it.
     """
     top = np.full((len(tables.pools), n_contents), np.nan)
     size = _sizes(tables, owner)
     pool, better, worse = (tables.anchors[c].to_numpy() for c in ("pool", "better", "worse"))
     for p in np.unique(pool).tolist():
-        mine, m = pool == p, int(size[p])
+        in_pool, m = pool == p, int(size[p])
         reaches = np.zeros((m, m), bool)
-        reaches[owner[better[mine]], owner[worse[mine]]] = True
-        for _ in range(m.bit_length()):  # chains twice as long each time
+        reaches[owner[better[in_pool]], owner[worse[in_pool]]] = True
+        for _ in range(m.bit_length()):  # doubles the length of the chains
             reaches |= reaches @ reaches
         strict = reaches & ~reaches.T
         # A content of the set is above at least m - k others, one outside above fewer.
@@ -65,18 +65,18 @@ def top_by_anchors(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
 
 
 def top_by_members(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -> np.ndarray:
-    """The top k of labels of members, where k contents are labelled members, or all but k not.
+    """The top k by labels of members, in pools where k contents are labelled yes, or all but k no.
 
-    Nothing is known of a content whose items are labelled both ways.
+    A content whose items are labelled both ways counts as unlabelled.
 
-    Args, returns: as `top_by_quality`; NaN throughout in pools where they do not define it.
+    Args and returns: as `top_by_quality`; all NaN in pools where labels do not define it.
     """
     top = np.full((len(tables.pools), n_contents), np.nan)
     size = _sizes(tables, owner)
     pool, item, member = (tables.members[c].to_numpy() for c in ("pool", "item", "member"))
-    said = np.zeros((2, *top.shape), bool)
-    said[member.astype(int), pool, owner[item]] = True
-    outside, inside = said & ~said[::-1]
+    labelled = np.zeros((2, *top.shape), bool)
+    labelled[member.astype(int), pool, owner[item]] = True
+    outside, inside = labelled & ~labelled[::-1]
     for p in np.unique(pool).tolist():
         if inside[p].sum() == k:
             top[p] = inside[p]
@@ -86,7 +86,7 @@ def top_by_members(tables: Tables, owner: np.ndarray, n_contents: int, k: int) -
 
 
 def _sizes(tables: Tables, owner: np.ndarray) -> np.ndarray:
-    """[pools] contents of each."""
+    """[pools] number of contents."""
     size = np.zeros(len(tables.pools), int)
     np.maximum.at(size, tables.items["pool"].to_numpy(), owner + 1)
     return size

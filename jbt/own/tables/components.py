@@ -20,7 +20,7 @@ class Chains:
     islands: np.ndarray
     """[fits] number of connected components of contents, 1 where all are linked. A content that is
     never compared is a component of its own."""
-    tells: np.ndarray
+    varies: np.ndarray
     """[fits, D] whether some closed chain of comparisons changes the covariate; a chain may pass
     from one rendering of a content to another at any point. With one covariate and kappa known, its
     coefficient c is identified if and only if this holds."""
@@ -50,9 +50,9 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
     np.add.at(islands, nodes[np.unique(island, return_index=True)[1]] // n_contents, 1)
     unexplained = np.abs(x[first] - x[second] - potential[a] + potential[b])
     changed = unexplained > NULL * np.maximum(x.std(0), np.finfo(float).tiny)
-    tells = np.zeros((n_fits, x.shape[1]), bool)
-    np.logical_or.at(tells, fit, changed)
-    return Chains(islands, tells)
+    varies = np.zeros((n_fits, x.shape[1]), bool)
+    np.logical_or.at(varies, fit, changed)
+    return Chains(islands, varies)
 
 
 def _potentials(

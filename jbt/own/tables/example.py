@@ -41,7 +41,7 @@ def example(seed: int = 0) -> dict[str, pd.DataFrame]:
                 if (judge == "magpie" or question < QUESTIONS - 1 or a < b)
                 and (winner := _winner(rng, judge, answers[a], answers[b]))
             ]
-        ranked = sorted(MODELS, key=lambda model, of=answers: -of[model][2])
+        ranked = sorted(MODELS, key=lambda model, answers=answers: -answers[model][2])
         neighbours = itertools.pairwise(ranked)
         anchors += [{"pool": pool, "better": a, "worse": b} for a, b in neighbours]
     verdicts[37]["winner"] = "error"

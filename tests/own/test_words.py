@@ -57,7 +57,9 @@ def test_read(name, files):
 
 
 def test_collect(files):
-    with pytest.raises(ValueError, match="^format must be one of auto, chatbot_arena.*, got 'PRD'"):
+    with pytest.raises(
+        ValueError, match=r"^format must be one of auto, chatbot_arena.*, got 'PRD'"
+    ):
         formats.collect([files[0]], format="PRD")
 
 

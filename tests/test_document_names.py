@@ -172,5 +172,13 @@ def test_names_that_are_gone_are_seen(tmp_path):
     assert {name for name, here in named(page).items() if not here} == gone
 
 
+def test_the_guide_lists_every_experiment():
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    section = guide.partition("### The experiments")[2].partition("\n#")[0]
+    files = (path for path in (ROOT / "sweeps").iterdir() if path.suffix in ("", ".py"))
+    names = sorted(path.stem for path in files if not path.name.startswith(("_", ".")))
+    assert sorted(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) == names
+
+
 def test_the_documents_name_many_things():
     assert sum(len(named(page)) for page in PAGES) > 200

@@ -65,8 +65,11 @@ COMMANDS = {
 
 WITHOUT_FOLDER = ("plan_pairing", "plan_reference", "plan_gate")
 """Commands that take `--json` and no `--out`."""
-UNCOMPARED = {"jbt", "jax", "version", "versions", "out", "json", "verdicts", "items", "anchors"}
-"""Keys of paths and versions in the settings."""
+UNCOMPARED = {
+    *("jbt", "jax", "version", "versions", "code"),
+    *("out", "json", "verdicts", "items", "anchors", "files", "written"),
+}
+"""Keys of versions, digests of the code, and paths."""
 
 
 def record(checkout: Path, folder: Path) -> None:

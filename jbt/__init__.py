@@ -1,6 +1,6 @@
 """jbt: when can you debias an LLM judge? A batched simulator of bias-aware Bradley-Terry.
 
-Everything is written for one pool and vmapped over thousands; see `jbt.simulate`.
+Everything is written for one pool and vmapped over thousands; see `simulate`.
 Importing jbt changes no global setting of JAX and loads jax, numpy and jaxtyping alone; `jbt.own`,
 which needs pandas, is loaded when it is first asked for.
 """

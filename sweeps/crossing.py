@@ -175,8 +175,9 @@ def benefit_where(ds: xr.Dataset, labels: Mapping[str, Any]) -> xr.DataArray:
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     benefit = ds["bias_aware_recall"] - ds["naive_recall"]
-    for name in ("naive_recall", "bias_aware_recall"):
-        t.means(name, ds[name], covariate=s.covariate)
+    for name in estimators.ESTIMATORS:
+        if f"{name}_recall" in ds:  # results of a run before it was registered have none
+            t.means(f"{name}_recall", ds[f"{name}_recall"], covariate=s.covariate)
     t.means("benefit", benefit, covariate=s.covariate)
     t.means("realised_corr", ds["realised_corr"], covariate=s.covariate)
     t.crossing(benefit, covariate=s.covariate)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jbt import own
+from jbt.own import formats
 from jbt.own.gates.labelling import labelling
 from jbt.own.gates.rankings import Rankings
 from jbt.types import Prior
@@ -53,6 +54,13 @@ def test_load(name, files):
 def test_read(name, files):
     with pytest.raises(ValueError, match=f"^{name} must"):
         own.read(*files, **{name: TABLES[name][0]})
+
+
+def test_collect(files):
+    with pytest.raises(
+        ValueError, match=r"^format must be one of auto, chatbot_arena.*, got 'PRD'"
+    ):
+        formats.collect([files[0]], format="PRD")
 
 
 @pytest.mark.parametrize("name", MODEL)

@@ -13,9 +13,10 @@ from jbt.own.formats.collection import collect
 from jbt.own.formats.generic import GenericColumns
 from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder
 from jbt.own.formats.records import Format
-from jbt.own.formats.registry import Name, known_formats
+from jbt.own.formats.registry import FORMATS, Name, known_formats
 
 __all__ = [
+    "FORMATS",
     "TABLES",
     "Format",
     "GenericColumns",

@@ -26,6 +26,7 @@ from jbt.own.formats.records import (
 from jbt.own.formats.registry import Name, known_formats, recognise
 from jbt.own.tables.decoding import Damaged
 from jbt.own.tables.reading import Problems, TableError
+from jbt.types import check_word
 
 
 def collect(
@@ -57,6 +58,7 @@ def collect(
     paths = [Path(path) for path in paths]
     _check(paths, format, judges, columns, strong_weight)
     formats = known_formats(columns, strong_weight)
+    check_word("format", format, ("auto", *formats))
     collection = _Collection("generic" if columns.given() else format, formats)
     problems = Problems()
     for i, path in enumerate(paths):

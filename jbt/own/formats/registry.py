@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jbt.own.formats.generic import USUAL, GenericColumns, generic
 from jbt.own.formats.known import (
@@ -18,41 +18,37 @@ from jbt.own.formats.known import (
 from jbt.own.formats.known.arena_hard import arena_hard
 from jbt.own.formats.records import Format, RefusedFile
 
-Name = Literal[
-    "auto",
-    "chatbot_arena",
-    "mt_bench",
-    "mt_bench_human",
-    "alpaca_eval",
-    "arena_hard",
-    "llmbar",
-    "judgebench",
-    "prd",
-    "comparia",
-    "generic",
-]
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        chatbot_arena.FORMAT,
+        mt_bench.PAIRS,
+        mt_bench.PEOPLE,
+        alpaca_eval.FORMAT,
+        arena_hard(),
+        llmbar.FORMAT,
+        judgebench.FORMAT,
+        prd.FORMAT,
+        comparia.FORMAT,
+        generic(USUAL),
+    )
+}
+"""Every format by its name; those with options as they are without any."""
+
+if TYPE_CHECKING:
+    Name = str
+else:
+    Name = Literal["auto", *FORMATS]
 
 
 def known_formats(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
-    """Every format by its name, `generic` last.
+    """`FORMATS` with these options.
 
     Args:
       columns: columns of a generic table.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count).
     """
-    formats = (
-        chatbot_arena.FORMAT,
-        mt_bench.PAIRS,
-        mt_bench.PEOPLE,
-        alpaca_eval.FORMAT,
-        arena_hard(strong_weight),
-        llmbar.FORMAT,
-        judgebench.FORMAT,
-        prd.FORMAT,
-        comparia.FORMAT,
-        generic(columns),
-    )
-    return {f.name: f for f in formats}
+    return FORMATS | {f.name: f for f in (arena_hard(strong_weight), generic(columns))}
 
 
 def recognise(values: Mapping[str, Any], formats: Mapping[str, Format]) -> Format:

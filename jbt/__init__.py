@@ -83,6 +83,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name == "own":
-        return importlib.import_module("jbt.own")
+    if name == "own" or f"jbt.{name}" in _moved.MOVED:
+        return importlib.import_module(f"jbt.{name}")
     raise AttributeError(f"module 'jbt' has no attribute {name!r}")

@@ -49,6 +49,7 @@ for old, new in MOVED.items():
 for package, name in (FUNCTIONS):
     assert callable(getattr(importlib.import_module(package), name)), name
 import jbt
+assert jbt.metrics is importlib.import_module("jbt.kernel.metrics")
 assert jbt.laplace is importlib.import_module("jbt.kernel.laplace").laplace
 """
 

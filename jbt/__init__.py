@@ -1,50 +1,47 @@
 """jbt: when can you debias an LLM judge? A batched simulator of bias-aware Bradley-Terry.
 
-Everything is written for one pool and vmapped over thousands; see `simulate`.
-Importing jbt changes no global setting of JAX and loads jax, numpy and jaxtyping alone; `jbt.own`,
-which needs pandas, is loaded when it is first asked for.
+Everything is written for one pool and vmapped over thousands; see `jbt.simulate`.
+Importing jbt changes no global setting of JAX and loads no other package: each name below is
+imported when it is first asked for.
 """
 
 import importlib
 import os
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if "JBT_CACHE" in os.environ:
     # When XLA loads a kept program it takes its own tuning flags for features that the machine
     # lacks, and prints errors about nothing. It reads this once, when JAX is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jbt import _moved, acquisition, estimators, gate, identifiability
-from jbt.estimators.baselines import bias_aware, naive
-from jbt.identifiability import estimate_bias, null_space, profile
-from jbt.kernel.fit import fit_map, fit_mle
-from jbt.kernel.laplace import laplace
-from jbt.kernel.membership import membership
-from jbt.kernel.model import variant
-from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import simulate, stream
-from jbt.types import (
-    Comparisons,
-    Design,
-    Fit,
-    Judge,
-    Panel,
-    Parameters,
-    Pool,
-    Posterior,
-    Prior,
-    Status,
-    Variant,
-)
+from jbt import _moved
 
 if TYPE_CHECKING:
-    from jbt import own
+    from jbt import acquisition, estimators, gate, identifiability, own
+    from jbt.estimators import bias_aware, naive
+    from jbt.identifiability import estimate_bias, null_space, profile
+    from jbt.kernel.fit import fit_map, fit_mle
+    from jbt.kernel.laplace import laplace
+    from jbt.kernel.membership import membership
+    from jbt.kernel.model import variant
+    from jbt.simulation import judges, pairs, pools
+    from jbt.simulation.simulate import simulate, stream
+    from jbt.types import (
+        Comparisons,
+        Design,
+        Fit,
+        Judge,
+        Panel,
+        Parameters,
+        Pool,
+        Posterior,
+        Prior,
+        Status,
+        Variant,
+    )
 
 _moved.install()
-for _name in ("laplace", "membership", "simulate"):
-    _moved.keep_function("jbt", _name)
-del _name
+_moved.keep_functions("jbt", "laplace", "membership", "simulate")
 
 __version__ = "0.1.0"
 __all__ = [
@@ -81,8 +78,28 @@ __all__ = [
     "variant",
 ]
 
+_HOMES = {
+    "jbt.estimators": ("bias_aware", "naive"),
+    "jbt.identifiability": ("estimate_bias", "null_space", "profile"),
+    "jbt.kernel.fit": ("fit_map", "fit_mle"),
+    "jbt.kernel.laplace": ("laplace",),
+    "jbt.kernel.membership": ("membership",),
+    "jbt.kernel.model": ("variant",),
+    "jbt.simulation.simulate": ("simulate", "stream"),
+    "jbt.types": tuple(name for name in __all__ if name[0].isupper()),
+}
+"""Module -> its names at the top of jbt; the other names of `__all__` are modules."""
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-def __getattr__(name: str) -> ModuleType:
-    if name == "own" or f"jbt.{name}" in _moved.MOVED:
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
+        return value
+    if name in __all__ or f"jbt.{name}" in _moved.MOVED:
         return importlib.import_module(f"jbt.{name}")
     raise AttributeError(f"module 'jbt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

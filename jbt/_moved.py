@@ -83,8 +83,19 @@ def install() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-def keep_function(package: str, name: str) -> None:
-    """Keep a package's function that has the name of a moved module: Python replaces it by the
-    module when the old path is imported, unless that module is loaded already."""
-    old = f"{package}.{name}"
-    sys.modules[old] = importlib.import_module(MOVED[old])
+class _Package(ModuleType):
+    """A package some of whose functions have the names of modules."""
+
+    functions: frozenset[str] = frozenset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system sets a package's attribute to each module that it imports.
+        if not (name in self.functions and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+def keep_functions(package: str, *names: str) -> None:
+    """Keep a package's functions that have the names of moved modules: otherwise Python replaces
+    them by the modules when the old paths are imported."""
+    kind = type("Package", (_Package,), {"functions": frozenset(names)})
+    sys.modules[package].__class__ = kind

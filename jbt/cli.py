@@ -6,8 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from jbt import __version__, runtime
-from jbt.border import inputs
+from jbt import __version__
 from jbt.border.exits import exit_code
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
@@ -52,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
+        from jbt import runtime  # loads JAX, which --help does not need
+        from jbt.border import inputs
+
         module = importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}")
         with runtime.defaults(), inputs.pipes_kept():
             return module.main(argv[1:])

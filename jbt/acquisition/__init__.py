@@ -8,7 +8,7 @@ from jbt.acquisition.runs import Trace, reports, run
 from jbt.acquisition.task import Panelists, Task
 from jbt.acquisition.views import PanelView, View
 
-_moved.keep_function("jbt.acquisition", "run")
+_moved.keep_functions("jbt.acquisition", "run")
 
 __all__ = [
     "PANEL_RULES",

@@ -30,7 +30,7 @@ from jbt.gate.rules import (
 )
 from jbt.gate.trials import Rules, Trial, decided, trial
 
-_moved.keep_function("jbt.gate", "trial")
+_moved.keep_functions("jbt.gate", "trial")
 
 __all__ = [
     "LABELS",

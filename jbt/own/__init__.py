@@ -35,9 +35,7 @@ from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.tables.reading import TableError
 from jbt.own.tables.verdicts import Columns
 
-for _name in ("gate", "labelling", "leaderboard", "replay"):
-    _moved.keep_function("jbt.own", _name)
-del _name
+_moved.keep_functions("jbt.own", "gate", "labelling", "leaderboard", "replay")
 
 __all__ = [
     "Analysis",

@@ -48,7 +48,7 @@ from jbt.twins.simulated import (
     twin,
 )
 
-_moved.keep_function("jbt.twins", "twin")
+_moved.keep_functions("jbt.twins", "twin")
 
 __all__ = [
     "DATA",

@@ -54,6 +54,8 @@ MOVED = {
     "jbt.own.replay": "jbt.own.replays.run",
     "jbt.acquisition.run": "jbt.acquisition.runs",
     "jbt.gate.trial": "jbt.gate.trials",
+    "jbt.identifiability.likelihood": "jbt.identifiability.profile_likelihood",
+    "jbt.stats.jackknife": "jbt.stats.cluster_jackknife",
     "jbt.twins.twin": "jbt.twins.simulated",
 }
 """Old path -> new path of a module."""

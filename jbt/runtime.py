@@ -1,4 +1,5 @@
-"""The only place that touches JAX's global state, and only when called.
+"""Start JAX for sweeps (devices, threads, kept programs), set the precision, join processes: the
+only place that touches JAX's global state, and only when called.
 
 Importing jbt changes nothing; a program that wants both cores calls `start` first.
 """

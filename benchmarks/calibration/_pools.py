@@ -14,10 +14,10 @@ import numpy as np
 from benchmarks.calibration import Cell
 from jbt import runtime
 from jbt.own.fits.report import ALIKE
-from jbt.own.shared_coefficients import laplace
-from jbt.own.shared_coefficients.basis import known
+from jbt.own.shared_coefficients import marginal_fit
 from jbt.own.shared_coefficients.between import content_means, with_means
-from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
+from jbt.own.shared_coefficients.intervals import known
+from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
 from jbt.types import Comparisons, Design, Panel, Prior
 
 LAM_B = 0.1
@@ -148,7 +148,7 @@ def fitted(
         loadings = jnp.asarray(loadings.reshape(f, 3 * j, -1))
         part = PoolStack(comparisons, design, loadings, pools.owner)
         graded = None if j == 1 else np.r_[np.ones(j - 1, bool), False]
-        top = laplace.maximum(
+        top = marginal_fit.maximum(
             [part], Prior(), np.full(2 * j + 1, LAM_B), studies, spread=True, graded=graded
         )
     return top, [part]

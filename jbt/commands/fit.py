@@ -10,7 +10,7 @@ from jbt import own, runtime
 from jbt.commands.options import JointOptions
 from jbt.experiments.declare import check_number
 from jbt.own.fits.pools import check_k
-from jbt.own.tables.reading import NUMBER
+from jbt.own.tables.sheets import NUMBER
 from jbt.types import Prior
 
 

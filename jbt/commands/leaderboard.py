@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own.leaderboards.rows import Difference
-from jbt.own.leaderboards.study import merge_pools
+from jbt.own.leaderboards.listing import Difference
+from jbt.own.leaderboards.problem import merge_pools
 from jbt.simulation.simulate import check_seed
 
 

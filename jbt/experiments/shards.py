@@ -1,4 +1,5 @@
-"""Shards: chunks of pools of one group that a run has finished."""
+"""Save and read shards: chunks of pools of one group that a run has finished. A damaged shard, or
+one of another run, raises and says what to delete."""
 
 from __future__ import annotations
 
@@ -111,11 +112,11 @@ def _digest(folder: Path, group: str, data: bytes | memoryview) -> str:
 
 def unusable(shard: Path, why: str) -> ValueError:
     """The error for a shard that cannot be used: why, and how to go on."""
-    again = "its pools are computed when the same command is given again"
+    again = "give the same command again, which computes its pools"
     if shard.parent.name != store.SHARDS:
         part = shard.parent.name.replace("-of-", "/")
-        again = f"its pools are computed when part {part} is given again"
-    return ValueError(f"{shard} {why}; delete it, and {again}, or --overwrite to start afresh")
+        again = f"give part {part} again, which computes its pools"
+    return ValueError(f"{shard} {why}; delete it and {again}, or start afresh with --overwrite")
 
 
 def missing(folder: Path, group: Group, part: Part | None = None) -> np.ndarray:

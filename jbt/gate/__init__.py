@@ -1,8 +1,8 @@
 """The trusted-anchor gate: decides from a few trusted labels whether to switch a correction on, and
 with which guarantees.
 
-`labels` defines the kinds of labels, `draws` draws them, `rules` and `betting` decide; `trial`
-tries every rule on every kind of label.
+`labels` defines the kinds of labels, `draws` draws them, `rules` and `betting` decide; `trials`
+tries every rule on every kind of label. `fuse` and `adjudicate` use labels without a switch.
 """
 
 from jbt import _moved

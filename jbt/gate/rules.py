@@ -18,7 +18,7 @@ Counts = Float[Array, "*labels"]
 
 def at_least(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
     """The paper's rule: enable if bias-aware "agrees with these anchors at least as well as naive".
-    So it enables where no label is discordant."""
+    So a tie enables: as many right as wrong, also none of either."""
     return right >= wrong
 
 

@@ -22,8 +22,8 @@ from jbt.identifiability.coefficient import efficient_information
 from jbt.identifiability.design_matrix import comparison_matrix
 from jbt.identifiability.directions import NullSpace, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
-from jbt.identifiability.likelihood import Profile, grid_around, likelihood_slice, profile
 from jbt.identifiability.panel import difference
+from jbt.identifiability.profile_likelihood import Profile, grid_around, likelihood_slice, profile
 from jbt.identifiability.supremum import undetermined
 from jbt.identifiability.unidentified import prior_selected, rank, unidentified_parts
 from jbt.kernel.fit import FLAT

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt.identifiability.coefficient import Coefficient
-from jbt.identifiability.likelihood import over
+from jbt.identifiability.profile_likelihood import over
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT
 from jbt.types import (

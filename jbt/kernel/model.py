@@ -7,7 +7,8 @@ Counts are the data: `shown[i, j]` comparisons with i first, `wins[i, j]` of the
 The matrix of design vectors z_ij (one row a verdict) is never built; its products are
 written out on the N x N counts, and in `jbt.kernel.rows` on the rows of sparse verdicts.
 
-Sums name their axis, counted from the front, so that further axes (`...`) pass through.
+Written for one pool. Further axes, if any, come last (`...`); so sums name their axis, counted from
+the front.
 """
 
 from __future__ import annotations

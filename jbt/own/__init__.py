@@ -7,7 +7,9 @@
         print(fit.pool, fit.judge, fit.status.name, fit.c, fit.kappa)
 
 `jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
-setting. Needs pandas, so `import jbt` leaves it out.
+setting. `tables` reads verdicts, `formats` the files of other tools; `shared_coefficients` and
+`fits` estimate; `examine` says what can be estimated; `leaderboards`, `gates` and `replays` rank,
+decide and rerun. Needs pandas, so `import jbt` leaves it out.
 """
 
 from jbt import _moved
@@ -32,7 +34,7 @@ from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 from jbt.own.tables.verdicts import Columns
 
 _moved.keep_functions("jbt.own", "gate", "labelling", "leaderboard", "replay")

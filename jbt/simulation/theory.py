@@ -1,5 +1,5 @@
-"""Closed forms: the prior's choice of c (Eq. 3), the naive fit's estimand (Prop. 1), and where
-correction stops paying when the covariate is the only source of error.
+"""Closed forms: c_map, the prior's choice of c (Eq. 3), the naive fit's estimand (Prop. 1), and
+where correction stops paying when the covariate is the only source of error.
 
 The crossing law. Compare two rankings of infinitely many items, judged without noise:
 
@@ -56,7 +56,7 @@ def map_bias(
     *,
     centred: bool = True,
 ) -> Float[Array, " D"]:
-    """The bias coefficients the prior chooses, given apparent quality [Eq. 3, any D].
+    """c_map: the bias coefficients that the prior chooses, given apparent quality [Eq. 3, any D].
 
         c_hat = (lam N S_xx + lam_b I)^-1 lam N S_xphi
 

@@ -20,7 +20,7 @@ from jbt.own import tables
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges, panels_of
 from jbt.own.fits.panel_parts import Panels
-from jbt.own.shared_coefficients import laplace
+from jbt.own.shared_coefficients import marginal_fit
 from jbt.own.tables.tables import ANCHORS
 from jbt.types import Comparisons, Design, Panel, Prior, Status
 
@@ -225,9 +225,9 @@ class Recorded:
             panel = jax.vmap(Panel)(comparisons, *map(repeated, weights))
             design = jax.tree.map(repeated, part.design)
             owner = np.repeat(np.arange(sets), len(self.pools))
-            whole = laplace.PoolStack(panel, design, repeated(loadings), owner)
+            whole = marginal_fit.PoolStack(panel, design, repeated(loadings), owner)
             precision = np.full(loadings.shape[2], s.lam_b)
-            top = laplace.maximum([whole], Prior(s.lam), precision, sets)
+            top = marginal_fit.maximum([whole], Prior(s.lam), precision, sets)
         if (top.status != Status.CONVERGED).any():
             raise ValueError(f"{self.name}: a fit of {condition} did not converge")
         return Coefficients.of_flat(

@@ -153,8 +153,8 @@ def test_a_damaged_shard_is_named(begun, capsys, damage):
     damage(shard)
     message = refused(begun, capsys)
     assert f"{shard} is damaged" in message
-    assert "delete it, and its pools are computed when the same command is given again" in message
-    assert "or --overwrite" in message
+    assert "delete it and give the same command again, which computes its pools" in message
+    assert "or start afresh with --overwrite" in message
     # Either way helps.
     shard.unlink()
     assert main(begun) == 0

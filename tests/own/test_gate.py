@@ -17,7 +17,7 @@ from jbt.own.gates import report as gate_report
 from jbt.own.gates.decide import ENABLE, KEEP_OFF, Gate, _of_judges, _of_pools, pairs_alone
 from jbt.own.gates.labelling import labelling
 from jbt.own.gates.rankings import Rankings
-from jbt.own.leaderboards.study import merge_pools
+from jbt.own.leaderboards.problem import merge_pools
 from jbt.own.tables.tables import Tables
 from jbt.types import Status
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jbt import own
-from jbt.own.leaderboards.study import merge_pools as merge_pools_of
+from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [

@@ -7,7 +7,7 @@ from pandas.testing import assert_frame_equal
 
 from jbt import own
 from jbt.border.result import Result
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 
 RNG = np.random.default_rng(0)
 ITEMS = pd.DataFrame(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jbt import own
-from jbt.own.tables import reading
+from jbt.own.tables import sheets
 
 
 def test_names_are_text_as_it_stands(tables):
@@ -65,16 +65,16 @@ def test_damaged_parquet_is_named_in_one_line(tables):
 PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
 
 
-def both_readers(text: str) -> tuple[reading.Sheet | None, reading.Sheet, int]:
+def both_readers(text: str) -> tuple[sheets.Sheet | None, sheets.Sheet, int]:
     """What pandas and the csv module make of a text, and how many problems the latter had."""
-    path, problems = Path("any.csv"), reading.Problems()
-    header, separator = reading._header(path, text, set(), problems)
+    path, problems = Path("any.csv"), sheets.Problems()
+    header, separator = sheets._header(path, text, set(), problems)
     at = {str(place): place for place in range(len(header))}
-    quick = reading._read_plain(path, text, header, separator, at)
-    return quick, reading._read_rows(path, text, header, separator, at, problems), problems.count
+    quick = sheets._read_plain(path, text, header, separator, at)
+    return quick, sheets._read_rows(path, text, header, separator, at, problems), problems.count
 
 
-def assert_same(one: reading.Sheet, other: reading.Sheet) -> None:
+def assert_same(one: sheets.Sheet, other: sheets.Sheet) -> None:
     np.testing.assert_array_equal(one.lines, other.lines)
     assert one.columns.keys() == other.columns.keys()
     for name, column in one.columns.items():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from jbt.stats.jackknife import jackknife
+from jbt.stats.cluster_jackknife import jackknife
 
 
 def regression(rng, g=12, k=3, unequal=True):

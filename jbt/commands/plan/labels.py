@@ -19,7 +19,7 @@ from jbt.own import Rule, Tables
 from jbt.own.examine import doctor
 from jbt.own.gates.labelling import Labelling, labelling
 from jbt.own.tables.names import for_spreadsheet
-from jbt.own.tables.reading import column_names
+from jbt.own.tables.sheets import column_names
 
 SHOWN = 20
 """Most labels printed (count)."""

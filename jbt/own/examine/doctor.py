@@ -14,7 +14,7 @@ from jbt.own.examine.checks import Check, Checks, command_line
 from jbt.own.tables.components import Chains, chains
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
-from jbt.own.tables.reading import Problems, column_names, read_sheet
+from jbt.own.tables.sheets import Problems, column_names, read_sheet
 from jbt.own.tables.tables import Tables
 
 SURE = 8

@@ -28,7 +28,7 @@ from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
-from jbt.own.shared_coefficients.laplace import PoolStack
+from jbt.own.shared_coefficients.marginal_fit import PoolStack
 from jbt.own.tables.tables import Tables
 from jbt.types import Design, Fit, Panel, Prior, Rows, Status, Variant, Verdicts
 

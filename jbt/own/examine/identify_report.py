@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt.border.report import Report, Section, nats, signed
-from jbt.identifiability.likelihood import PROFILE_DROP
+from jbt.identifiability.profile_likelihood import PROFILE_DROP
 from jbt.own.examine.identify import Identification, Identified
 from jbt.own.fits.judges import Judges, known_in_words
 from jbt.own.tables import agreement

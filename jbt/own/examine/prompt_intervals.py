@@ -13,7 +13,7 @@ from jbt.own.examine.identify import Identified
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.board import REASONS
-from jbt.own.leaderboards.study import Problem, Study
+from jbt.own.leaderboards.problem import Problem, Setup
 from jbt.types import Prior, Status
 
 
@@ -29,7 +29,7 @@ def with_prompts(
     tables = batch.tables
     if not tables.merged:
         return coefficients
-    study, named = Study.of(
+    setup, named = Setup.of(
         tables,
         batch.columns,
         batch.transform,
@@ -42,12 +42,12 @@ def with_prompts(
     with runtime.precision("float64"):
         if judges is not None:
             names = [(judge, label) for label in labels for judge in judges.names]
-            intervals = _intervals(study.together(judges).problem, names)
+            intervals = _intervals(setup.together(judges).problem, names)
         else:
             intervals = {}
             for number, judge in enumerate(tables.judges):
                 names = [(judge, label) for label in labels]
-                intervals |= _intervals(study.problem(number), names)
+                intervals |= _intervals(setup.problem(number), names)
     replaced = []
     for c in coefficients:
         if c.status == Status.CONVERGED:

@@ -15,7 +15,7 @@ from jbt import runtime
 from jbt.identifiability import prior_selected, unidentified_parts
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
-from jbt.own.tables.reading import Table
+from jbt.own.tables.sheets import Table
 from jbt.own.tables.tables import Tables, Ties, Transform
 from jbt.own.tables.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import plots
-from jbt.identifiability.likelihood import PROFILE_DROP
+from jbt.identifiability.profile_likelihood import PROFILE_DROP
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.summary import JudgeSummary
 

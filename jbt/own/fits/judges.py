@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jbt.own.fits.batch import Group
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import ANCHORS, Tables
 from jbt.types import Design, Panel, Variant
 

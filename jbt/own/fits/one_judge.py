@@ -24,10 +24,10 @@ from jbt import identifiability, runtime
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.frames import Fits
 from jbt.own.shared_coefficients import directions
-from jbt.own.shared_coefficients.basis import Basis, known
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.laplace import PoolStack, maximum
+from jbt.own.shared_coefficients.intervals import Basis, known
+from jbt.own.shared_coefficients.marginal_fit import PoolStack, maximum
 from jbt.types import Design, Prior, Status, Variant, Verdicts
 
 

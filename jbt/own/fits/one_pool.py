@@ -15,8 +15,8 @@ from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.own.fits.batch import Batch, Group
-from jbt.own.shared_coefficients.basis import LEVEL
 from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.intervals import LEVEL
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts
 
 AT_ONCE = 2**22

@@ -37,11 +37,17 @@ from jbt.own.fits.judges import Judges
 from jbt.own.fits.one_pool import AT_ONCE
 from jbt.own.fits.panel_parts import Panels
 from jbt.own.fits.pools import Ranked, check_k, ranking
-from jbt.own.shared_coefficients.basis import Basis, Known, Z, known
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.shared_coefficients.directions import NullDirections
-from jbt.own.shared_coefficients.laplace import Maximum, PoolStack, conditional, fit_given, maximum
+from jbt.own.shared_coefficients.intervals import Basis, Known, Z, known
+from jbt.own.shared_coefficients.marginal_fit import (
+    Maximum,
+    PoolStack,
+    conditional,
+    fit_given,
+    maximum,
+)
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.own.tables.components import chains
 from jbt.types import Design, Parameters, Prior, Status, Verdicts

@@ -15,7 +15,7 @@ from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.directions import NullDirections
-from jbt.own.shared_coefficients.laplace import PoolStack
+from jbt.own.shared_coefficients.marginal_fit import PoolStack
 from jbt.types import Panel
 
 
@@ -59,7 +59,7 @@ class Panels:
         return len(self.batch.covariates), len(self.judges.names)
 
     def parts(self, slope: np.ndarray, members: np.ndarray | None = None) -> list[PoolStack]:
-        """The pools, for `laplace.maximum`.
+        """The pools, for `marginal_fit.maximum`.
 
         Args:
           slope: [D] whether b is free for each covariate; else it is 0.

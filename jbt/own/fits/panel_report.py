@@ -16,8 +16,8 @@ from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.fits.panel import Difference, PanelFit, PanelPool
 from jbt.own.fits.report import BASIS, RANKED, differs
 from jbt.own.fits.summary import JudgeSummary
-from jbt.own.shared_coefficients.basis import Basis
 from jbt.own.shared_coefficients.coefficient import Coefficient
+from jbt.own.shared_coefficients.intervals import Basis
 from jbt.own.tables import agreement
 from jbt.types import Status
 

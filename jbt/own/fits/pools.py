@@ -17,7 +17,7 @@ from jbt.own.fits.batch import Batch, Group, PoolTable
 from jbt.own.fits.frames import Fits
 from jbt.own.fits.one_judge import JudgeFit, fit_judges
 from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
-from jbt.own.shared_coefficients.basis import Basis, Z
+from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.tables.components import chains
 from jbt.own.tables.order_flips import flips
 from jbt.types import Prior, Status

@@ -12,7 +12,7 @@ from jbt.border.report import Report, Section, nats, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import PoolFit
 from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
-from jbt.own.shared_coefficients.basis import LARGEST_SHARE, Basis
+from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
 
 BASIS: dict[str, str] = {
     Basis.MEASURED: "",

@@ -25,7 +25,7 @@ from jbt.own.formats.records import (
 )
 from jbt.own.formats.registry import Name, known_formats, recognise
 from jbt.own.tables.decoding import Damaged
-from jbt.own.tables.reading import Problems, TableError
+from jbt.own.tables.sheets import Problems, TableError
 from jbt.types import check_word
 
 

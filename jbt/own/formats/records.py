@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from jbt.own.tables.reading import NUMBER
+from jbt.own.tables.sheets import NUMBER
 
 
 class Refused(ValueError):

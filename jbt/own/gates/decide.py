@@ -49,7 +49,7 @@ from jbt.own.gates.outcomes import Census, Outcomes, outcomes, split
 from jbt.own.gates.rankings import Rankings
 from jbt.own.gates.report import Gate
 from jbt.own.gates.rule import Rule
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import Tables
 from jbt.simulation.simulate import check_seed
 from jbt.types import Prior, Status, check_word

@@ -18,7 +18,7 @@ import pandas as pd
 from jbt.own.fits.batch import Batch
 from jbt.own.gates.rankings import Rankings, seeded
 from jbt.own.tables.places import count_within
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import Tables
 from jbt.simulation.simulate import check_seed
 from jbt.types import Prior, check_count, check_word

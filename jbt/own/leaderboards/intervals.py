@@ -1,4 +1,4 @@
-"""Intervals of one leaderboard where its verdicts determine the estimates, else the reason."""
+"""Intervals of a leaderboard's theta, c and kappa, and the reason where there is none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from jbt import identifiability
 from jbt.estimators import clusters
 from jbt.kernel import metrics, model
-from jbt.stats.jackknife import NO_DIFFERENCE
+from jbt.stats.cluster_jackknife import NO_DIFFERENCE
 from jbt.stats.row_jackknife import Jackknife, jackknife
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
@@ -42,7 +42,7 @@ standard deviations."""
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """How far the estimates would move with other pools. NaN where undefined."""
+    """Ends of the intervals, their statuses, and comparisons of models. NaN where undefined."""
 
     low: np.ndarray
     """[P] of (theta, c, kappa), theta about its mean over the models."""

@@ -20,10 +20,10 @@ from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
 from jbt.own.leaderboards.board import BoardCoefficient, Leaderboard
 from jbt.own.leaderboards.intervals import Intervals
+from jbt.own.leaderboards.listing import Difference
+from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside, ranks
-from jbt.own.leaderboards.rows import Difference
-from jbt.own.leaderboards.study import Problem, Study, merge_pools
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Prior, Status, check_count
@@ -53,7 +53,7 @@ def leaderboard(
       covariates, transform: see `covariate_values`.
       standardise: c is per standard deviation of the covariate over all items; with relative
         differences, per root mean square of the difference over all verdicts.
-      difference: see `rows.listed`.
+      difference: see `listing.listed`.
       position: see `load`.
       prior: default `Prior()`.
       bootstrap: resamples of the pools, for percentile intervals and for the covariance behind the
@@ -86,26 +86,26 @@ def leaderboard(
             position=position,
             prior=prior,
         )
-    study, coefficients = Study.of(
+    setup, coefficients = Setup.of(
         tables, covariates, transform, standardise, difference, position, prior
     )
     with runtime.precision("float64"):
         boards = [
-            _board(study, judge, coefficients, bootstrap, seed)
+            _board(setup, judge, coefficients, bootstrap, seed)
             for judge in range(len(tables.judges))
         ]
         if together is not None:
             tables, judges = together
-            joint_study = dataclasses.replace(study, tables=tables, merged=merge_pools(tables))
-            boards.append(_joint_board(joint_study, judges, coefficients, bootstrap, seed))
+            joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
+            boards.append(_joint_board(joint_setup, judges, coefficients, bootstrap, seed))
     return Leaderboards(boards, prior, bootstrap, compared)
 
 
 def _board(
-    study: Study, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
+    setup: Setup, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
 ) -> Leaderboard:
     """The leaderboard of one judge; `covariates`: name and unit of each."""
-    problem, tables = study.problem(judge), study.tables
+    problem, tables = setup.problem(judge), setup.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     m = len(problem.contents)
     per_content = np.full((2, len(tables.contents)), np.nan)
@@ -118,14 +118,14 @@ def _board(
             for d, (name, unit) in enumerate(covariates)
         ),
         kappa=fits.coefficient(-1) if problem.variant.kappa else None,
-        anchors=assumption_checks.check_anchors(tables, judge, study.x, *per_content),
-        versions=_versions(study, judge) if fits.status == Status.CONVERGED else None,
-        outside=outside(tables, judge, study.x, [name for name, _ in covariates]),
+        anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
+        versions=_versions(setup, judge) if fits.status == Status.CONVERGED else None,
+        outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
     )
 
 
 def _joint_board(
-    study: Study,
+    setup: Setup,
     judges: Judges,
     covariates: Sequence[tuple[str, str]],
     bootstrap: int,
@@ -133,7 +133,7 @@ def _joint_board(
 ) -> Leaderboard:
     """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
     [J], flat."""
-    stack, n_judges = study.together(judges), len(judges.names)
+    stack, n_judges = setup.together(judges), len(judges.names)
     problem = stack.problem
     m, free = len(problem.contents), np.asarray(problem.variant.c)
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
@@ -154,7 +154,7 @@ def _joint_board(
         if free[p]
     ]
     return fits.board(
-        study.tables,
+        setup.tables,
         judge=JOINT,
         c=(),
         kappa=None,
@@ -162,7 +162,7 @@ def _joint_board(
         versions=None,
         judges=tuple(coefficients),
         trusted=judges.trusted,
-        agreements=by_judge(study.tables, judges.known),
+        agreements=by_judge(setup.tables, judges.known),
     )
 
 
@@ -256,16 +256,16 @@ class _Fits:
         )
 
 
-def _versions(study: Study, judge: int) -> VersionCheck | None:
+def _versions(setup: Setup, judge: int) -> VersionCheck | None:
     """Fit the versions of each model as models of their own."""
-    versions = assumption_checks.find_versions(study.tables, judge, study.x)
+    versions = assumption_checks.find_versions(setup.tables, judge, setup.x)
     if versions is None:
         return None
     thetas = np.zeros((2, 0))
     if versions.names:
-        problem = study.problem(judge, versions.content)
+        problem = setup.problem(judge, versions.content)
         places = np.searchsorted(
-            problem.contents, len(study.tables.contents) + np.arange(len(versions.names))
+            problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
         )
         fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
         thetas = np.stack([np.asarray(fit.parameters.theta)[places] for fit in fits])

@@ -13,8 +13,8 @@ import pandas as pd
 from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Position
-from jbt.own.leaderboards.rows import Difference
-from jbt.own.leaderboards.study import Study
+from jbt.own.leaderboards.listing import Difference
+from jbt.own.leaderboards.problem import Setup
 from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Prior, Status
 
@@ -133,8 +133,8 @@ def compare(
     columns: dict[str, list[np.ndarray]] = {}
     with runtime.precision("float64"):
         for name, (given, scale, rule) in choices.items():
-            study = Study.of(given, covariates, scale, standardise, rule, position, prior)[0]
-            columns[name] = [_theta(study, judge) for judge in range(len(tables.judges))]
+            setup = Setup.of(given, covariates, scale, standardise, rule, position, prior)[0]
+            columns[name] = [_theta(setup, judge) for judge in range(len(tables.judges))]
     frames = []
     for judge in range(len(tables.judges)):
         theta = {name: by_judge[judge] for name, by_judge in columns.items()}
@@ -145,10 +145,10 @@ def compare(
     return frames
 
 
-def _theta(study: Study, judge: int) -> np.ndarray:
+def _theta(setup: Setup, judge: int) -> np.ndarray:
     """[contents of the tables] NaN where unknown."""
-    problem = study.problem(judge)
-    theta = np.full(len(study.tables.contents), np.nan)
+    problem = setup.problem(judge)
+    theta = np.full(len(setup.tables.contents), np.nan)
     if (problem.n_verdicts > 0).any():
         fit = problem.fit(problem.variant)
         if int(fit.status) == Status.CONVERGED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jbt.own.tables.reading import TableError, location
+from jbt.own.tables.sheets import TableError, location
 from jbt.own.tables.tables import Tables
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jbt.border import files
 from jbt.border.report import with_interval
-from jbt.own.shared_coefficients.basis import Basis
+from jbt.own.shared_coefficients.intervals import Basis
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

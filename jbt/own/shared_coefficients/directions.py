@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.laplace import PoolStack, chunk
+from jbt.own.shared_coefficients.marginal_fit import PoolStack, chunk
 from jbt.types import Design, Verdicts
 
 MOVED = 1e-6

@@ -24,7 +24,7 @@ import pandas as pd
 
 from jbt.own.tables.items import Items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
-from jbt.own.tables.reading import NUMBER, Problems, Sheet, Source, Text
+from jbt.own.tables.sheets import NUMBER, Problems, Sheet, Source, Text
 from jbt.own.tables.verdicts import Columns, VerdictTable, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))

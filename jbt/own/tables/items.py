@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.own.tables.names import hint, joined
-from jbt.own.tables.reading import Problems, Sheet, Source, TableError, Text, read_sheet
+from jbt.own.tables.sheets import Problems, Sheet, Source, TableError, Text, read_sheet
 from jbt.own.tables.verdicts import ALL, Columns, VerdictTable
 
 LARGEST = 1e100

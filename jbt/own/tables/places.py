@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jbt.own.tables.reading import TableError
+from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import Tables
 from jbt.simulation import memory
 

@@ -24,7 +24,7 @@ import pandas as pd
 from jbt.own.tables.anchors import Anchors, read_anchors
 from jbt.own.tables.items import Items, read_items
 from jbt.own.tables.names import alike_note
-from jbt.own.tables.reading import Problems, Source, Table, TableError, source_of
+from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
 from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 from jbt.types import check_word
 

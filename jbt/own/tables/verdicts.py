@@ -1,4 +1,5 @@
-"""Read the table of verdicts, check each row, and turn it into the share that the first won."""
+"""From a sheet (see `sheets`) to checked verdicts: for each row, the share won by the item shown
+first."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from jbt.own.tables.names import hint
-from jbt.own.tables.reading import Problems, Sheet, Source, Text, read_sheet
+from jbt.own.tables.sheets import Problems, Sheet, Source, Text, read_sheet
 
 ALL = "all"
 """Name of the pool where there is only one."""

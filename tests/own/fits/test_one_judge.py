@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from jbt import identifiability, own, runtime
 from jbt.own.fits import one_judge
-from jbt.own.shared_coefficients.basis import Basis, Z
+from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
 
 ITEMS = "pool,item,content,words,lists\n" + "".join(

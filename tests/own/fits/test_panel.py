@@ -14,7 +14,7 @@ from jbt.own.fits import batch as batches
 from jbt.own.fits.judges import OWN, TOGETHER, Judges
 from jbt.own.fits.panel import fit_panel
 from jbt.own.fits.panel_parts import Panels
-from jbt.own.shared_coefficients.basis import Basis, Z
+from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
 
 ITEMS = "pool,item,content,words\n" + "".join(

@@ -12,7 +12,7 @@ from support.example_tables import VERDICTS
 from jbt import identifiability, own, runtime
 from jbt.kernel import model
 from jbt.own.fits import batch as batches
-from jbt.own.shared_coefficients.basis import Z
+from jbt.own.shared_coefficients.intervals import Z
 from jbt.simulation import theory
 from jbt.types import Prior, Rows, Status
 

@@ -1,4 +1,5 @@
-"""AlpacaEval `annotations.json`: models against one baseline, with graded preferences."""
+"""AlpacaEval `annotations.json`: models against one baseline, with graded preferences. Recognises
+and converts one record; `sources` reads the file."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from jbt.own.shared_coefficients.laplace import Maximum, PoolStack
-from jbt.stats.jackknife import jackknife
+from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
+from jbt.stats.cluster_jackknife import jackknife
 from jbt.types import Status
 
 LEVEL = 0.95

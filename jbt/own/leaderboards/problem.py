@@ -16,7 +16,7 @@ from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.intervals import Intervals, intervals
-from jbt.own.leaderboards.rows import Difference, Listing, listed, stacked
+from jbt.own.leaderboards.listing import Difference, Listing, listed, stacked
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -46,7 +46,7 @@ def merge_pools(tables: Tables) -> Tables:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Setup:
     """Settings and tables common to the leaderboards of all judges."""
 
     tables: Tables
@@ -70,8 +70,8 @@ class Study:
         difference: Difference,
         position: Position,
         prior: Prior,
-    ) -> tuple[Study, list[tuple[str, str]]]:
-        """Make the study; also returns the name of each covariate and the unit of its c.
+    ) -> tuple[Setup, list[tuple[str, str]]]:
+        """Make the setup; also returns the name of each covariate and the unit of its c.
 
         Raises:
           TableError: see `covariate_values`.
@@ -83,12 +83,12 @@ class Study:
         if relative and standardise:
             per = "root mean square of the relative difference of"
         ones = np.ones(x.shape[1])
-        study = cls(tables, merge_pools(tables), x, difference, ones, position, prior)
+        setup = cls(tables, merge_pools(tables), x, difference, ones, position, prior)
         if relative and standardise:
-            study = study.standardised()
-        return study, [(label, f"{per} {label}") for label in labels]
+            setup = setup.standardised()
+        return setup, [(label, f"{per} {label}") for label in labels]
 
-    def standardised(self) -> Study:
+    def standardised(self) -> Setup:
         """Divide differences by their root mean square over all verdicts, which does not depend on
         which item comes first."""
         squares, total = 0.0, 0.0

@@ -54,6 +54,7 @@ MOVED = {
     "jbt.own.replay": "jbt.own.replays.run",
     "jbt.acquisition.run": "jbt.acquisition.runs",
     "jbt.gate.trial": "jbt.gate.trials",
+    "jbt.identifiability.silence": "jbt.identifiability.unidentified",
     "jbt.identifiability.likelihood": "jbt.identifiability.profile_likelihood",
     "jbt.stats.jackknife": "jbt.stats.cluster_jackknife",
     "jbt.twins.twin": "jbt.twins.simulated",
@@ -68,6 +69,10 @@ class _Alias(Loader):
         module = importlib.import_module(MOVED[spec.name])
         self._own_spec = module.__spec__
         return module
+
+    def get_code(self, name: str) -> None:
+        """For `python -m`, which runs no old path."""
+        raise ImportError(f"{name} is {MOVED[name]} now")
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._own_spec  # the import system has set it to the alias's

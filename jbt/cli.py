@@ -21,6 +21,7 @@ your own verdicts
   jbt replay --verdicts FILE          how few of the verdicts would have been enough
   jbt gate --verdicts FILE            whether to correct, decided from trusted labels
   jbt plan labels --verdicts FILE     which labels to collect for that decision
+  jbt plan gate                       how many labels a decision needs
 experiments
   jbt plan pairing                    how many contents to render twice
   jbt plan reference                  how many verdicts of a trusted judge to buy
@@ -64,6 +65,8 @@ def _dispatch(argv: list[str]) -> int:
         print(USAGE, end="")
         return 0
     print(USAGE, end="", file=sys.stderr)
+    if argv:
+        raise ValueError(f"unknown command {argv[0]!r}: one of {', '.join(COMMANDS)}")
     return 2
 
 

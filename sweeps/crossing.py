@@ -48,8 +48,8 @@ class Settings(Correlated, declare.Settings):
     discrimination: float = 1.0
     """Factor on quality in the judge's logits (pure number)."""
     link: str = "logit"
-    """Link of the judge, one of `jbt.judges.LINKS`: logit, or probit, a Thurstone judge whose noise
-    has the logistic's variance. Fits always use the logit."""
+    """Link of the judge, one of `jbt.simulation.judges.LINKS`: logit, or probit, a Thurstone judge
+    whose noise has the logistic's variance. Fits always use the logit."""
     completeness: float = 1.0
     """Probability that an ordered pair's verdict was collected, independently, in (0, 1]."""
 

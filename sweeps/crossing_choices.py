@@ -52,7 +52,7 @@ class Settings(PoolKind, declare.Settings):
     position: tuple[float, ...] = (0.0, 1.0)
     """True position biases (logits in favour of the first shown)."""
     link: tuple[str, ...] = ("logit", "probit")
-    """Links of the judge, some of `jbt.judges.LINKS`; fits always use the logit."""
+    """Links of the judge, some of `jbt.simulation.judges.LINKS`; fits always use the logit."""
     completeness: tuple[float, ...] = (1.0, 0.8)
     """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
     every: tuple[int, ...] = (1, 2, 4)

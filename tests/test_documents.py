@@ -62,7 +62,7 @@ def test_the_example_of_reading_results(tmp_path, monkeypatch, capsys):
     names = run_example("docs/guide.md")
     names["ds"].close()
     assert names["benefit"].dims == ("rho", "pool")
-    assert "share of k" in capsys.readouterr().out
+    assert "share of the top k" in capsys.readouterr().out
 
 
 @pytest.mark.documents

@@ -17,9 +17,6 @@ from dataclasses import dataclass
 
 from jbt import stats
 
-TARGET = (0.93, 0.97)
-"""Coverage that a nominal 95 % interval must have where it is printed."""
-
 
 @dataclass(frozen=True)
 class Cell:

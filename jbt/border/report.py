@@ -102,6 +102,11 @@ def signed(x: float) -> str:
     return "+0" if abs(x) < 1e-9 else f"{x:+.3g}"
 
 
+def counted(n: int, noun: str) -> str:
+    """Such as `1 pool`, `3 pools`, `2 matches`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
 def nats(evidence: float) -> str:
     """An amount of evidence; rounding errors of zero are zero."""
     return f"{evidence if evidence > 1e-6 else 0:.1f} nats"

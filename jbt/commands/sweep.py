@@ -29,7 +29,8 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in names:
         raise ValueError(f"unknown sweep {argv[0]!r}: one of {', '.join(names)}")
-    return run(importlib.import_module(f"{sweeps.__name__}.{argv[0]}").SWEEP, argv[1:])
+    sweep = importlib.import_module(f"{sweeps.__name__}.{argv[0]}").SWEEP
+    return run(sweep, argv[1:], prog=f"jbt sweep {argv[0]}")
 
 
 def _sweeps() -> ModuleType:

@@ -121,7 +121,12 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
             _seen[file] = seen
         by_file[file] = seen.digest
         waiting += seen.imports
-    digests = {file.relative_to(_folder(file)).as_posix(): by_file[file] for file in by_file}
+    names = (file.relative_to(_folder(file)).as_posix() for file in by_file)
+    # The experiments are jbt.sweeps in a wheel, and sweeps in a checkout.
+    names = (
+        name.removeprefix("jbt/") if name.startswith("jbt/sweeps/") else name for name in names
+    )
+    digests = dict(zip(names, by_file.values(), strict=True))
     if PACKAGE / "simulation" / "judges.py" in by_file:
         table = judges.DATA.relative_to(PACKAGE.parent).as_posix()
         digests[table] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]

@@ -56,19 +56,20 @@ LISTING_SECONDS = 120.0
 """How long a network file system may list a folder without another machine's new files."""
 
 
-def main(sweep: Sweep[S], argv: Sequence[str] | None = None) -> int:
-    """The command line of a sweep; returns the exit code, see `exits.exit_code`."""
+def main(sweep: Sweep[S], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+    """The command line of a sweep; returns the exit code, see `exits.exit_code`. `prog` is what the
+    user has typed, default `python -m sweeps.NAME`."""
     argv = sys.argv[1:] if argv is None else list(argv)
     interrupted = "\ninterrupted; the same command continues (without --overwrite)"
 
     def command() -> None:
-        run(sweep, _parsed(sweep, argv))
+        run(sweep, _parsed(sweep, argv, prog or f"python -m sweeps.{sweep.name}"))
 
     return exit_code(command, interrupted=interrupted)
 
 
-def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+def _parsed(sweep: Sweep[S], argv: Sequence[str], prog: str) -> S:
+    parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False)
     parser.add_argument("--preset", choices=PRESETS)
     parser.add_argument("--redraw", action="store_true")
     parser.add_argument("--out", type=Path, default=Settings.out)
@@ -85,7 +86,7 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str]) -> S:
         type(defaults),
         argv,
         default=defaults,
-        prog=f"python -m sweeps.{sweep.name}",
+        prog=prog,
         description=sweep.description,
     )
 

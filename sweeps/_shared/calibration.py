@@ -58,7 +58,7 @@ def carried(
 
     Args:
       errors: [condition].
-      own: [condition, ..., pool] the number in pools of the twins.
+      calibrated: [condition, ..., pool] the number in pools of the twins.
       displaced: the same of twins displaced one way and the other.
       within: the least and the largest possible number.
     """

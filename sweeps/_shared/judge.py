@@ -34,10 +34,11 @@ class JudgeSettings(declare.Settings):
     """How a frozen judge answers, which also selects the twin: `argmax`, the likelier verdict, or
     `draws`, one draw; default as the paper's judge does, without a judge draws."""
     pool: str | None = None
-    """Kind of pool, one of `jbt.pools.POOLS`; default gaussian, with a judge statement_bank."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`; default gaussian, with a judge
+    statement_bank."""
     others: str = "uniform"
     """Numbers of false statements in a bank's items that are not fully correct, one of
-    `jbt.pools.OTHERS`."""
+    `jbt.simulation.pools.OTHERS`."""
     max_correlation: float | None = None
     """Covariates are drawn again until their |correlation| with quality within the pool is below
     this, in (0, 1]; default not, with a judge the paper's 0.12."""

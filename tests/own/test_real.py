@@ -134,10 +134,10 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
         batch = own.Batch.of(tables, ["words"], transform="log")
         found[name] = own.fit_panel(batch, own.Judges.of(tables, discrimination=known))
         assert {p.status.name for p in found[name].pools} == {"CONVERGED"}
-    assert all(j.c[0].told_by == () for j in found["without"].judges)
+    assert all(j.c[0].identified_by == () for j in found["without"].judges)
     *judges, anchors = found["with"].judges
     assert anchors.n_verdicts == 704
-    assert all(j.c[0].told_by == ("anchors",) for j in judges)
+    assert all(j.c[0].identified_by == ("anchors",) for j in judges)
     # People prefer the longer answer, and no less than the judges do.
     assert found["with"].slope["log(words)"].low > 1
     assert max(j.c[0].estimate for j in judges) < 0

@@ -1,5 +1,7 @@
 """Results of `jbt.own`: each is also a table; verdicts may come as data frames."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ from pandas.testing import assert_frame_equal
 
 from jbt import own
 from jbt.border.result import Result
-from jbt.own.tables.sheets import TableError
+from jbt.own.tables.sheets import TableError, source_of
+from jbt.own.tables.tables import check_names
 
 RNG = np.random.default_rng(0)
 ITEMS = pd.DataFrame(
@@ -105,3 +108,36 @@ def test_every_result_keeps_the_protocol(batch):
         assert isinstance(result, Result)
         assert len(result.to_frame())
         assert result.record()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pd.Categorical([1.0, 2.0, 1.0]),
+        np.array([1.0, 2, 1.0], object),
+        pd.array([1, 2, 1], "Int64"),
+        ["1", "2", "1"],
+    ],
+    ids=["categorical", "object", "nullable", "text"],
+)
+def test_whole_numbers_name_the_same_items_whatever_their_type(first):
+    frame = pd.DataFrame({"first": first, "second": [2, 3, 3], "winner": "first"})
+    assert len(own.read(frame).items) == 3
+
+
+def test_arguments_of_a_wrong_type_are_named(batch):
+    # Below the check of annotations, which only tests have.
+    with pytest.raises(TypeError, match="anchors must be a path or a data frame, got list"):
+        inspect.unwrap(source_of)(["words"], "anchors")
+    with pytest.raises(ValueError, match="covariates must be a list of columns, got DataFrame"):
+        inspect.unwrap(check_names)(ITEMS)
+    with pytest.raises(TableError, match="no covariate 'nope' was read"):
+        own.leaderboard(batch.tables, ["nope"])
+
+
+def test_doctor_checks_the_covariates_that_were_read(batch):
+    checks = {check.check: check for check in own.doctor(batch.tables).checks}
+    assert "covariate[words]" in checks
+    commands = [check.command for check in checks.values() if check.command]
+    assert commands
+    assert all("--verdicts VERDICTS" in command for command in commands)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from jbt import runtime
 from jbt.border import files
-from jbt.border.report import Report, Section
+from jbt.border.report import Report, Section, counted
 from jbt.commands.gate import own_pools
 from jbt.commands.options import TableOptions
 from jbt.gate import critical_values
@@ -174,7 +174,7 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
     critical = critical_values(rule.alpha, int(judges["most_used"].max()))
     of_each = judges[["judge", "most_used", "n_pools"]]
     for judge, most, differ in of_each.itertuples(index=False):
-        used = _many(most, "pool" if n_pools > 1 else noun)
+        used = counted(most, "pool" if n_pools > 1 else noun)
         used = f"{most} of its {differ} pools" if n_pools > 1 and most < differ else used
         if most < rule.needed:
             can = f"cannot enable, at least {rule.needed} are needed"
@@ -184,7 +184,7 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
         lines.append(f"{judge}: {used}: {can}")
     most = int(judges["most_in_pool"].max())
     if n_pools > 1:
-        used = f"at most {_many(most, noun)}; at least {rule.needed} are needed"
+        used = f"at most {counted(most, noun)}; at least {rule.needed} are needed"
         lines.append(f"in a single pool: {used}")
     if not pairs:
         lines.append(
@@ -192,7 +192,3 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
             "are labelled; over pools once this holds in each pool with labels"
         )
     return lines
-
-
-def _many(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}{'es' if noun == 'match' else 's'}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jbt.border.report import counted
 from jbt.own.examine.checks import Check, Checks, command_line
 from jbt.own.tables.components import Chains, chains
 from jbt.own.tables.names import places
@@ -25,15 +26,22 @@ MANY = 0.05
 """Share of ties, or of errors, from which their treatment matters."""
 
 
+OWN_COLUMNS = ("pool", "item", "content", "quality")
+"""Columns of `Tables.items` that are no covariates."""
+
+
 def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
     """Check what tables support, before anything is fitted.
 
     Args:
       tables: as read, with the covariates to check.
       options: options with which the proposed commands begin, by the names of `jbt fit`'s
-        options: verdicts, items, covariates, ...
+        options: verdicts, items, covariates, ...; default placeholders and all covariates.
     """
-    return Checks(_Examination.of(tables, options or {}).checks())
+    if options is None:
+        covariates = [name for name in tables.items if name not in OWN_COLUMNS]
+        options = {"verdicts": "VERDICTS", "items": "ITEMS", "covariates": covariates}
+    return Checks(_Examination.of(tables, options).checks())
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +98,7 @@ class _Examination:
     def _verdicts(self) -> Check:
         t = self.tables
         n = int(t.counts["n_verdicts"].sum())
-        text = f"{n} verdicts on {len(t.items)} items of {_many(len(t.pools), 'pool')}"
+        text = f"{n} verdicts on {len(t.items)} items of {counted(len(t.pools), 'pool')}"
         if len(t.judges) > 1:
             text += f", {len(self.judged)} fits, as each pool is fitted with each judge"
         empty = ~self.judged
@@ -102,7 +110,7 @@ class _Examination:
     def _errors(self) -> Check:
         errors, kept = (int(self.tables.counts[c].sum()) for c in ("n_errors", "n_verdicts"))
         share = errors / max(errors + kept, 1)
-        text = f"{_many(errors, 'error')} ({share:.1%}), dropped, not counted as ties"
+        text = f"{counted(errors, 'error')} ({share:.1%}), dropped, not counted as ties"
         if share >= MANY:
             text += "; the remaining verdicts may differ from the lost ones"
         return Check("errors", share < MANY, text, None)
@@ -111,7 +119,7 @@ class _Examination:
         verdicts = self.tables.verdicts
         tied = int(verdicts.loc[verdicts["p_first"] == 0.5, "count"].sum())
         share = tied / max(int(verdicts["count"].sum()), 1)
-        text = f"{_many(tied, 'tie')} ({share:.1%}), half a win each"
+        text = f"{counted(tied, 'tie')} ({share:.1%}), half a win each"
         graded = int(verdicts.loc[~verdicts["p_first"].isin((0, 0.5, 1)), "count"].sum())
         if graded:
             text += f"; {graded} verdicts are graded and count as shares of a win"
@@ -318,7 +326,7 @@ class _Examination:
         known, kind = pairs, "pairs of known order"
         if len(members):
             known, kind = members, "items known to be among the best or not,"
-        text = f"{len(known)} {kind} in {_many(known['pool'].nunique(), 'pool')}"
+        text = f"{len(known)} {kind} in {counted(known['pool'].nunique(), 'pool')}"
         return Check("anchors", True, text, self._line("gate") if self.covariates else None)
 
     def _quality(self) -> Check | None:
@@ -355,7 +363,3 @@ def _turned(fit: pd.Series, first: pd.Series, second: pd.Series) -> pd.Series:
     pairs = pd.MultiIndex.from_arrays([fit, first, second])
     there = pairs.isin(pd.MultiIndex.from_arrays([fit, second, first]))
     return pd.Series(there & (first != second).to_numpy(), fit.index)
-
-
-def _many(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

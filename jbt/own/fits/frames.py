@@ -47,7 +47,9 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     or of all judges together c_joint, kappa_joint and slope), name (of the content or covariate),
     estimate, low and high (empty where the prior chose), naive, rank and membership (of theta),
     prior_selected, status."""
-    return pd.DataFrame(list(rows), columns=pd.Index(COLUMNS)).astype({"rank": "Int64"})
+    numbers = dict.fromkeys(("estimate", "low", "high", "naive", "membership"), float)
+    table = pd.DataFrame(list(rows), columns=pd.Index(COLUMNS))
+    return table.astype({**numbers, "rank": "Int64"})
 
 
 def panel_rows(fit: PanelFit) -> Iterator[dict[str, Any]]:

@@ -124,7 +124,9 @@ def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[in
     for rule in rules:
         resolve(rule)
     if not rules or len(set(rules)) < len(rules):
-        raise ValueError(f"rules must list at least one rule, and none twice: {' '.join(rules)}")
+        raise ValueError(
+            f"rules must list at least one rule, and none twice, got {' '.join(rules) or 'nothing'}"
+        )
     check_count("seeds", seeds)
     for budget in budgets:
         check_count("budgets", budget, most=10**9)

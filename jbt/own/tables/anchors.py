@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from jbt.border.report import counted
 from jbt.own.tables.items import Items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
 from jbt.own.tables.sheets import NUMBER, Problems, Sheet, Source, Text
@@ -115,9 +116,9 @@ def _pairs(
     decided = np.isfinite(won) & (won != TIE)
     kept, n_contradictory, notes = _once(low * len(items.lines) + high, better, decided, "pair")
     if n_ties := int((won == TIE).sum()):
-        notes.append(f"{_count(n_ties, 'anchor')} of a tie left out")
+        notes.append(f"{counted(n_ties, 'anchor')} of a tie left out")
     if n_open := int(np.isnan(won).sum()):
-        notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
+        notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
     pairs = table[kept].reset_index(drop=True)
     listed = np.stack([first, second], 1)
     return Anchors(pairs, Anchors.none().members, listed, n_contradictory, n_open, notes)
@@ -133,7 +134,7 @@ def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anch
     table = pd.DataFrame({"pool": items.pool.codes[item], "item": item, "member": answers == 1})
     kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
     if n_open := int(np.isnan(answers).sum()):
-        notes.append(f"{_count(n_open, 'anchor')} without an answer left out")
+        notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
     listed = item[:, None]
     return Anchors(Anchors.none().pairs, members, listed, n_contradictory, n_open, notes)
@@ -156,10 +157,10 @@ def _once(
     kept[np.flatnonzero(answered)[~again & ~both]] = True
     n_contradictory = len(np.unique(subject[answered][both]))
     if n_again := int(again.sum()):
-        notes.append(f"{_count(n_again, 'anchor')} given again, each counted once")
+        notes.append(f"{counted(n_again, 'anchor')} given again, each counted once")
     if n_contradictory:
-        left_out = f"{_count(int(both.sum()), 'anchor')} left out"
-        notes.append(f"{_count(n_contradictory, noun)} labelled both ways: {left_out}")
+        left_out = f"{counted(int(both.sum()), 'anchor')} left out"
+        notes.append(f"{counted(n_contradictory, noun)} labelled both ways: {left_out}")
     return kept, n_contradictory, notes
 
 
@@ -173,7 +174,3 @@ def repeated(subject: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.nda
     labels = pd.DataFrame({"subject": subject, "label": label})
     both = (labels.groupby("subject")["label"].transform("nunique") > 1).to_numpy()
     return labels.duplicated().to_numpy() & ~both, both
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +58,11 @@ Source = Path | Frame
 def source_of(table: Table, name: str) -> Source:
     """The source of a table that the user passed as the argument `name`."""
     data = table.to_pandas() if isinstance(table, Convertible) else table
-    return Frame(name, data) if isinstance(data, pd.DataFrame) else Path(data)
+    if isinstance(data, pd.DataFrame):
+        return Frame(name, data)
+    if not isinstance(data, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path or a data frame, got {type(table).__name__}")
+    return Path(data)
 
 
 def location(source: Source, line: int) -> str:
@@ -370,7 +375,17 @@ def _from_frame(
     header = [str(name) for name in table.columns]
     columns = {}
     for name, place in _check_header(source, header, needed, optional, problems).items():
-        # 1.0, which is what a nullable integer becomes on the way, is "1" again.
-        values = table.iloc[:, place].convert_dtypes().astype("string").fillna("")
-        columns[name] = Text.of(*pd.factorize(values))
+        column = table.iloc[:, place]
+        if pd.api.types.is_datetime64_any_dtype(column):
+            column = column.astype("string")
+        codes, values = pd.factorize(column)  # a missing value is -1, the last
+        columns[name] = Text.of(codes, [*map(_as_csv, values.tolist()), ""])
     return Sheet(source, columns, np.arange(len(table)) + start)
+
+
+def _as_csv(value: object) -> str:
+    """A value as CSV would have it. 1.0, which is what a nullable integer becomes on the way, is
+    "1" again; yes and no are "1" and "0"."""
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return str(value)

@@ -21,6 +21,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from jbt.border.report import counted
 from jbt.own.tables.anchors import Anchors, read_anchors
 from jbt.own.tables.items import Items, read_items
 from jbt.own.tables.names import alike_note
@@ -270,6 +271,10 @@ def covariate_values(
     check_word("standardise", standardise, (True, False))
     check_names(names)
     source, problems = tables.items_path, Problems()
+    for name in names:
+        if name not in tables.items:
+            problems.add(source, f"no covariate {name!r} was read: read the tables with it")
+    problems.check()
     x = tables.items[list(names)].to_numpy(float)
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
     for name, values in zip(names, x.T, strict=True):
@@ -296,9 +301,12 @@ def covariate_values(
 
 
 def check_names(covariates: Sequence[str]) -> None:
-    """Raise `ValueError` for a string in place of a list: its letters would be taken for names."""
-    if isinstance(covariates, str):
-        raise ValueError(f"covariates must be a list of columns, got {covariates!r}")
+    """Raise `ValueError` for anything but a list of names: letters of a string would be taken for
+    names."""
+    listed = isinstance(covariates, (list, tuple))
+    if not listed or not all(isinstance(name, str) for name in covariates):
+        shown = repr(covariates) if isinstance(covariates, str) else type(covariates).__name__
+        raise ValueError(f"covariates must be a list of columns, got {shown}")
 
 
 def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
@@ -315,21 +323,17 @@ def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties
     never = int((rows["count"] == 0).sum())
     unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
     how = "each half a win for both" if ties == "half" else "dropped"
-    lines = [f"{table.sheet.source}: {_count(len(rows), 'row')}, {_count(kept, 'verdict')} kept"]
+    lines = [f"{table.sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
     if not table.has_pools:
         lines.append("no column of pools: all rows are one pool")
     if errors:
-        lines.append(f"{_count(errors, 'error')} dropped")
+        lines.append(f"{counted(errors, 'error')} dropped")
     if never:
-        lines.append(f"{_count(never, 'row')} with count 0 left out")
+        lines.append(f"{counted(never, 'row')} with count 0 left out")
     if tied:
-        lines.append(f"{_count(tied, 'tie')}, {how}")
+        lines.append(f"{counted(tied, 'tie')}, {how}")
     if unknown:
-        lines.append(f"{_count(unknown, 'verdict')} of unknown order, not used for kappa")
+        lines.append(f"{counted(unknown, 'verdict')} of unknown order, not used for kappa")
     if n := len(tables.anchors) + len(tables.members):
-        lines.append(_count(n, "anchor") + " of members" * bool(len(tables.members)))
+        lines.append(counted(n, "anchor") + " of members" * bool(len(tables.members)))
     return lines
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"

@@ -173,7 +173,8 @@ def named_shares(
 
     def no_winner(r: int) -> str:
         lookalike = hint(winner.at(r), (first.at(r), second.at(r)))
-        return f"{column} is {winner.at(r)!r}, {allowed}{lookalike}"
+        given = repr(winner.at(r)) if winner.at(r) else "empty"
+        return f"{column} is {given}, {allowed}{lookalike}"
 
     problems.add_rows(sheet, unknown, no_winner)
     both = ~is_word & is_first & is_second

@@ -9,7 +9,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-if "JBT_CACHE" in os.environ:
+if os.environ.get("JBT_CACHE", "").lower() != "off":
     # When XLA loads a kept program it takes its own tuning flags for features that the machine
     # lacks, and prints errors about nothing. It reads this once, when JAX is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -17,6 +17,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from jbt import program_cache
+
 
 def available_cores() -> int:
     """Cores this process may use."""
@@ -32,7 +34,7 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
     Args:
       cpu_devices: host devices, default one per core this process may use, unless an earlier call
         or XLA_FLAGS has set them.
-      cache: folder for compiled programs, default `$JBT_CACHE`; none if that is unset.
+      cache: folder for compiled programs, see `program_cache.keep`.
     """
     chosen = jax.config.values["jax_num_cpu_devices"] > 0 or "device_count" in os.environ.get(
         "XLA_FLAGS", ""
@@ -42,12 +44,7 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
     _one_blas_thread()
-    folder = cache or os.environ.get("JBT_CACHE")
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        # The defaults keep only programs that took a second to compile, and large ones.
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    program_cache.keep(cache)
 
 
 JOIN_SECONDS = 600

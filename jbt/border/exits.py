@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
-import jax
-
 
 def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrupted") -> int:
     """Run a command; if something stops it, name the reason in one line on stderr.
@@ -90,25 +88,25 @@ def _reported(command: Callable[[], int | None], interrupted: str) -> int:
         _report(f"error: {error}")
     except MemoryError as error:
         _report(f"error: not enough memory: {error}")
-    except jax.errors.JaxRuntimeError as error:
-        reason = str(error).splitlines()[0]
-        if not reason.startswith("RESOURCE_EXHAUSTED"):
+    except (AssertionError, RuntimeError) as error:
+        if (reason := _why_jax_stopped(error)) is None:
             raise
-        _report(f"error: not enough memory: {reason}")
-    except (AssertionError, RuntimeError):
-        if (platforms := _unusable_platforms()) is None:
-            raise
-        _report(f"error: JAX finds no device of JAX_PLATFORMS = {platforms}; unset it, or cpu")
+        _report(f"error: {reason}")
     return 2
 
 
-def _unusable_platforms() -> str | None:
-    """The platforms that JAX is set to use, if it cannot use them; None if it can. JAX raises
-    different errors for this."""
-    try:
+def _why_jax_stopped(error: Exception) -> str | None:
+    """Why JAX cannot do what was asked of this machine; None for any other error."""
+    import jax  # late: --help needs none of it
+
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        reason = str(error).splitlines()[0]
+        return f"not enough memory: {reason}" if reason.startswith("RESOURCE_EXHAUSTED") else None
+    try:  # devices that it cannot use: JAX raises different errors for this
         jax.devices()
     except (AssertionError, RuntimeError):
-        return jax.config.values["jax_platforms"]
+        platforms = jax.config.values["jax_platforms"]
+        return f"JAX finds no device of JAX_PLATFORMS = {platforms}; unset it, or cpu"
     return None
 
 

@@ -1,0 +1,109 @@
+"""What a run waits for: seconds of CPU, of compiling, and the number of compiled programs.
+
+    python -m benchmarks.compile [CHECKOUT] [NAME ...]
+
+Each sweep's smoke preset and some commands on the example's tables run twice from the code in
+CHECKOUT (default this one), each time in a process of its own: cold, with an empty folder for kept
+programs, and again. Both start with the interpreter; the counts are those of JAX's monitoring.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import timing
+
+HERE = Path(__file__).resolve().parent.parent
+TABLES = "--verdicts {0}/verdicts.csv --items {0}/items.csv --anchors {0}/anchors.csv"
+COMMANDS = {
+    "jbt --help": "--help",
+    "jbt fit": f"fit {TABLES} --covariates words --transform log",
+    "jbt leaderboard": f"leaderboard {TABLES} --covariates words --transform log",
+    "jbt replay": f"replay {TABLES} --covariates words --transform log --seeds 1 --rules random",
+}
+COUNTED = """
+import json, os, runpy, sys
+if sys.argv[1] != "jbt" or sys.argv[2:] != ["--help"]:
+    import jax
+    seconds, hits = [], []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, s, **_: seconds.append(s) if name.endswith("backend_compile_duration") else 0
+    )
+    jax.monitoring.register_event_listener(
+        lambda name, **_: hits.append(1) if name.endswith("cache_hits") else 0
+    )
+    import atexit
+    atexit.register(lambda: json.dump(
+        {"compile": sum(seconds), "programs": len(seconds), "found": len(hits)},
+        open(os.environ["COUNTS"], "w"),
+    ))
+module = sys.argv.pop(1)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+def measure(words: list[str], checkout: Path, cache: Path, scratch: Path) -> dict[str, float]:
+    """Run a module with its arguments; seconds and counts."""
+    counts = scratch / "counts.json"
+    counts.unlink(missing_ok=True)
+    settings = {**os.environ, "JBT_CACHE": str(cache), "COUNTS": str(counts)}
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    run = subprocess.run(
+        [sys.executable, "-c", COUNTED, *words], cwd=checkout, env=settings, capture_output=True
+    )
+    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if run.returncode:
+        print(run.stderr.decode()[-2000:])
+        raise SystemExit(f"{' '.join(words)} ended with {run.returncode}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    numbers = json.loads(counts.read_text()) if counts.exists() else {}
+    return {"wall": wall, "cpu": cpu, **numbers}
+
+
+def main(arguments: list[str]) -> None:
+    checkout = (
+        Path(arguments.pop(0)).resolve() if arguments[:1] and Path(arguments[0]).is_dir() else HERE
+    )
+    print(timing.header(f"Waiting for the first number: {checkout}", ("jax", "jaxlib", "numpy")))
+    line = "{:22s}" + "{:>9s}" * 6
+    print(line.format("", "cold", "compile", "programs", "again", "compile", "wall"), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        tables = scratch / "tables"
+        make = [sys.executable, "-m", "jbt", "example", str(tables)]
+        subprocess.run(make, cwd=checkout, check=True, capture_output=True)
+        jobs = {name: ["jbt", *words.format(tables).split()] for name, words in COMMANDS.items()}
+        sweeps = sorted(p.stem for p in (HERE / "sweeps").glob("[a-z]*") if p.suffix in ("", ".py"))
+        for name in sweeps:
+            jobs[name] = [f"sweeps.{name}", "--preset", "smoke"]
+        for name, words in jobs.items():
+            if arguments and name not in arguments:
+                continue
+            if words[0] != "jbt" and not os.environ.get("JBT_DATA") and _recorded(name):
+                continue
+            cache = scratch / f"cache {name}"
+            runs = []
+            for i in ("cold", "again"):
+                out = [] if words[0] == "jbt" else ["--out", str(scratch / i)]
+                runs.append(measure([*words, *out], checkout, cache, scratch))
+            cold, again = runs
+            numbers = [cold["cpu"], cold.get("compile", 0.0), cold.get("programs", 0)]
+            numbers += [again["cpu"], again.get("compile", 0.0), again["wall"]]
+            shown = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in numbers]
+            print(line.format(name, *shown), flush=True)
+
+
+def _recorded(sweep: str) -> bool:
+    """Whether it needs recorded verdicts."""
+    return sweep in ("alpaca_eval", "llmbar", "real_judges", "several_judges")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 UNROLLED = 48
 """Most parameters for which the factorisation is written out."""
@@ -35,11 +35,21 @@ def solve(
     for j in range(p):
         columns = _put_column(columns, rows[j:, j], j, slice(j, p + 1))
     half = columns[p]
-    rest, x = half, []
-    for j in reversed(range(p)):
-        x.append(rest[j] / columns[j, j])
-        rest = rest[:j] - columns[j, :j] * x[-1]
-    return jnp.stack(x[::-1]), half
+
+    def substitute(i: Int[Array, ""], state: tuple[Array, Array]) -> tuple[Array, Array]:
+        rest, x = state
+        j = p - 1 - i
+        row = _at(columns, j)
+        x_j = _at(rest, j) / _at(row, j)
+        return rest - row * x_j, jax.lax.dynamic_update_slice(x, x_j[None], (j, 0))
+
+    # A loop, as it compiles faster than written out, and runs no slower.
+    _, x = jax.lax.fori_loop(0, p, substitute, (half, jnp.zeros_like(half)))
+    return x, half
+
+
+def _at(values: Array, row: Int[Array, ""]) -> Array:
+    return jax.lax.dynamic_index_in_dim(values, row, 0, keepdims=False)
 
 
 def factor(

@@ -3,6 +3,7 @@
 from jbt.estimators.baselines import (
     ESTIMATORS,
     bias_aware,
+    fit_each,
     majority,
     measured,
     naive,
@@ -14,6 +15,7 @@ from jbt.estimators.baselines import (
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
+    "fit_each",
     "majority",
     "measured",
     "naive",

@@ -87,7 +87,7 @@ def test_all_together_are_each_alone(x64, monkeypatch):
     """Also an estimator of a user's own."""
     monkeypatch.setitem(ESTIMATORS, "shrunk", lambda c, d, p: bias_aware(c, d, Prior(5.0, 5.0)))
     together = jax.jit(fit_each)(*problem(0))
-    assert list(together) == ["naive", "bias_aware", "shrunk"]
+    assert together.keys() == ESTIMATORS.keys()
     for name, fit in together.items():
         alone = jax.jit(ESTIMATORS[name])(*problem(0))
         np.testing.assert_allclose(fit.parameters.theta, alone.parameters.theta, **TOLERANCE)

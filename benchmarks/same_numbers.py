@@ -61,7 +61,7 @@ COMMANDS = {
     "plan_reference": "plan reference --pools 32",
     "plan_gate": "plan gate --pools 64 --sets 4",
 }
-"""By the name of their folder; `{prd}` and the like stand for the options of a data set's tables."""
+"""By the name of their folder; `{prd}` and the like are the options of a data set's tables."""
 
 WITHOUT_FOLDER = ("plan_pairing", "plan_reference", "plan_gate")
 """They take `--json` and no `--out`."""

@@ -1,1 +1,1 @@
-"""Speed against what a user would pick instead. Run one with `python -m benchmarks.NAME`."""
+"""Speed of jbt against the alternatives. Run a benchmark with `python -m benchmarks.NAME`."""

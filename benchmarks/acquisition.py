@@ -3,10 +3,9 @@
     python -m benchmarks.acquisition
 
 One core. A run is Eq. acq on a frozen judge (bias 1.5, position 0.35, binary covariate, sd 1.25),
-R = 8, k = N / 6. The recalls beside the times say that both loops do the same work, but for one
-thing: NumPy counts 1,500 draws, new at each refit, to find the membership; jbt takes the chances
-given 64 draws, one table of them (the last row: new at each refit). The error of either membership
-stands beside its time.
+R = 8, k = N / 6. The recalls beside the times show that both loops do the same work, except for the
+membership: NumPy counts 1,500 draws, new at each refit; jbt averages chances given 64 draws from
+one table (the last row: new at each refit). The error of each membership is printed with its time.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ import numpy as np
 
 from benchmarks.numpy_loop import numpy_loop
 from benchmarks.problems import LAM, LAM_B, R, draw_tasks, in_batches
-from jbt import judges, runtime
+from jbt import runtime
 from jbt.acquisition import Loop, State, Task, init, run, step
-from jbt.fit import fit_map
-from jbt.laplace import laplace
-from jbt.membership import (
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import (
     DRAWS,
     antithetic_normals,
     counted,
@@ -39,6 +38,7 @@ from jbt.membership import (
     membership,
     sobol_normals,
 )
+from jbt.simulation import judges
 from jbt.types import Posterior
 
 BATCH = 32
@@ -54,10 +54,10 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
     for budget in budgets:
         keys, tasks = draw_tasks(count, 30)
         host = jax.device_get(tasks)
-        few = max(4, one_by_one * 120 // budget)
+        runs = max(4, one_by_one * 120 // budget)
         inputs = [
             (host.answers[i], host.quality[i], host.design.covariates[i, :, 0].astype(float), i)
-            for i in range(few)
+            for i in range(runs)
         ]
         options = {
             "k": 5,
@@ -70,14 +70,14 @@ def against_numpy(budgets: tuple[int, ...] = (120, 600), count: int = 512, one_b
             lambda a, b=budget, o=options: numpy_loop(a[0], a[1], a[2], b, **o, seed=a[3]), inputs
         )
         report = f"{np.mean(recalls):.3f} +- {np.std(recalls) / len(recalls) ** 0.5:.3f}"
-        row = ("NumPy, SciPy", str(budget), str(few), f"{slow * 1e3:.2f}", "1", report)
+        row = ("NumPy, SciPy", str(budget), str(runs), f"{slow * 1e3:.2f}", "1", report)
         print(line.format(*row), flush=True)
 
         for name, fresh in (("jbt", False), ("jbt, anew", True)):
-            mine = dataclasses.replace(settings, fresh_normals=fresh)
+            loop = dataclasses.replace(settings, fresh_normals=fresh)
 
-            def jbt(key: Any, task: Task, budget: int = budget, mine: Loop = mine) -> Any:
-                return run(key, task, mine, budget).recall[-1]
+            def jbt(key: Any, task: Task, budget: int = budget, loop: Loop = loop) -> Any:
+                return run(key, task, loop, budget).recall[-1]
 
             compiling, seconds, recall = timing.compile_and_time(
                 in_batches(jbt, BATCH), keys, tasks, repeats=3
@@ -129,13 +129,14 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
     covariances, _ = timed(lambda p: p.covariance(), posteriors)
     counting, _ = timed(lambda p: membership(p, k, jnp.ones(n, bool), normals), posteriors)
 
-    # The slope of the whole in its blocks, as a block alone would hand its state in and out.
+    # The time of a block is the slope in the number of blocks: a block alone would also pass its
+    # state in and out.
     keys = draw_tasks(count, n)[0]
-    few, many = (
+    short, long = (
         timed(lambda key, t, b=b: run(key, t, settings, b * R).recall[-1], keys, tasks)[0]
         for b in (blocks, 2 * blocks)
     )
-    whole = (many - few) / blocks
+    whole = (long - short) / blocks
     print(f"\nN = {n}, k = {k}: a block of {R} verdicts, {whole:.0f} us, of which")
     parts = [
         (f"refit ({np.mean(steps):.1f} Newton steps, warm)", fitting),
@@ -150,7 +151,7 @@ def breakdown(n: int, count: int, batch: int, blocks: int = 8) -> None:
 
 
 def posteriors_of_runs(n: int, count: int, after: tuple[int, ...]) -> Posterior:
-    """Posteriors [runs, ...] of `count` runs after each of some numbers of verdicts."""
+    """Posteriors [runs, ...] of `count` runs after each number of verdicts in `after`."""
     settings = Loop("top_k_aware", max(1, n // 6), R)
     keys, tasks = draw_tasks(count, n)
     states = jax.jit(jax.vmap(lambda key, task: init(key, task, settings)))(keys, tasks)
@@ -161,17 +162,17 @@ def posteriors_of_runs(n: int, count: int, after: tuple[int, ...]) -> Posterior:
     def posterior_of(task: Task, s: State) -> Posterior:
         return laplace(s.parameters, s.comparisons, task.design, task.prior, task.variant)
 
-    found = []
+    posteriors = []
     for asked in range(0, max(after) + 1, R):
         if asked in after:
-            found.append(posterior_of(tasks, states))
+            posteriors.append(posterior_of(tasks, states))
         states = forward(states, tasks)
-    return jax.tree.map(lambda *v: jnp.concatenate(v), *found)
+    return jax.tree.map(lambda *v: jnp.concatenate(v), *posteriors)
 
 
 def errors(n: int = 30, count: int = 64) -> None:
-    """Membership's rms error over items and posteriors, against 16,384 draws of the better
-    estimate, beside its time."""
+    """Print the membership's time and its rms error over items and posteriors, against 16,384 draws
+    of the better estimate."""
     after = (8, 16, 32, 64, 120, 240, 480)
     posteriors = posteriors_of_runs(n, count, after)
     k, total, p = n // 6, count * len(after), n + 2
@@ -203,14 +204,14 @@ def errors(n: int = 30, count: int = 64) -> None:
         ("conditional", membership, sobol_normals, 2 * DRAWS["conditional"]),
         ("counted", counted, antithetic_normals, DRAWS["counted"]),
     ):
-        seconds, found = with_table(estimate, table, draws, 0)
-        error = np.sqrt(((found - exact) ** 2).mean())
+        seconds, chances = with_table(estimate, table, draws, 0)
+        error = np.sqrt(((chances - exact) ** 2).mean())
         row = f"{name:12s} {draws:5d} {seconds * 1e6:8.1f} {seconds / draws * 1e9:10.0f}"
         print(f"{row} {error:10.4f}", flush=True)
 
 
 def selection() -> None:
-    """The k-th largest of each column alone, on draws of posteriors of runs."""
+    """Time the k-th largest of each column alone, on draws from posteriors of runs."""
     draws = DRAWS["conditional"]
     print(f"\nThe k-th largest alone, {draws} draws of each posterior\n    N    k  ns a draw")
     for n, count in ((30, 128), (100, 32), (300, 8)):
@@ -225,7 +226,7 @@ def selection() -> None:
 
 
 def scale() -> None:
-    """Time and memory of whole runs as the pool grows."""
+    """Print time and memory of whole runs as the pool grows."""
     print("\nB = 120 runs, memory beside the inputs as XLA plans it")
     print(f"{'N':>5s} {'k':>4s} {'batch':>6s} {'ms a run':>10s} {'MB a run':>9s} {'compile':>8s}")
     for n, count, batch in ((30, 512, BATCH), (100, 32, 8), (300, 4, 2)):
@@ -247,7 +248,7 @@ def scale() -> None:
 
 
 def large(n: int = 1000) -> None:
-    """One fit of all ordered pairs and one membership, where a loop would take minutes."""
+    """Time one fit of all ordered pairs and one membership, where a loop would take minutes."""
     tasks = draw_tasks(1, n)[1]
     task = jax.tree.map(lambda v: v[0], tasks)
     shown = 1 - jnp.eye(n)

@@ -1,17 +1,16 @@
-"""What this device does with the kernels, and which fraction that is of what it could do.
+"""The speed of the kernels on this device, and the fraction of the device's limits they reach.
 
     python -m benchmarks.device [--seconds 240] [--out benchmarks/RESULTS.md]
 
-Bandwidth and matrix rate are measured first, the cost of a scan step, and SciPy on one core; then
-fits, factorisations, memberships and runs of the active loop in both precisions, for a thousand to
-a million problems. Each has its part of the time and prints as it goes; what fails, or would take
-too long, is said and left out. A GPU begins with the most problems, a CPU with the fewest. What was
-measured is appended to the file of results as one section. jax, numpy, scipy and the core of jbt
-suffice.
+First come bandwidth and matrix rate, the cost of a scan step, and SciPy on one core; then fits,
+factorisations, memberships and runs of the active loop in both precisions, for a thousand to a
+million problems. Each gets its part of the time and prints as it goes; what fails, or would take
+too long, is reported and left out. A GPU begins with the most problems, a CPU with the fewest. The
+results are appended to their file as one section. jax, numpy, scipy and the core of jbt suffice.
 
 The fraction of the roofline is the time that the work would take at the measured rates, arithmetic
 or traffic, whichever takes longer, over the time it took. Work is counted by hand (`COUNTED`), as
-if no cache kept anything from one step to the next: a few problems may exceed 1.
+if no cache kept anything from one step to the next, so that few problems may exceed 1.
 """
 
 from __future__ import annotations
@@ -46,12 +45,15 @@ from benchmarks.problems import (
     scipy_problems,
 )
 from benchmarks.roofline import Rates, measure_rates, scan_step
-from jbt import cholesky, memory, model, provenance, runtime, simulate
+from jbt import runtime
 from jbt.acquisition import Loop, run
-from jbt.batching import CPU_PROBLEMS, batch_last
-from jbt.fit import fit_map
-from jbt.laplace import gaussian
-from jbt.membership import DRAWS, membership, sobol_normals
+from jbt.experiments import provenance
+from jbt.kernel import cholesky, model
+from jbt.kernel.batching import CPU_PROBLEMS, batch_last
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import gaussian
+from jbt.kernel.membership import DRAWS, membership, sobol_normals
+from jbt.simulation import memory, simulate
 from jbt.types import Comparisons, Design, Parameters, Posterior
 
 T = TypeVar("T")
@@ -59,8 +61,8 @@ T = TypeVar("T")
 P, K, BUDGET = N + 2, 5, 120
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 CHUNK = 100_000
-"""Problems a call at most, as a simulation has no more than `simulate.MOST_PROBLEMS`; a larger size
-is several calls of the same problems."""
+"""Most problems a call, as a simulation has at most `simulate.MOST_PROBLEMS`; a larger size is
+several calls of the same problems."""
 
 COUNTED = {
     "fit": "a Newton step: P^3/3 + 2 P^2 + 20 N^2 operations, 2 N^2 + 4 P^2 numbers moved",
@@ -73,18 +75,18 @@ COUNTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """Something to measure in several sizes."""
+    """A function to measure in several sizes."""
 
     name: str
     dtype: str
     function: Callable[..., Any]
-    """Of one problem."""
+    """One problem -> its result."""
     arguments: Callable[[int], tuple[Any, ...]]
-    """So many problems, [count, ...]."""
+    """Count -> that many problems, [count, ...]."""
     note: Callable[[Any], str]
-    """What the results say, to stand beside the time."""
+    """Results -> a note printed beside the time."""
     work: Callable[[Any], tuple[float, float]] | None = None
-    """Results -> mean operations and numbers moved, as `COUNTED`."""
+    """Results -> mean operations and numbers moved, as in `COUNTED`."""
     sizes: tuple[int, ...] = SIZES[:3]
     batch: int = CPU_PROBLEMS
     """Problems at a time on a CPU."""
@@ -103,19 +105,20 @@ COLUMNS = {
     "compile": 8,
     "beside": 0,
 }
-"""Of the table, with their widths on the screen."""
+"""Columns of the table and their widths on the screen."""
 
 
 def kernels() -> list[Kernel]:
+    """All kernels in both precisions."""
     return [
         make(dtype)
         for make in (fits, factorisations, memberships, runs)
-        for dtype in ("float32", "float64")  # side by side, so that either is measured
+        for dtype in ("float32", "float64")  # adjacent, so that both are measured in time
     ]
 
 
 def fits(dtype: str) -> Kernel:
-    """Bias-aware MAP of the default scenario, begun at the win rates."""
+    """Bias-aware MAP of the default scenario, started at the win rates."""
 
     def fit(comparisons: Comparisons, design: Design) -> Any:
         result = fit_map(comparisons, design, PRIOR, model.variant("bias_aware", design))
@@ -136,12 +139,14 @@ def fits(dtype: str) -> Kernel:
 
 def factorise(matrix: jax.Array) -> jax.Array:
     """Factor one positive definite matrix [P, P] and solve for its first row, as a Newton step
-    does: pools last, the turn of axes included."""
+    does: pools on the last axis, the transposition included."""
     solution, _ = batch_last(cholesky.solve)(matrix, matrix[0])
     return solution
 
 
 def factorisations(dtype: str) -> Kernel:
+    """Factorisation and solution of one system, as in a Newton step."""
+
     def matrices(count: int) -> tuple[jax.Array]:
         a = jax.random.normal(jax.random.key(1), (count, P, P), dtype)
         return (a + a.mT + 4 * P**0.5 * jnp.eye(P, dtype=dtype),)  # eigenvalues above 0
@@ -156,7 +161,7 @@ def factorisations(dtype: str) -> Kernel:
 
 
 def memberships(dtype: str) -> Kernel:
-    """Of posteriors as wide as after a few hundred verdicts."""
+    """Membership, of posteriors as wide as after a few hundred verdicts."""
     draws = DRAWS["conditional"]
     with runtime.precision(dtype):
         normals = sobol_normals(draws, P, dtype)
@@ -166,11 +171,11 @@ def memberships(dtype: str) -> Kernel:
         return gaussian(mean, precision, jnp.ones(P, bool))
 
     def posteriors(count: int) -> tuple[Posterior]:
-        one, two, three = jax.random.split(jax.random.key(2), 3)
-        theta = jax.random.normal(one, (count, N), dtype)
-        a = 0.1 * jax.random.normal(two, (count, P, P), dtype)
+        keys = jax.random.split(jax.random.key(2), 3)
+        theta = jax.random.normal(keys[0], (count, N), dtype)
+        a = 0.1 * jax.random.normal(keys[1], (count, P, P), dtype)
         precision = a + a.mT + 6 * jnp.eye(P, dtype=dtype)  # eigenvalues above 0
-        biases = jax.random.normal(three, (count, 2), dtype)
+        biases = jax.random.normal(keys[2], (count, 2), dtype)
         return (jax.jit(jax.vmap(posterior_of))(theta, biases, precision),)
 
     def chances(posterior: Posterior) -> jax.Array:
@@ -183,7 +188,7 @@ def memberships(dtype: str) -> Kernel:
 
 
 def runs(dtype: str) -> Kernel:
-    """Of the active loop with Eq. acq on a frozen judge."""
+    """Runs of the active loop with Eq. acq on a frozen judge."""
     loop = Loop("top_k_aware", K, R)
 
     def recall(key: Any, task: Any) -> Any:
@@ -199,7 +204,7 @@ def runs(dtype: str) -> Kernel:
 
 
 class Bench:
-    """A kernel, its problems and programs."""
+    """A kernel with its problems and its compiled programs."""
 
     def __init__(self, kernel: Kernel, rates: Rates | None) -> None:
         self.kernel, self.rates = kernel, rates
@@ -240,28 +245,32 @@ def measure(
     seconds: float,
     say: Callable[[str], None] = print,
 ) -> Iterator[tuple[tuple[int, int], list[str]]]:
-    """Rows of the table, each with the numbers of its kernel and size: all kernels in one size,
-    then in the next, each with an equal part of the time left for that size; `say` takes what is
-    left out, or fails."""
+    """Measure all kernels in one size, then in the next, each with an equal part of the time left
+    for that size.
+
+    Yields:
+      The numbers of kernel and size, and the row of the table. `say` is called with what is left
+      out or fails.
+    """
     end = time.perf_counter() + seconds
     for round, count in enumerate(sizes):
         waiting = [b for b in benches if count in b.kernel.sizes]
         for number, bench in enumerate(waiting):
             name = f"{bench.kernel.name}, {bench.kernel.dtype}, {count:,}"
             part = (end - time.perf_counter()) / (len(waiting) - number)
-            takes = 2 * bench.pace * count
-            if part <= takes:
-                why = f"would take {takes:.2g} s, has {part:.2g} s" if part > 0 else "no time left"
+            needed = 2 * bench.pace * count
+            if part <= needed:
+                why = f"would take {needed:.2g} s, has {part:.2g} s" if part > 0 else "no time left"
                 say(f"{name}: left out, {why}")
             elif row := attempt(name, lambda b=bench, c=count, p=part: b.row(c, p), say):
                 yield (benches.index(bench), round), row
 
 
 def check_memory(program: jax.stages.Compiled) -> None:
-    """Raise `MemoryError` rather than have the system end this process."""
-    needed, there_is = memory.needed(program), memory.there_is(jax.devices()[0])
-    if there_is is not None and needed > simulate.SHARE * there_is:
-        raise MemoryError(f"{needed / 1e9:.3g} GB needed, {there_is / 1e9:.3g} GB there")
+    """Raise `MemoryError` before the system ends this process."""
+    needed, available = memory.needed(program), memory.there_is(jax.devices()[0])
+    if available is not None and needed > simulate.SHARE * available:
+        raise MemoryError(f"{needed / 1e9:.3g} GB needed, {available / 1e9:.3g} GB available")
 
 
 def cells(
@@ -289,7 +298,7 @@ def cells(
 
 
 def attempt(name: str, f: Callable[[], T], say: Callable[[str], None] = print) -> T | None:
-    """What f returns; if it fails, that is said and the rest goes on."""
+    """What f returns; None if it fails, and the failure is reported."""
     try:
         return f()
     except Exception as error:
@@ -299,7 +308,7 @@ def attempt(name: str, f: Callable[[], T], say: Callable[[str], None] = print) -
 
 
 def section(facts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """What was measured, for the file of results."""
+    """The measurements as a section of the results' file."""
     table = [list(COLUMNS), ["---"] * len(COLUMNS), *rows]
     counted = [f"- counted of {name}: {what}" for name, what in COUNTED.items()]
     return "\n".join(
@@ -340,11 +349,11 @@ def main() -> None:
         dtype: attempt(f"rates, {dtype}", lambda d=dtype: measure_rates(d), say)
         for dtype in ("float32", "float64")
     }
-    for dtype, found in rates.items():
-        if found is not None:
+    for dtype, rate in rates.items():
+        if rate is not None:
             say(
-                f"{dtype}: {found.bandwidth / 1e9:,.1f} GB/s (a + 3 b), "
-                f"{found.arithmetic / 1e9:,.1f} GFLOP/s (matrix product)"
+                f"{dtype}: {rate.bandwidth / 1e9:,.1f} GB/s (a + 3 b), "
+                f"{rate.arithmetic / 1e9:,.1f} GFLOP/s (matrix product)"
             )
     if (step := attempt("scan", scan_step, say)) is not None:
         say(f"a step of lax.scan: {step * 1e6:.2f} us")

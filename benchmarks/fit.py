@@ -1,11 +1,11 @@
-"""Milliseconds a fit: jbt's Newton kernel against what a user would pick instead.
+"""Milliseconds a fit: jbt's Newton kernel against other solvers and libraries.
 
     python -m benchmarks.fit
 
 The default scenario (30 items, one covariate, every ordered pair judged once, rho = 0.3), one
-core. Beside each time stands how far the optimum was reached: the gradient norm of the
-method's own objective, median and largest over its pools, always computed in float64. The
-largest of a plain MLE can be of pools that have none (an item that won or lost everything).
+core. Each time is printed with the distance from the optimum: the gradient norm of the method's own
+objective, median and largest over its pools, computed in float64. The largest of a plain MLE can
+come from pools without one (an item won or lost everything).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from benchmarks.problems import (
     scipy_lbfgs,
     scipy_problems,
 )
-from jbt import estimators, fit, model, runtime
+from jbt import estimators, runtime
+from jbt.kernel import fit, model
 from jbt.types import Comparisons, Design, Parameters
 
 BATCHES = (1, 256, 4096)
@@ -45,7 +46,7 @@ ONE_BY_ONE = 100
 def gradient_norm(
     beta: np.ndarray, shown: np.ndarray, wins: np.ndarray, x: np.ndarray, lam: float, lam_b: float
 ) -> float:
-    """Of the penalised negative log-likelihood; a naive beta has its c and kappa fixed at 0."""
+    """Gradient norm of the penalised negative log-likelihood; a naive beta has c = kappa = 0."""
     phi = beta[:N] + x[:, 0] * beta[N]
     r = wins - shown * expit(phi[:, None] - phi + beta[N + 1])
     g = r.sum(1) - r.sum(0)
@@ -59,13 +60,13 @@ def norms(
 ) -> str:
     """Median and largest gradient norm over the pools."""
     comparisons, design = jax.device_get(data)
-    each = [
+    by_pool = [
         gradient_norm(np.asarray(b, float), s, w, x, lam, lam_b)
         for b, s, w, x in zip(
             betas, comparisons.shown, comparisons.wins, design.covariates, strict=False
         )
     ]
-    return f"{np.median(each):8.1e} {max(each):8.1e}"
+    return f"{np.median(by_pool):8.1e} {max(by_pool):8.1e}"
 
 
 def row(name: str, batch: int, seconds: float, scipy: float, norm: str, rest: str = "-") -> str:
@@ -146,7 +147,7 @@ def compare() -> None:
 def compare_peers(
     problems: list[Any], data: tuple[Comparisons, Design], scipy_seconds: float
 ) -> None:
-    """Libraries of plain Bradley-Terry; they have no covariate and no position."""
+    """Measure libraries of plain Bradley-Terry, without covariate and position."""
     import choix
     import evalica
 
@@ -179,8 +180,8 @@ def compare_peers(
 
 
 def rate(batch: int = 4096) -> None:
-    """Newton steps a second, the start and the status of each fit included, and how far the
-    machine's limits are."""
+    """Print Newton steps a second, each fit's start and status included, beside the machine's
+    limits."""
     with runtime.precision("float32"):
         comparisons, design = draw(batch, "float32")
 

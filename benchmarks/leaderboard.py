@@ -2,16 +2,16 @@
 
     python -m benchmarks.leaderboard [--rows 1000000] [--environment DIR]
 
-500 models, five covariates, a verdict a row; the same rows go to both, each in a process of its
-own. Times are of compiling and fitting, from arrays to coefficients. arena-rank pins jax 0.8.1, so
-it is installed into an environment of its own (`--environment`, kept for the next time; default a
+500 models, five covariates, a verdict a row; both get the same rows, each in a process of its own.
+Times cover compiling and fitting, from arrays to coefficients. arena-rank pins jax 0.8.1, so it is
+installed into an environment of its own (`--environment`, kept for the next time; default a
 temporary folder). Where that fails, jbt is measured alone.
 
-arena-rank adds 0.5 reg sum(c^2), reg = 1 unless told otherwise, to a mean negative log-likelihood,
-and no prior on the ratings. On R rows, that is jbt's prior with lam_b = R reg and lam = 0; reg = 0
-is the maximum likelihood. It stops when the mean changes by less than `ftol` of itself, 1e-9 unless
-told otherwise. It centres and scales covariates itself unless told not to, as here, and weights
-pairs unless told not to, as here. Neither has a position term here.
+arena-rank adds 0.5 reg sum(c^2), reg = 1 by default, to a mean negative log-likelihood, and no
+prior on the ratings. On R rows, that is jbt's prior with lam_b = R reg and lam = 0; reg = 0 is the
+maximum likelihood. It stops when the mean changes by less than `ftol` of itself, by default 1e-9.
+Its centring and scaling of covariates and its weights of pairs are switched off here. Neither has a
+position term here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ARENA = "arena-rank==0.1.1"
 MODELS, COVARIATES = 500, 5
 ROWS_A_POOL = 10
 LEAST_LAM = 1e-9
-"""In place of 0."""
+"""Stands in for lam or lam_b = 0."""
 
 
 def draw(path: Path, n_rows: int) -> None:
@@ -51,35 +51,36 @@ def draw(path: Path, n_rows: int) -> None:
 
 
 def jbt(data: Any, lam: float, lam_b: float) -> dict[str, Any]:
-    """The MAP, and with the default prior its jackknife with the pools as clusters."""
+    """jbt's MAP, and with the default prior its jackknife with the pools as clusters."""
     import jax
     import jax.numpy as jnp
 
-    from jbt import clusters, runtime
-    from jbt.fit import fit_map
-    from jbt.jackknife import jackknife
+    from jbt import runtime
+    from jbt.estimators import clusters
+    from jbt.kernel.fit import fit_map
+    from jbt.stats.row_jackknife import jackknife
     from jbt.types import Design, Prior, Rows, Variant
 
     with runtime.precision("float64"):
-        each = (data[k] for k in ("first", "second", "difference", "won"))
-        rows, design = Rows.build(*each), Design.of_contents(MODELS, COVARIATES)
+        columns = (data[k] for k in ("first", "second", "difference", "won"))
+        rows, design = Rows.build(*columns), Design.of_contents(MODELS, COVARIATES)
         variant, prior = Variant(jnp.ones(COVARIATES, bool), jnp.array(False)), Prior(lam, lam_b)
         begin = time.perf_counter(), time.process_time()
         fit = jax.block_until_ready(jax.jit(fit_map)(rows, design, prior, variant))
-        found = measured(begin)
+        costs = measured(begin)
         mode = fit.parameters
-        found["result"] = [*np.asarray(mode.theta).tolist(), *np.asarray(mode.c).tolist()]
-        found["note"] = f"status {int(fit.status)}, {int(fit.steps)} Newton steps"
+        costs["result"] = [*np.asarray(mode.theta).tolist(), *np.asarray(mode.c).tolist()]
+        costs["note"] = f"status {int(fit.status)}, {int(fit.steps)} Newton steps"
         if lam == 1:
             begin = time.perf_counter(), time.process_time()
             inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
             covariance = jackknife(inverse, mode, rows, data["pool"]).covariance
-            found["jackknife"] = {**measured(begin), "trace": float(np.trace(covariance))}
-    return found
+            costs["jackknife"] = {**measured(begin), "trace": float(np.trace(covariance))}
+    return costs
 
 
 def arena(data: Any, reg: float, ftol: float) -> dict[str, Any]:
-    """arena-rank's fit. Imports nothing of jbt, whose jax is another."""
+    """arena-rank's fit. Imports nothing from jbt, which needs another jax."""
     import jax
     import jax.numpy as jnp
     from arena_rank.models.contextual_bradley_terry import (  # type: ignore[reportMissingImports]
@@ -100,16 +101,16 @@ def arena(data: Any, reg: float, ftol: float) -> dict[str, Any]:
     model = ContextualBradleyTerry(MODELS, COVARIATES, reg=reg, ftol=ftol)
     begin = time.perf_counter(), time.process_time()
     jax.block_until_ready(model.fit(rows).params)
-    found = measured(begin)
+    costs = measured(begin)
     ratings = np.asarray(model.params["ratings"])
     coefficients = np.asarray(model.params["coeffs"])
-    found["result"] = [*(ratings - ratings.mean()).tolist(), *coefficients.tolist()]
-    found["note"] = f"ftol {ftol:g}"
-    return found
+    costs["result"] = [*(ratings - ratings.mean()).tolist(), *coefficients.tolist()]
+    costs["note"] = f"ftol {ftol:g}"
+    return costs
 
 
 def measured(begin: tuple[float, float]) -> dict[str, Any]:
-    """Seconds since, on the clock and of all cores; the most memory that this process has held."""
+    """Seconds since `begin`, on the clock and of all cores; this process's peak memory."""
     return {
         "seconds": time.perf_counter() - begin[0],
         "cpu": time.process_time() - begin[1],
@@ -118,7 +119,7 @@ def measured(begin: tuple[float, float]) -> dict[str, Any]:
 
 
 def in_process(python: Path | str, path: Path, what: str, *numbers: float) -> dict[str, Any]:
-    """One of the functions above, in a process of its own."""
+    """Run one of the functions above in a process of its own."""
     run = [str(python), __file__, what, str(path), *map(str, numbers)]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     done = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
@@ -126,7 +127,8 @@ def in_process(python: Path | str, path: Path, what: str, *numbers: float) -> di
 
 
 def installed(folder: Path) -> Path | None:
-    """The Python of an environment with arena-rank; None where it cannot be had, and says why."""
+    """The Python of an environment with arena-rank; None, with the reason printed, if it cannot be
+    installed."""
     python = folder / "bin" / "python"
     try:
         if not python.exists():
@@ -140,13 +142,14 @@ def installed(folder: Path) -> Path | None:
     return python
 
 
-def line(name: str, found: dict[str, Any], of: dict[str, Any] | None = None) -> str:
+def line(name: str, costs: dict[str, Any], other: dict[str, Any] | None = None) -> str:
+    """A line of the table; `other` is the fit that the result is compared with."""
     differs = ""
-    if of is not None:
-        apart = np.abs(np.subtract(found["result"], of["result"]))
-        differs = f"{apart[:MODELS].max():9.1e} {apart[MODELS:].max():9.1e}"
-    numbers = f"{found['seconds']:8.1f} {found['cpu']:8.1f} {found['gigabytes']:6.2f}"
-    return f"{name:44s} {numbers}  {differs:20s} {found['note']}"
+    if other is not None:
+        distance = np.abs(np.subtract(costs["result"], other["result"]))
+        differs = f"{distance[:MODELS].max():9.1e} {distance[MODELS:].max():9.1e}"
+    numbers = f"{costs['seconds']:8.1f} {costs['cpu']:8.1f} {costs['gigabytes']:6.2f}"
+    return f"{name:44s} {numbers}  {differs:20s} {costs['note']}"
 
 
 def compare(n_rows: int, environment: Path | None) -> None:
@@ -159,19 +162,19 @@ def compare(n_rows: int, environment: Path | None) -> None:
         python = installed(environment or Path(folder) / "environment")
         print(f"{'':44s} {'seconds':>8s} {'cpu s':>8s} {'GB':>6s}  largest difference of")
         print(f"{'with compiling':44s} {'':24s}  {'theta':>9s} {'c':>9s}")
-        mine = in_process(sys.executable, path, "jbt", 1.0, 0.1)
-        print(line("jbt, MAP, lam = 1, lam_b = 0.1", mine))
-        mine["jackknife"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
-        print(line("  its cluster-robust covariance", mine["jackknife"]))
+        fitted = in_process(sys.executable, path, "jbt", 1.0, 0.1)
+        print(line("jbt, MAP, lam = 1, lam_b = 0.1", fitted))
+        fitted["jackknife"]["note"] = f"{len(np.unique(np.load(path)['pool']))} clusters"
+        print(line("  its cluster-robust covariance", fitted["jackknife"]))
         for reg in (1.0, 0.0):
             lam_b = max(n_rows * reg, LEAST_LAM)
-            mine = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)
-            print(line(f"jbt, lam = {LEAST_LAM:g}, lam_b = {lam_b:g}", mine))
+            fitted = in_process(sys.executable, path, "jbt", LEAST_LAM, lam_b)
+            print(line(f"jbt, lam = {LEAST_LAM:g}, lam_b = {lam_b:g}", fitted))
             if python is None:
                 continue
             for ftol in (1e-9, 1e-14):
-                its = in_process(python, path, "arena", reg, ftol)
-                print(line(f"  arena-rank, reg = {reg:g}", its, mine))
+                arena_rank = in_process(python, path, "arena", reg, ftol)
+                print(line(f"  arena-rank, reg = {reg:g}", arena_rank, fitted))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The paper's active loop as one would write it with NumPy and SciPy: L-BFGS on the list of
-verdicts with a warm start, an inverted Hessian, sorted draws for the membership, greedy picks."""
+"""The paper's active loop in plain NumPy and SciPy: L-BFGS on the list of verdicts with a warm
+start, an inverted Hessian, sorted draws for the membership, greedy picks."""
 
 from __future__ import annotations
 

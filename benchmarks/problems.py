@@ -1,4 +1,4 @@
-"""What the benchmarks work on: pools to fit, tasks for the active loop, and how SciPy fits one."""
+"""Problems of the benchmarks: pools to fit, tasks for the active loop, SciPy's fit of a pool."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from jbt import judges, pairs, pools, runtime, simulate
+from jbt import runtime
 from jbt.acquisition import Task
-from jbt.batching import CPU_PROBLEMS
+from jbt.kernel.batching import CPU_PROBLEMS
+from jbt.simulation import judges, pairs, pools, simulate
 from jbt.types import Comparisons, Design, Judge, Prior
 
 N = 30
 LAM, LAM_B = 1.0, 0.1
 PRIOR = Prior(LAM, LAM_B)
 R = 8
-"""Of the active loop: verdicts between refits."""
+"""Verdicts between refits of the active loop."""
 
 
 def draw(count: int, dtype: str) -> tuple[Comparisons, Design]:
@@ -58,8 +59,8 @@ def draw_tasks(count: int, n: int) -> tuple[Any, Task]:
 
 
 def in_batches(f: Callable[..., Any], batch: int = CPU_PROBLEMS) -> Callable[..., Any]:
-    """A function of one problem for many, as `jbt.simulate` runs them on one device: `batch` at a
-    time on a CPU, elsewhere all at once."""
+    """Make a function of one problem one of many, as `jbt.simulation.simulate` runs them on one
+    device: `batch` at a time on a CPU, elsewhere all at once."""
 
     def run(*arguments: Any) -> Any:
         count = jax.tree.leaves(arguments)[0].shape[0]
@@ -93,10 +94,10 @@ def scipy_lbfgs(problem: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarra
 
 
 def newton_step_work(n: int, p: int) -> tuple[float, float]:
-    """What a Newton step takes, counted by hand: operations, and numbers read or written.
+    """Work of a Newton step, counted by hand: operations, and numbers read or written.
 
     Operations: factorisation P^3 / 3, two solves 2 P^2, 20 on each of the N^2 ordered pairs.
     Numbers: the counts read, 2 N^2; the Hessian and its factor each written once and read once,
-    4 P^2. What is less than a row is left out.
+    4 P^2. Smaller terms are left out.
     """
     return p**3 / 3 + 2 * p**2 + 20 * n**2, 2 * n**2 + 4 * p**2

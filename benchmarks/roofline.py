@@ -1,4 +1,4 @@
-"""What a device can do at most, measured: bandwidth, arithmetic, and how soon a loop goes on."""
+"""Measure a device's limits: bandwidth, arithmetic, and the cost of a step of a loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jbt import runtime
 
 @dataclasses.dataclass(frozen=True)
 class Rates:
-    """What the device can do, in one precision."""
+    """The device's rates in one precision."""
 
     bandwidth: float
     """Bytes/s."""
@@ -24,7 +24,7 @@ class Rates:
     """Operations/s."""
 
     def roofline(self, operations: float, traffic: float) -> tuple[float, str]:
-        """Seconds that some work (operations, bytes) takes at least, and what limits it."""
+        """Fewest seconds for work (operations, bytes), and what limits it."""
         computing, moving = operations / self.arithmetic, traffic / self.bandwidth
         return max(computing, moving), "arithmetic" if computing > moving else "bandwidth"
 
@@ -38,19 +38,19 @@ def measure_rates(dtype: str) -> Rates:
         square = jnp.ones((2048 if on_cpu else 8192,) * 2, dtype)
         triad = timing.compile_for(lambda a, b: a + 3 * b, long, long + 1)[1]
         product = timing.compile_for(jnp.matmul, square, square)[1]
-        other = jax.block_until_ready(long + 1)
+        addend = jax.block_until_ready(long + 1)
 
-        def several(f: Callable[[], Any]) -> Callable[[], Any]:
-            """Four at once, so that starting one takes no time."""
+        def four(f: Callable[[], Any]) -> Callable[[], Any]:
+            """Four calls at once, so that the time to start one does not count."""
             return lambda: [f() for _ in range(4)]
 
-        moving = timing.fastest(several(lambda: triad(long, other)), 5, 5.0) / 4
-        computing = timing.fastest(several(lambda: product(square, square)), 5, 5.0) / 4
+        moving = timing.fastest(four(lambda: triad(long, addend)), 5, 5.0) / 4
+        computing = timing.fastest(four(lambda: product(square, square)), 5, 5.0) / 4
     return Rates(3 * long.nbytes / moving, 2 * len(square) ** 3 / computing)
 
 
 def scan_step() -> float:
-    """Seconds of a step of `lax.scan` that does next to nothing."""
+    """Seconds of a step of `lax.scan` with almost no work."""
     x = jnp.ones(1024, jnp.float32)
 
     def seconds(length: int) -> float:

@@ -1,13 +1,13 @@
-"""Whether two checkouts of jbt give the same numbers: every sweep and every command.
+"""Compare the numbers of two checkouts of jbt: every sweep and every command.
 
     JBT_DATA=... python -m benchmarks.same_numbers record CHECKOUT DIR
     python -m benchmarks.same_numbers compare BEFORE AFTER
 
 `record` runs the smoke preset of every sweep and every `jbt` command of `COMMANDS` from the code in
-CHECKOUT and keeps their tables and JSON in DIR; what DIR has already is kept. `compare` lists every
-difference of two such folders: a number that moved by more than 1e-9 (absolute, or relative to the
-larger), a key, column or row that only one has. Sentences may differ, and versions and paths. It
-exits 1 if anything else does. Both recordings belong on one kind of machine.
+CHECKOUT and saves their tables and JSON in DIR; what DIR holds already is not run again. `compare`
+lists every difference of two such folders: a number that moved by more than 1e-9 (absolute, or
+relative to the larger), a key, column or row that only one has. Sentences, versions and paths may
+differ. It exits 1 if anything else does. Make both recordings on one kind of machine.
 """
 
 from __future__ import annotations
@@ -61,16 +61,19 @@ COMMANDS = {
     "plan_reference": "plan reference --pools 32",
     "plan_gate": "plan gate --pools 64 --sets 4",
 }
-"""By the name of their folder; `{prd}` and the like are the options of a data set's tables."""
+"""Folder -> command; `{prd}` and the like are the options for a data set's tables."""
 
 WITHOUT_FOLDER = ("plan_pairing", "plan_reference", "plan_gate")
-"""They take `--json` and no `--out`."""
-UNCOMPARED = {"jbt", "jax", "version", "versions", "out", "json", "verdicts", "items", "anchors"}
-"""Keys of paths and versions in the settings."""
+"""Commands that take `--json` and no `--out`."""
+UNCOMPARED = {
+    *("jbt", "jax", "version", "versions", "code"),
+    *("out", "json", "verdicts", "items", "anchors", "files", "written"),
+}
+"""Keys of versions, digests of the code, and paths."""
 
 
 def record(checkout: Path, folder: Path) -> None:
-    """Runs everything; `folder` gets one folder a command and one a sweep."""
+    """Run every command and sweep, each into a folder of its own in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     sweeps = sorted(
         p.stem for p in (checkout / "sweeps").iterdir() if p.stem[0].isalpha() and _is_module(p)
@@ -105,12 +108,12 @@ def _command(name: str, folder: Path) -> list[str]:
         alpaca_eval=_tables(Path(data, "alpaca_eval"), anchors=False),
         example=_tables(folder / "example" / "tables"),
     )
-    where = ["--json", str(out / "answer.json")]
+    outputs = ["--json", str(out / "answer.json")]
     if name == "plan_labels" or name == "plan_labels_prd":
-        where += ["--out", str(out / "ask.csv")]
+        outputs += ["--out", str(out / "ask.csv")]
     elif name not in WITHOUT_FOLDER and "--out" not in words and name != "example":
-        where += ["--out", str(out / "report")]
-    return ["jbt", *words.split(), *where]
+        outputs += ["--out", str(out / "report")]
+    return ["jbt", *words.split(), *outputs]
 
 
 def _tables(folder: Path, anchors: bool = True) -> str:
@@ -123,20 +126,20 @@ def _sweep(name: str, folder: Path) -> list[str]:
 
 
 def compare(before: Path, after: Path) -> list[str]:
-    """What differs: one line each, the first twenty of a file."""
+    """The differences, a line each; at most twenty of a file."""
     differences = []
     files = [
         {str(p.relative_to(root)) for p in root.rglob("*") if p.suffix in (".csv", ".json")}
         | {str(p.relative_to(root)) for p in root.rglob("finished")}
         for root in (before, after)
     ]
-    for lonely in sorted(files[0] ^ files[1]):
-        differences.append(f"{lonely}: only {'before' if lonely in files[0] else 'after'}")
+    for name in sorted(files[0] ^ files[1]):
+        differences.append(f"{name}: only {'before' if name in files[0] else 'after'}")
     for name in sorted(files[0] & files[1]):
-        differ = list(_differences(_content(before / name), _content(after / name), ""))
-        differences += [f"{name}{line}" for line in differ[:20]]
-        if len(differ) > 20:
-            differences.append(f"{name}: {len(differ) - 20} more")
+        lines = list(_differences(_content(before / name), _content(after / name), ""))
+        differences += [f"{name}{line}" for line in lines[:20]]
+        if len(lines) > 20:
+            differences.append(f"{name}: {len(lines) - 20} more")
     return differences
 
 
@@ -180,7 +183,7 @@ def _number(value: Any) -> float | None:
 
 
 def _is_sentence(value: Any) -> bool:
-    """Words with spaces: how a thing is said, not which."""
+    """Whether a value is words with spaces, which may be reworded."""
     return isinstance(value, str) and bool(re.search(r"\w \w", value))
 
 

@@ -1,12 +1,12 @@
-"""Another revision of jbt against this one, in turn, on one core: machines drift, ratios less.
+"""Compare the speed of another revision of jbt with this one, in turn, on one core.
 
     python -m benchmarks.side_by_side REVISION [ROUNDS]
 
-In each round both revisions are measured, one after the other, each in a process of its own: the
+Each round measures both revisions, one after the other, each in a process of its own: the
 bias-aware fit of the default scenario in both precisions, the crossing experiment (a pool under one
 of 19 correlations: verdicts, two fits, recall), and runs of the active loop (Eq. acq, 120 verdicts,
-R = 8) with each revision's own defaults. SciPy's L-BFGS and a NumPy loop stand beside them. Printed
-are medians and ranges over the rounds, and of the ratios within a round.
+R = 8) with each revision's own defaults; then SciPy's L-BFGS and a NumPy loop. It prints medians
+and ranges over the rounds, also of the ratios within a round: machines drift, ratios less.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ FITS, POOLS, RUNS = 4096, 96, 512
 
 
 def measure() -> dict[str, float]:
-    """Microseconds a problem, of the jbt that is imported; and the largest error of a float32 fit
-    in posterior standard deviations."""
+    """Microseconds a problem with the imported jbt, and the largest error of a float32 fit in
+    posterior standard deviations."""
     import jax
     import jax.numpy as jnp
     import numpy as np
 
-    from jbt import estimators, judges, laplace, metrics, model, pools, runtime
+    from jbt import estimators, runtime
     from jbt.acquisition import Loop, Task, run
-    from jbt.simulate import stream
+    from jbt.kernel import laplace, metrics, model
+    from jbt.simulation import judges, pools
+    from jbt.simulation.simulate import stream
     from jbt.types import Comparisons, Judge, Prior
 
     n, prior = 30, Prior(1.0, 0.1)
@@ -59,7 +61,7 @@ def measure() -> dict[str, float]:
     def crossing(i: Any) -> Any:
         key = jax.random.fold_in(jax.random.key(0), i)
 
-        def under(rho: Any) -> Any:
+        def recalls(rho: Any) -> Any:
             pool, oracle = drawn(key, rho)
             comparisons = judges.reveal(oracle, jnp.asarray(shown, jnp.float32))
             out = []
@@ -70,15 +72,15 @@ def measure() -> dict[str, float]:
                 out += [metrics.pairwise_agreement(theta, pool.quality)]
             return out
 
-        return jax.vmap(under)(0.05 * jnp.arange(19))
+        return jax.vmap(recalls)(0.05 * jnp.arange(19))
 
-    def of_loop(i: Any) -> Any:
+    def active_run(i: Any) -> Any:
         key = jax.random.fold_in(jax.random.key(0), i)
         pool, oracle = drawn(key, jnp.asarray(0.0))
         trace = run(stream(key, "run"), Task.build(pool, oracle), Loop("top_k_aware"), 120)
         return trace.recall[-1], trace.status
 
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     fitted = {}
     with runtime.precision("float32"):
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(FITS))
@@ -104,24 +106,24 @@ def measure() -> dict[str, float]:
             batches = lambda f: lambda *a: jax.lax.map(lambda x: f(*x), a, batch_size=128)  # noqa: E731
             name = f"fit, {dtype}"
             only = batches(lambda w, d: fit(w, d)[0])
-            found[name], fitted[dtype] = timed(only, FITS, oracle, pool.design)
+            results[name], fitted[dtype] = timed(only, FITS, oracle, pool.design)
             if dtype == "float64":
                 mode = jax.jit(batches(fit))(oracle, pool.design)[1]
                 sd = jax.jit(batches(spread))(oracle, pool.design, mode)
     error = np.abs(np.asarray(fitted["float32"], float) - np.asarray(fitted["float64"]))
-    found["error"] = float((error / np.asarray(sd)).max())
+    results["error"] = float((error / np.asarray(sd)).max())
     with runtime.precision("float32"):
-        found["crossing experiment"], _ = timed(
+        results["crossing experiment"], _ = timed(
             lambda ids: jax.lax.map(crossing, ids, batch_size=6), 19 * POOLS, jnp.arange(POOLS)
         )
-        found["active run"], _ = timed(
-            lambda ids: jax.lax.map(of_loop, ids, batch_size=128), RUNS, jnp.arange(RUNS)
+        results["active run"], _ = timed(
+            lambda ids: jax.lax.map(active_run, ids, batch_size=128), RUNS, jnp.arange(RUNS)
         )
-    return found
+    return results
 
 
 def others() -> dict[str, float]:
-    """Microseconds of SciPy's fit and of the NumPy loop."""
+    """Microseconds of SciPy's fit and of a run of the NumPy loop."""
     import jax
     import numpy as np
 
@@ -129,10 +131,10 @@ def others() -> dict[str, float]:
     from benchmarks.numpy_loop import numpy_loop
 
     comparisons, design = problems.draw(100, "float32")
-    each = (comparisons.shown, comparisons.wins, design.covariates)
-    arrays = list(zip(*(np.asarray(v, float) for v in each), strict=True))
+    columns = (comparisons.shown, comparisons.wins, design.covariates)
+    arrays = list(zip(*(np.asarray(v, float) for v in columns), strict=True))
     seconds, _ = timing.time_each(problems.scipy_lbfgs, arrays)
-    found = {"SciPy L-BFGS": seconds * 1e6}
+    results = {"SciPy L-BFGS": seconds * 1e6}
     host = jax.device_get(problems.draw_tasks(20, 30)[1])
 
     def loop(i: int) -> float:
@@ -149,13 +151,13 @@ def others() -> dict[str, float]:
             seed=i,
         )
 
-    found["NumPy loop"] = timing.time_each(loop, list(range(20)))[0] * 1e6
-    return found
+    results["NumPy loop"] = timing.time_each(loop, list(range(20)))[0] * 1e6
+    return results
 
 
 @contextlib.contextmanager
 def checkout(revision: str) -> Iterator[Path]:
-    """A folder that holds another revision of this repository."""
+    """A temporary folder with another revision of this repository."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "jbt"
         git = ["git", "-C", str(HERE), "worktree"]
@@ -167,7 +169,7 @@ def checkout(revision: str) -> Iterator[Path]:
 
 
 def in_process(root: Path, what: str) -> dict[str, float]:
-    """A function of this file, with the jbt of a folder."""
+    """Run a function of this file with the jbt of a folder."""
     run = [sys.executable, __file__, what]
     paths = os.pathsep.join([str(root), str(HERE)])  # this revision's benchmarks for both
     environment = {**os.environ, "PYTHONPATH": paths}

@@ -1,4 +1,4 @@
-"""What every benchmark shares: a header that says where, and a timer that says how long."""
+"""Shared by all benchmarks: a header that names the machine, and timers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def compile_for(f: Callable[..., Any], *arguments: Any) -> tuple[float, jax.stag
 
 
 def fastest(call: Callable[[], Any], repeats: int, seconds: float = float("inf")) -> float:
-    """Seconds of the fastest run of several; none is begun after `seconds` but the first."""
+    """Seconds of the fastest of several runs; after `seconds` no further run begins."""
     best, end = float("inf"), time.perf_counter() + seconds
     for repeat in range(repeats):
         begin = time.perf_counter()
@@ -71,7 +71,7 @@ def fastest(call: Callable[[], Any], repeats: int, seconds: float = float("inf")
 
 
 def time_each(f: Callable[[Any], Any], inputs: list[Any]) -> tuple[float, list[Any]]:
-    """Seconds an input of a plain Python function, one after the other, and its results."""
+    """Seconds an input for a plain Python function, one after the other, and its results."""
     f(inputs[0])
     begin = time.perf_counter()
     results = [f(x) for x in inputs]

@@ -6,8 +6,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from jbt import __version__, inputs, runtime
-from jbt.exits import exit_code
+from jbt import __version__, runtime
+from jbt.border import inputs
+from jbt.border.exits import exit_code
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
 
@@ -15,12 +16,13 @@ your own verdicts
   jbt example DIR                     small tables to start from
   jbt import FILE... --out DIR        tables from the files of other tools
   jbt doctor --verdicts FILE          what your tables support, and what to type next
-  jbt identify --verdicts FILE        what the verdicts say of each bias, and what the prior says
+  jbt identify --verdicts FILE        which biases the verdicts identify, which the prior decides
   jbt fit --verdicts FILE             every pool and judge, naive and bias-aware
   jbt leaderboard --verdicts FILE     models ranked over all pools, with intervals
-  jbt replay --verdicts FILE          how few of the verdicts would have done
+  jbt replay --verdicts FILE          how few of the verdicts would have been enough
   jbt gate --verdicts FILE            whether to correct, decided from trusted labels
-  jbt plan labels --verdicts FILE     what to have labelled for that
+  jbt plan labels --verdicts FILE     which labels to collect for that decision
+  jbt plan gate                       how many labels a decision needs
 experiments
   jbt plan pairing                    how many contents to render twice
   jbt plan reference                  how many verdicts of a trusted judge to buy
@@ -44,7 +46,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Dispatch; returns the exit code, see `exits.exit_code`."""
+    """Dispatch to a command; return the exit code, see `exits.exit_code`."""
     argv = sys.argv[1:] if argv is None else list(argv)
     return exit_code(lambda: _dispatch(argv))
 
@@ -61,6 +63,8 @@ def _dispatch(argv: list[str]) -> int:
         print(USAGE, end="")
         return 0
     print(USAGE, end="", file=sys.stderr)
+    if argv:
+        raise ValueError(f"unknown command {argv[0]!r}: one of {', '.join(COMMANDS)}")
     return 2
 
 

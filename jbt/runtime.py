@@ -1,4 +1,5 @@
-"""The only place that touches JAX's global state, and only when called.
+"""Start JAX for sweeps (devices, threads, kept programs), set the precision, join processes: the
+only place that touches JAX's global state, and only when called.
 
 Importing jbt changes nothing; a program that wants both cores calls `start` first.
 """
@@ -26,18 +27,18 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
     """Prepare JAX for a sweep: one CPU device a core, one BLAS thread each, and compiled programs
     kept on disk.
 
-    Call it before JAX's first computation; it has no effect on the number of devices after.
+    Call it before JAX's first computation; later it cannot change the number of devices.
 
     Args:
-      cpu_devices: host devices, default one per core this process may use, unless an earlier
-        call or XLA_FLAGS has chosen.
+      cpu_devices: host devices, default one per core this process may use, unless an earlier call
+        or XLA_FLAGS has set them.
       cache: folder for compiled programs, default `$JBT_CACHE`; none if that is unset.
     """
     chosen = jax.config.values["jax_num_cpu_devices"] > 0 or "device_count" in os.environ.get(
         "XLA_FLAGS", ""
     )
     if cpu_devices is not None or not chosen:
-        # RuntimeError: JAX runs already, and keeps the devices it has.
+        # RuntimeError: JAX is running already, and keeps its devices.
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
     _one_blas_thread()
@@ -50,37 +51,38 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
 
 
 JOIN_SECONDS = 600
-"""How long `join` waits for the others: the nodes of a job do not start together."""
+"""How long `join` waits for the other processes: the nodes of a job do not start together."""
 HEARTBEAT_SECONDS = 100
-"""After so long without a sign of a process it is taken for dead, and the others are ended."""
+"""A process that is not heard from for so long counts as dead, and the others are ended."""
 LEAVE_SECONDS = 30 * 86_400
-"""How long `leave` waits for the others: as long as any job may take."""
+"""How long `leave` waits for the other processes: as long as any job may take."""
 
 
 def join(coordinator: str | None = None, process: tuple[int, int] | None = None) -> tuple[int, int]:
     """Join JAX's distributed runtime, with every local device that this process sees.
 
     Call it after `start` and before JAX's first computation. From then on JAX ends this process
-    when another one of them dies.
+    when another process of the job dies.
 
     Args:
-      coordinator: ADDRESS:PORT at which process 0 listens, default as JAX finds it out under SLURM,
+      coordinator: ADDRESS:PORT at which process 0 listens, default as JAX detects it under SLURM,
         Open MPI and Kubernetes, or `$JAX_COORDINATOR_ADDRESS`.
-      process: the number of this process, from 0, and how many there are; default as JAX finds out.
+      process: the number of this process, from 0, and the number of processes; default as JAX
+        detects them.
 
     Returns:
-      The number of this process, and how many there are.
+      The number of this process, and the number of processes.
 
     Raises:
-      ValueError: it cannot be found out, the port is taken, or JAX runs already. When the others do
-        not come within `JOIN_SECONDS`, JAX ends the process.
+      ValueError: JAX cannot detect these, the port is taken, or JAX is running already. If the
+        others do not join within `JOIN_SECONDS`, JAX ends the process.
     """
     number, count = process or (None, None)
     if coordinator and number == 0:
         _check_port(int(coordinator.rpartition(":")[2]))
-    # What is computed stays on a process's own devices: no collectives to connect for.
+    # All computation stays on a process's own devices, so there are no collectives to connect.
     jax.config.update("jax_cpu_collectives_implementation", None)
-    # It would catch SIGTERM, by which schedulers end a job, and leave it to us to look.
+    # The service would catch SIGTERM, by which schedulers end a job, and leave handling it to us.
     jax.config.update("jax_enable_preemption_service", False)
     # Under SLURM and Open MPI, None would be one device a process.
     local_devices = None if "JAX_LOCAL_DEVICE_IDS" in os.environ else ()
@@ -108,7 +110,7 @@ def join(coordinator: str | None = None, process: tuple[int, int] | None = None)
 
 
 def _check_port(port: int) -> None:
-    """Raise `ValueError` unless process 0 can listen at a port, where jaxlib ends in a segmentation
+    """Raise `ValueError` unless process 0 can listen at a port; jaxlib would end in a segmentation
     fault."""
     try:
         socket.create_server(("", port)).close()
@@ -117,8 +119,8 @@ def _check_port(port: int) -> None:
 
 
 def leave() -> None:
-    """Leave JAX's distributed runtime, together with all the others: wait until each has called
-    this. What any of them dies of afterwards is its own affair."""
+    """Leave JAX's distributed runtime: wait until every process has called this. Later deaths of a
+    process do not affect the others."""
     jax.distributed.shutdown()
 
 
@@ -141,13 +143,13 @@ DEFAULTS = {
     "numpy_dtype_promotion": "standard",
     "numpy_rank_promotion": "allow",
 }
-"""Settings of JAX that change draws, or that our code counts on."""
+"""Settings of JAX that change draws, or that jbt's code relies on."""
 
 
 @contextmanager
 def defaults() -> Iterator[None]:
     """A scope in which draws are those of JAX's defaults, whatever its settings and environment
-    say: they are no part of a configuration.
+    say, as these are not part of a configuration.
 
     Raises:
       ValueError: a setting has another value, and cannot be set for a scope.
@@ -181,6 +183,6 @@ def precision(dtype: str) -> Iterator[np.dtype]:
 
 
 def device_name() -> str:
-    """The devices in words: how many, which, on what machine."""
+    """The devices in words: number, kind and machine."""
     devices = jax.local_devices()
     return f"{len(devices)} x {devices[0].device_kind} ({platform.machine()})"

@@ -1,9 +1,9 @@
 """Spending a budget of comparisons on the top k, with cached verdicts.
 
 The paper's evaluation of acquisition (curves, the table of rules at B = 120, the allocation at B =
-200, the 2 x 2 ablation of model and rule, the ablation of the score) on as many pools as it takes
-to tell the rules apart; and three of its observations looked into: the naive model's plateau, the
-waste of global uncertainty, and recall above that of the full data.
+200, the 2 x 2 ablation of model and rule, the ablation of the score), on enough pools to separate
+the rules; and a closer look at three of its observations: the naive model's plateau, the waste of
+global uncertainty, and recall above that of the full data.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from jbt import judges, stats, study, sweep
-from jbt.acquisition.rules import resolve
-from jbt.tables import SEEDS, Table
-from sweeps import _active as active
-from sweeps import _calibration as calibration
-from sweeps import _judge
-from sweeps._active import Case
+from jbt import stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments.run import main
+from jbt.experiments.table import Table
+from jbt.simulation import judges
+
+from ._shared import active, calibration, rule_comparison
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 ALLOCATION_BUDGET = 200
 ABLATED = ("top_k_aware", "round_robin")
 NAIVE = (*ABLATED, "random")
@@ -38,7 +40,7 @@ WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
-    """Budgets of the table (verdicts); the curves go on to the largest, at most N (N - 1)."""
+    """Budgets of the table (verdicts); curves end at the largest, at most N (N - 1)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
@@ -56,44 +58,40 @@ PRESETS = {
 
 
 def cases(s: Settings, rule: str) -> list[Case]:
-    """The judges and models a rule is run with."""
-    discrimination = _judge.number(s, "discrimination")
-    own = _judge.named_case(s, discrimination)
-    out = [own]
+    """Judges and models that a rule is run with."""
+    discrimination = number(s, "discrimination")
+    case = named_case(s, discrimination)
+    out = [case]
     if rule in NAIVE:
-        out.append(replace(own, model="naive"))
+        out.append(replace(case, model="naive"))
     if rule in WASTE:
         unbiased = replace(judges.UNBIASED, discrimination=discrimination)
-        out.append(replace(own, name="unbiased", judge=unbiased))
+        out.append(replace(case, name="unbiased", judge=unbiased))
     return out
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s, rule), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+def groups(s: Settings) -> list[declare.Group]:
+    return active.groups(s, lambda rule: cases(s, rule), "frozen", [s.refit_every])
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    recall = active.by_seed(ds["recall"], s.n_seeds)
-    active.rows(recall, ds, s, t)
-    open_ = active.opened(ds["recall"], ds, s.n_seeds)
+    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds)
+    rule_comparison.rows(recall, ds, s, t)
+    open_ = rule_comparison.opened(ds["recall"], ds, s.n_seeds)
     at = {"budget": list(s.budget)}
     synergy(recall.sel(at), None if open_ is None else open_.sel(at), t)
     above_full_data(recall, None if open_ is None else open_["pools"], s, t)
 
 
 def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """What the rule gains with the bias-aware model beyond what it gains with the naive one: above
-    0, the two contributions are super-additive. In the rows of the rule with the bias-aware model.
+    """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
+    the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
     """
-    judge = active.own_judge(recall)
+    judge = rule_comparison.own_judge(recall)
 
-    def of(values: calibration.V) -> calibration.V | None:
+    def gain_difference(values: calibration.V) -> calibration.V | None:
         runs = {
-            (model, rule): active.select(values, judge=judge, model=model, rule=rule)
+            (model, rule): rule_comparison.select(values, judge=judge, model=model, rule=rule)
             for model in ("bias_aware", "naive")
             for rule in ABLATED
         }
@@ -103,23 +101,24 @@ def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
         aware, naive = (one[m, ABLATED[0]] - one[m, ABLATED[1]] for m in ("bias_aware", "naive"))
         return aware - naive
 
-    found = of(recall)
-    if found is None:
+    difference = gain_difference(recall)
+    if difference is None:
         return
-    row = active.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(condition=0)
+    row = rule_comparison.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(
+        condition=0
+    )
     where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    of_open = None if open_ is None else of(open_)
-    carried = None if of_open is None else calibration.drawn_from(of_open)
-    t.means("synergy", found, carried=carried, **where)
+    carried = calibration.drawn_from(None if open_ is None else gain_difference(open_))
+    t.means("synergy", difference, carried=carried, **where)
 
 
 def above_full_data(
     by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
 ) -> None:
-    """By how much recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
-    recall at all N (N - 1) verdicts. The best budget for each half of the pools is that of the
-    other half, as the largest of a hundred means is too large; the interval is for those two
-    budgets. `best_above_full_data` is that largest, which a study finds that chooses the budget on
+    """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+    recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
+    half, because the largest of a hundred means is too large; the interval is for those two
+    budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget on
     its own pools."""
     if by_seed["budget"].values[-1] != s.n_items * (s.n_items - 1):
         return
@@ -128,15 +127,19 @@ def above_full_data(
     if s.pools >= 4:
         excess = full.copy(deep=True)
         for half in (0, 1):
-            other = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-            best = recall.isel(pool=slice(half, None, 2)).isel(budget=other.argmax("budget"))
+            mean_elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
+            best = recall.isel(pool=slice(half, None, 2)).isel(
+                budget=mean_elsewhere.argmax("budget")
+            )
             excess[:, half::2] = best.values - full.values[:, half::2]
         t.means("recall_above_full_data", excess)
     drawn_from = by_seed if open_ is None else open_
-    for at, of in zip(
+    for at, source in zip(
         by_seed - by_seed.isel(budget=-1), drawn_from - drawn_from.isel(budget=-1), strict=True
     ):
-        beyond, carried = (each.transpose("budget", SEEDS, "pool").values for each in (at, of))
+        beyond, carried = (
+            values.transpose("budget", SEEDS, "pool").values for values in (at, source)
+        )
 
         def studies(size: int, seeds: int | None, carried: np.ndarray = carried) -> np.ndarray:
             pools = stats.with_seeds(carried, seeds)
@@ -160,45 +163,36 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    fig, axes = plots.new_figure(3, width=5.6, height=5.0)
-    draw_curves(axes[0], ds, s)
-    draw_table(axes[1], table, s)
-    draw_allocation(axes[2], ds, s)
+    fig, (curves, differences, allocation) = plots.facets(3, width=5.6, height=5.0)
+    draw_curves(curves, ds, s)
+    draw_table(differences, table, s)
+    draw_allocation(allocation, ds, s)
     return fig
 
 
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    from jbt import plots
-
-    rows = active.curves(active.by_seed(ds["recall"], s.n_seeds), s)
-    rows = rows[rows.judge == active.own_judge(ds["recall"])]
-    for rule in [rule for rule in SHOWN if rule in s.rule]:
-        active.draw_curve(ax, rows[(rows.rule == rule) & (rows.model == "bias_aware")], rule)
+    rows = rule_comparison.curves(rule_comparison.by_seed(ds["recall"], s.n_seeds), s)
+    rows = rows[rows.judge == rule_comparison.own_judge(ds["recall"])]
+    rule_comparison.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
-    ax.set_xlabel("budget, verdicts")
-    ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")
     ax.legend(fontsize=8, loc="lower right")
     return ax
 
 
 def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Differences from the reference at B = 120, beside the paper's."""
-    from jbt import plots
-
-    budget = active.budget_of_tests(s)
-    mine = table[(table.quantity == "delta") & (table.budget == budget)]
-    mine = mine[(mine.judge != "unbiased") & (mine.model == "bias_aware")]
-    mine = mine.sort_values("estimate", ascending=False)
-    rules = mine.rule.drop_duplicates().tolist()
+    """Draw differences from the reference at B = 120 beside the paper's."""
+    budget = rule_comparison.budget_of_tests(s)
+    deltas = table[(table.quantity == "delta") & (table.budget == budget)]
+    deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
+    deltas = deltas.sort_values("estimate", ascending=False)
+    rules = deltas.rule.drop_duplicates().tolist()
     label = f"{s.pools:,} pools (95 %)"
-    ours = mine.drop_duplicates("rule")
-    plots.points(ax, ours, range(len(rules)), colour="blue", label=label, horizontal=True)
-    if (paper := mine.dropna(subset="paper")).size:
+    simulated = deltas.drop_duplicates("rule")
+    plots.points(ax, simulated, range(len(rules)), colour="blue", label=label, horizontal=True)
+    if (paper := deltas.dropna(subset="paper")).size:
         at = [rules.index(rule) for rule in paper.rule]
         vermilion = plots.COLOURS["vermilion"]
         ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
@@ -212,20 +206,17 @@ def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Showings of an item by its distance from the boundary, 1 if spent evenly."""
-    from jbt import plots
-
+    """Draw showings of an item by its distance from the boundary, 1 if spent evenly."""
     budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
     distance = ds["distance"].values
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
-    share = active.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    own = active.own_judge(share)
-    share = active.select(share, judge=own, model="bias_aware", rule=SHOWN)
+    share = rule_comparison.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
+    judge = rule_comparison.own_judge(share)
+    share = rule_comparison.select(share, judge=judge, model="bias_aware", rule=SHOWN)
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):
-        style = resolve(str(rule))
-        plots.line(ax, rows, "distance", colour=style.colour, label=str(rule), linestyle=style.line)
+        plots.line(ax, rows, "distance", label=str(rule), **plots.rule_style(str(rule)))
     ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
     ax.set_xlabel("distance from the boundary, places in true quality")
     ax.set_ylabel("showings of an item, 1 = spent evenly")
@@ -234,7 +225,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "acquisition",
     "Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations.",
     PRESETS,
@@ -243,8 +234,8 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,26 +1,27 @@
 """AlpacaEval: 36 models against one baseline, ranked with and without length.
 
-One judge's graded preferences, one a model and prompt; which answer it saw first is not recorded,
-so there is no position term. Two models are there three times, plain, prompted to be concise and
-prompted to be verbose: the paper's paired design in the wild, if the prompt changes length alone.
+The data are one judge's graded preferences, one a model and prompt. Which answer was shown first is
+not recorded, so there is no position term. Two models have three versions each: plain, prompted to
+be concise and prompted to be verbose. If the prompt changes length alone, that is the paper's
+paired design in the wild.
 
-Where the bias coefficient c comes from is what varies; the qualities of all models then follow with
-c known:
+The sweep varies the source of the bias coefficient c; all models' qualities are then fitted with c
+known:
 
     nothing     c = 0: win rates
-    variation   how one model's answers vary in length over the prompts, every version of a model
-                having a quality of its own
-    renderings  how the versions of a model differ in mean length, the versions sharing a quality;
-                the variation over the prompts has a coefficient of its own, and no say in this one
+    variation   lengths of a model's answers over the prompts; every version of a model has its own
+                quality
+    renderings  mean lengths of the versions of a model, which share a quality; the variation over
+                prompts has a coefficient of its own
     a model     likewise, from this model's renderings only
     both        renderings and variation, one coefficient
     tanh        as variation, with AlpacaEval's covariate, the tanh of the standardised difference
                 in characters, in place of the difference of log(1 + words)
 
-Everything is one problem: no prompt has a result of its own. Intervals are over prompts all the
-same, from each prompt's influence on the estimates: the inverse of the objective's Hessian times
-the gradient of the prompt's verdicts. Its sum of squares is the cluster-robust variance (Liang &
-Zeger 1986), and resampled sums of it are a bootstrap of the fit to first order.
+All prompts are one fit. Intervals are still over prompts, from each prompt's influence on the
+estimates: the inverse of the objective's Hessian times the gradient of the prompt's verdicts. Its
+sum of squares is the cluster-robust variance (Liang & Zeger 1986), and its resampled sums are a
+bootstrap of the fit to first order.
 """
 
 from __future__ import annotations
@@ -33,30 +34,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jbt import estimators, identifiability, model, stats, study, sweep
-from jbt.fit import fit_map
-from jbt.simulate import Experiment
-from jbt.types import Design, Fit, Prior, Rows, Variant, check_positive
-from sweeps._board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
+from jbt import estimators, identifiability, stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.fit import fit_map
+from jbt.simulation.simulate import Experiment
+from jbt.types import Design, Fit, Prior, Rows, Variant
+
+from ._shared.board import RENDERINGS, TANH, VARIATION, WORDS, Board, read
+from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 NOTHING, BOTH = "nothing", "both"
-"""Where c comes from, beside covariates."""
+"""Sources of c beside the covariates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
 
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c (1/logit^2)."""
 
@@ -65,8 +70,8 @@ PRESETS = {"smoke": Settings(pools=40), "paper": Settings(), "full": Settings()}
 
 
 def analyses(board: Board) -> dict[str, tuple[bool, list[str], str]]:
-    """Where c comes from -> whether versions share a quality, the free covariates, and that whose
-    coefficient is taken for c."""
+    """Source of c -> whether versions share a quality, the free covariates, and the covariate whose
+    coefficient is c."""
     one_model = {name: (True, [*board.families, VARIATION], name) for name in board.families}
     return {
         NOTHING: (False, [], WORDS),
@@ -78,18 +83,17 @@ def analyses(board: Board) -> dict[str, tuple[bool, list[str], str]]:
     }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    for name in ("lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+def groups(s: Settings) -> list[declare.Group]:
+    s.check_prior()
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
     board = read(s)
     every, columns = analyses(board), list(board.differences)
     content, prompt = {"content": board.versions}, {"prompt": board.prompts}
     return [
-        sweep.Group(
+        declare.Group(
             "board",
-            experiment_of(board, Prior(s.lam, s.lam_b)),
+            experiment_of(board, s.prior),
             {
                 "shared": np.array([shared for shared, _, _ in every.values()]),
                 "free": np.array([[c in free for c in columns] for _, free, _ in every.values()]),
@@ -118,22 +122,22 @@ def groups(s: Settings) -> list[sweep.Group]:
 
 
 def experiment_of(board: Board, prior: Prior) -> Experiment:
-    """The experiment: the whole board, with c from one place."""
+    """Experiment: the whole board, with c from one source."""
     n, d = len(board.versions), len(board.differences)
     difference = np.stack([*board.differences.values()], axis=-1)
 
     def rows_between(owner: Array) -> Rows:
-        """[G, K], qualities being those of `owner` [V]."""
+        """Rows [G, K] between the owners [V] of the versions' qualities."""
         arrays = (difference, np.zeros(board.shown.shape), board.shown, board.wins)
-        each = [jnp.asarray(v) for v in arrays]
-        return jax.vmap(Rows)(owner[board.first], owner[board.second], *each)
+        values = [jnp.asarray(v) for v in arrays]
+        return jax.vmap(Rows)(owner[board.first], owner[board.second], *values)
 
     def experiment(key: Any, condition: dict[str, Any]) -> dict[str, Array]:
         free = Variant(condition["free"] > 0, jnp.asarray(False))
         versions = jnp.arange(n)
         owner = jnp.where(condition["shared"] > 0, jnp.asarray(board.model), versions)
-        there = (owner[:, None] == versions).any(0)
-        design = Design(jnp.zeros((n, d)), None, there, n)
+        present = (owner[:, None] == versions).any(0)
+        design = Design(jnp.zeros((n, d)), None, present, n)
         tied = rows_between(owner)
         source = fit_map(flat(tied), design, prior, free)
         c, main = source.parameters.c[condition["main"]], n + condition["main"]
@@ -170,21 +174,21 @@ def experiment_of(board: Board, prior: Prior) -> Experiment:
 
 
 def flat(rows: Rows) -> Rows:
-    """Rows [G, K] as [G K]."""
+    """Flatten rows [G, K] to [G K]."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
 
 
 def influence(
     rows: Rows, fit: Fit, design: Design, prior: Prior, free: Bool[Array, " P"]
 ) -> tuple[Float[Array, "P P"], Float[Array, "G P"]]:
-    """How each prompt moves the free parameters of a fit, to first order; and the Hessian of the
-    objective.
+    """Hessian of the objective, and the influence of each prompt on the free parameters of a fit,
+    to first order.
 
     Args:
       rows: [G, K] the verdicts of each prompt.
     """
     parameters = fit.parameters
-    score = jax.vmap(lambda own: model.score(parameters, design, own))(rows)
+    score = jax.vmap(lambda verdicts: model.score(parameters, design, verdicts))(rows)
     score = jnp.where(free, score - score.mean(0), 0)  # the mean is the pull of the prior
     _, information = model.score_and_information(parameters, design, flat(rows))
     hessian = information + jnp.diag(model.prior_precision(design, prior))
@@ -206,28 +210,28 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         for quantity, rate in zip(("win_rate", "length_controlled"), published[:, v], strict=True):
             t.add(quantity, rate, content=content[v])
     for source in raw["c_from"].values:
-        own = raw.sel(c_from=source)
-        influences = own["theta_influence"].transpose("content", "prompt").values
+        at_source = raw.sel(c_from=source)
+        influences = at_source["theta_influence"].transpose("content", "prompt").values
         draws = n * stats.bootstrap_means(influences, seed=s.seed)
-        theta = own["theta"].values
+        theta = at_source["theta"].values
 
         def add(
             quantity: str,
-            of: Any,
+            correlation: Any,
             source: str = source,
             theta: Any = theta,
             draws: Any = draws,
             **where: Any,
         ) -> None:
-            """A function of qualities [..., V], with its interval over prompts."""
-            interval = stats.percentiles(of(theta + draws))
-            t.add(quantity, float(of(theta)), interval, n, c_from=source, **where)
+            """Add a function of qualities [..., V] with its interval over prompts."""
+            interval = stats.percentiles(correlation(theta + draws))
+            t.add(quantity, float(correlation(theta)), interval, n, c_from=source, **where)
 
         if source != NOTHING:
-            c = float(own["c"])
-            c_draws = n * stats.bootstrap_means(own["c_influence"].values, seed=s.seed)
+            c = float(at_source["c"])
+            c_draws = n * stats.bootstrap_means(at_source["c_influence"].values, seed=s.seed)
             t.add("c", c, stats.percentiles(c + c_draws), n, c_from=source)
-            t.add("profile_range", float(own["profile_range"]), n_pools=n, c_from=source)
+            t.add("profile_range", float(at_source["profile_range"]), n_pools=n, c_from=source)
         for base in np.unique(number):
             if len(versions := np.flatnonzero(number == base)) > 1:
                 add(
@@ -242,10 +246,10 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 content=content[v],
             )
             add("theta", lambda q, v=v: q[..., v] - q[..., baseline], content=content[v])
-        # Both are made of the same verdicts: resampling one and not the other would tell nothing.
+        # No interval: both come from the same verdicts, and only one could be resampled.
         for name, rate in zip(("win_rate", "length_controlled"), published[:, models], strict=True):
-            for quantity, of in (("spearman", spearman), ("kendall", kendall)):
-                value = float(of(theta[models], rate))
+            for quantity, correlation in (("spearman", spearman), ("kendall", kendall)):
+                value = float(correlation(theta[models], rate))
                 t.add(f"{quantity}_{name}", value, n_pools=n, c_from=source)
         expected = expit(theta[models] - theta[baseline])
         away = float(np.abs(expected - published[1, models]).mean())
@@ -267,13 +271,11 @@ def kendall(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    each = ["win_rate", "length_controlled", "expected_win_rate", "theta"]
-    return table[~table.quantity.isin(each)]
+    of_models = ["win_rate", "length_controlled", "expected_win_rate", "theta"]
+    return table[~table.quantity.isin(of_models)]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (rates, coefficient, spread) = plots.new_figure(3, width=5.4, height=4.6)
     published = table[table.quantity == "length_controlled"].set_index("content").estimate
     for source, colour, label in (
@@ -311,7 +313,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "alpaca_eval",
     "A leaderboard with and without length, and what prompted renderings say about the bias.",
     PRESETS,
@@ -321,13 +323,9 @@ SWEEP = sweep.Sweep(
     figure,
     units={
         "c_from": "name",
-        "content": "name",
-        "prompt": "name",
         "c": "logits per e-fold of 1 + words (tanh: per unit)",
         "c_influence": "as c",
-        "theta": "logits",
         "theta_influence": "logits",
-        "profile_range": "nats",
         "published": "1 (share)",
         "mean_words": "words + 1 (geometric mean)",
         "base_model": "number of its first version",
@@ -337,4 +335,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,43 +1,43 @@
 """Where debiasing stops paying: benefit of the bias-aware model against corr(quality, covariate).
 
-The paper's figure "The prior assumption governs the outcome" (30 runs a point, sign change
-near 0.45) with as many pools as it takes to place the crossing.
+The paper's figure "The prior assumption governs the outcome" (30 runs a point, sign change near
+0.45), with enough pools to locate the crossing.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, judges, metrics, pairs, pools, study, sweep, theory
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools, theory
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior, check_positive
+
+from ._shared.scenario import Correlated
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+class Settings(Correlated, declare.Settings):
     rho: tuple[float, ...] = ()
     """Population correlations of quality and covariate, increasing; default 0 to 0.9
     (continuous) or 0.75 (binary) by 0.05."""
@@ -47,21 +47,11 @@ class Settings(sweep.Settings):
     """True position bias kappa* (logits in favour of the first shown)."""
     discrimination: float = 1.0
     """Factor on quality in the judge's logits (pure number)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
     link: str = "logit"
-    """How the judge answers, one of `jbt.judges.LINKS`: logit, or probit, a Thurstone judge whose
-    noise has the logistic's variance. What is fitted has the logit's."""
+    """Link of the judge, one of `jbt.simulation.judges.LINKS`: logit, or probit, a Thurstone judge
+    whose noise has the logistic's variance. Fits always use the logit."""
     completeness: float = 1.0
-    """Probability that an ordered pair's verdict was collected, each on its own, in (0, 1]."""
+    """Probability that an ordered pair's verdict was collected, independently, in (0, 1]."""
 
 
 PRESETS = {
@@ -73,32 +63,27 @@ PRESETS = {
 
 def check_scenario(s: Settings) -> None:
     """Raise `ValueError` for a scenario that makes no sense."""
-    pools.check_kind(s.pool)
-    for name in ("sd", "lam", "lam_b", "discrimination"):
-        check_positive(name, getattr(s, name))
+    s.check_pools(least=2)
+    check_positive("discrimination", s.discrimination)
     judges.check_link(s.link)
     pairs.check_completeness(s.completeness)
-    if s.n_items < 2:
-        raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
 
 
 def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[float, ...]:
-    """Of correlations that are asked for of several covariates, those that one can have on its
-    default grid.
+    """Those of the correlations that lie on a covariate's default grid.
 
     Raises:
-      ValueError: there are some, and it can have none of them.
+      ValueError: correlations are asked for, and none of them does.
     """
     most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
-    found = tuple(r for r in rho if r <= most)
-    if rho and not found:
+    possible = tuple(r for r in rho if r <= most)
+    if rho and not possible:
         raise ValueError(f"rho must include some up to {most:g} for {covariate}, got {rho[0]:g}")
-    return found
+    return possible
 
 
 def grid(s: Settings) -> tuple[float, ...]:
-    """The correlations asked for, checked.
+    """Correlations of the settings, checked.
 
     Raises:
       ValueError: out of reach, not increasing, or fewer than two.
@@ -112,30 +97,17 @@ def grid(s: Settings) -> tuple[float, ...]:
     return rho
 
 
-def full_matrix(
-    n_items: int,
-    covariate: pools.CovariateKind,
-    kind: str,
-    max_correlation: float | None = None,
-    link: str = "logit",
-) -> Experiment:
+def full_matrix(s: Settings) -> Experiment:
     """Experiment: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
-    Its condition holds rho and `SCENARIO`, all traced.
+    Its condition holds rho and `SCENARIO`, all traced. The kind and size of the pools, the
+    covariate and the link come from the settings.
     """
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[kind](
-            stream(key, "pool"),
-            n_items,
-            k=condition["k"],
-            sd=condition["sd"],
-            rho=condition["rho"],
-            covariate=covariate,
-            max_correlation=max_correlation,
-        )
+        pool = s.draw(key, condition, s.covariate)
         judge = judges.of_condition(condition)
-        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge, link=link)
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge, link=s.link)
         shown = pairs.collected(
             stream(key, "collected"), pairs.every_pair(pool), condition["completeness"]
         )
@@ -162,47 +134,50 @@ def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
     return {"rho": np.array(rho), **fixed}
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check_scenario(s)
     rho = grid(s)
-    told = {"k": s.k, "rho": rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    s.check_balance(rho, s.covariate)
     return [
-        sweep.Group(
-            "crossing",
-            full_matrix(s.n_items, s.covariate, s.pool, s.max_correlation, s.link),
-            conditions(s, rho),
-            {"rho": rho},
-            s.n_items,
-            s.pools,
+        declare.Group(
+            "crossing", full_matrix(s), conditions(s, rho), {"rho": rho}, s.n_items, s.pools
         )
     ]
 
 
 def ratio(s: Settings) -> float:
-    """r = c* sd_x / (discrimination sd): the judge's bias in units of the spread of quality
-    that it hears."""
+    """r = c* sd_x / (discrimination sd): the judge's bias in units of the spread of quality in its
+    logits."""
     sd_x = 1.0 if s.covariate == "continuous" else 0.5
     return s.bias * sd_x / (s.discrimination * s.sd)
 
 
 def has_limit(s: Settings) -> bool:
-    """Whether the limit of large pools is known: of Gaussian ones, whatever their correlation, and
-    the model's own judge."""
+    """Whether the limit of large pools is known: it is for Gaussian pools without a bound on their
+    correlation and a judge with the logit link."""
     return s.pool == "gaussian" and s.max_correlation is None and s.link == "logit"
 
 
 def crossing_limit(s: Settings) -> float:
-    """The noise-free crossing of the scenario; NaN where there is none, or none is known."""
+    """Noise-free crossing of the scenario; NaN where there is none or none is known."""
     if not has_limit(s):
         return float("nan")
     return theory.crossing_limit(ratio(s), s.k / s.n_items, s.covariate)
 
 
+def benefit_where(ds: xr.Dataset, labels: Mapping[str, Any]) -> xr.DataArray:
+    """Benefit in each pool [rho, pool], in the conditions with these labels."""
+    chosen = np.all([ds[name].values == value for name, value in labels.items()], axis=0)
+    part = ds.isel(condition=np.flatnonzero(chosen)).drop_vars(list(labels))
+    part = part.swap_dims(condition="rho")
+    return part["bias_aware_recall"] - part["naive_recall"]
+
+
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     benefit = ds["bias_aware_recall"] - ds["naive_recall"]
-    for name in ("naive_recall", "bias_aware_recall"):
-        t.means(name, ds[name], covariate=s.covariate)
+    for name in estimators.ESTIMATORS:
+        if f"{name}_recall" in ds:  # results of a run before it was registered have none
+            t.means(f"{name}_recall", ds[f"{name}_recall"], covariate=s.covariate)
     t.means("benefit", benefit, covariate=s.covariate)
     t.means("realised_corr", ds["realised_corr"], covariate=s.covariate)
     t.crossing(benefit, covariate=s.covariate)
@@ -210,8 +185,6 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, ax = plots.new_figure()
     rows = table[table.quantity == "benefit"]
     ax.axhline(0, color="black", linewidth=0.8)
@@ -231,7 +204,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing",
     "Benefit of bias-aware over naive ranking against corr(quality, covariate), and where it ends.",
     PRESETS,
@@ -240,18 +213,11 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "covariate": "kind",
-        "rho": "1 (population correlation)",
-        "realised_corr": "1 (correlation within the pool)",
-        "naive_recall": "1 (share of k)",
-        "bias_aware_recall": "1 (share of k)",
         "naive_agreement": "1 (share of pairs)",
         "bias_aware_agreement": "1 (share of pairs)",
-        "status_naive": "jbt.types.Status",
-        "status_bias_aware": "jbt.types.Status",
     },
     index="rho",
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -3,8 +3,8 @@
 The crossing of `sweeps.crossing`, one choice at a time: whether the covariate is continuous,
 binary, or binary with rho the correlation of its latent; the standard deviation of quality, which
 the paper gives as 1.2 and as 1.25; the judge's position bias; its link; verdicts that were not
-collected; and how densely rho is sampled. Beside each, what studies of the paper's 30 runs a point
-find, and whether the benefit falls at every step.
+collected; and the spacing of rho. Beside each are the results of studies with the paper's 30 runs a
+point, and whether the benefit falls at every step.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jbt import pools, stats, study, sweep
-from sweeps import crossing
+from jbt import stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import pools
+
+from . import crossing
+from ._shared.scenario import PoolKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 COVARIATES = ("continuous", "binary", "binary_latent")
 CHOICES = ("sd", "position", "link", "completeness")
@@ -33,29 +39,24 @@ RUNS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(PoolKind, declare.Settings):
     covariate: tuple[Literal["continuous", "binary", "binary_latent"], ...] = COVARIATES
     """continuous: rho is its correlation with quality. binary: a median split whose own correlation
-    is rho. binary_latent: the same where rho is the correlation of what is split, so that its own
+    is rho. binary_latent: the same where rho is the correlation of its latent, so that its own
     is 0.798 rho."""
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
     sd: tuple[float, ...] = (1.2, 1.25)
-    """Standard deviations of quality (logits). Of this and each list below, the first value is the
-    baseline's, and the others are tried with all else at the baseline."""
+    """Standard deviations of quality (logits). The first value of this and of each list below is
+    the baseline's; the others are tried with all else at the baseline."""
     position: tuple[float, ...] = (0.0, 1.0)
     """True position biases (logits in favour of the first shown)."""
     link: tuple[str, ...] = ("logit", "probit")
-    """How the judge answers, some of `jbt.judges.LINKS`; what is fitted has the logit's."""
+    """Links of the judge, some of `jbt.simulation.judges.LINKS`; fits always use the logit."""
     completeness: tuple[float, ...] = (1.0, 0.8)
     """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
     every: tuple[int, ...] = (1, 2, 4)
-    """The crossing is read from every n-th correlation, for each of these n (count)."""
+    """n of the thinned grids: the crossing is also read from every n-th correlation (count)."""
 
 
 PRESETS = {
@@ -73,7 +74,7 @@ class Cell:
 
     covariate: str
     rho: tuple[float, ...]
-    """As the sweep names them; the scenario has the covariate's own correlations."""
+    """Correlations as the sweep names them; the scenario has the covariate's own."""
     scenario: crossing.Settings
     every: int
 
@@ -84,12 +85,12 @@ class Cell:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """The baseline of each covariate and its choices, one at a time.
+    """Crossings to find: the baseline of each covariate and its choices, one at a time.
 
     Raises:
       ValueError: a scenario that makes no sense, an empty list.
     """
-    sweep.check_listed("covariate", s.covariate, COVARIATES)
+    declare.check_listed("covariate", s.covariate, COVARIATES)
     for name in (*CHOICES, "every"):
         if not getattr(s, name):
             raise ValueError(f"{name} must list at least one value")
@@ -118,29 +119,28 @@ def cells(s: Settings) -> list[Cell]:
     return list(out)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     # One kernel a covariate and link; what differs by `every` alone is simulated once.
     together: dict[tuple[pools.CovariateKind, str], dict[Cell, None]] = {}
     for cell in cells(s):
         key = (cell.scenario.covariate, cell.scenario.link)
         together.setdefault(key, {})[replace(cell, every=1)] = None
     out = []
-    for (covariate, link), mine in together.items():
-        first = next(iter(mine)).scenario
-        own = [r for cell in mine for r in cell.scenario.rho]
-        n, told = first.n_items, {"k": first.k, "rho": own, "covariate": covariate}
-        pools.check_balance(s.pool, n, s.max_correlation, **told)
-        parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in mine]
+    for (covariate, link), scenarios in together.items():
+        first = next(iter(scenarios)).scenario
+        first.check_balance([r for cell in scenarios for r in cell.scenario.rho], covariate)
+        parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in scenarios]
         labels = {
-            name: [c.where()[name] for c in mine for _ in c.rho] for name in ("covariate", *CHOICES)
+            name: [c.where()[name] for c in scenarios for _ in c.rho]
+            for name in ("covariate", *CHOICES)
         }
         out.append(
-            sweep.Group(
+            declare.Group(
                 f"{covariate}-{link}",
-                crossing.full_matrix(n, covariate, s.pool, s.max_correlation, link),
+                crossing.full_matrix(first),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
-                labels | {"rho": [r for c in mine for r in c.rho]},
-                n,
+                labels | {"rho": [r for c in scenarios for r in c.rho]},
+                first.n_items,
                 s.pools,
             )
         )
@@ -148,13 +148,9 @@ def groups(s: Settings) -> list[sweep.Group]:
 
 
 def benefit_of(ds: xr.Dataset, cell: Cell) -> xr.DataArray:
-    """The benefit of each pool [rho, pool] of a cell."""
-    mine = np.ones(ds.sizes["condition"], bool)
-    for name in ("covariate", *CHOICES):
-        mine &= ds[name].values == cell.where()[name]
-    part = ds.isel(condition=np.flatnonzero(mine)).drop_vars(["covariate", *CHOICES])
-    part = part.swap_dims(condition="rho").isel(rho=slice(None, None, cell.every))
-    return part["bias_aware_recall"] - part["naive_recall"]
+    """Benefit in each pool [rho, pool] of a cell."""
+    labels = {name: value for name, value in cell.where().items() if name != "every"}
+    return crossing.benefit_where(ds, labels).isel(rho=slice(None, None, cell.every))
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -168,61 +164,62 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
         t.add("largest_increase", largest, interval, benefit.sizes["pool"], **where)
         for quantity, same in (("", False), ("_same_pools", True)):
-            found = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
-            falls = (np.diff(found, axis=1) <= 0).all(1)
+            means = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
+            falls = (np.diff(means, axis=1) <= 0).all(1)
             t.add(f"small_studies_falling_throughout{quantity}", falls.mean(), **where)
         range_row(benefit, where, t)
 
 
 def range_row(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
-    """Of three studies of one scenario, each with pools of its own, the largest crossing minus the
-    smallest: what noise alone makes of the three values of a factor. Median, and where 95 % are."""
+    """Add the largest minus the smallest crossing of three studies of one scenario, each with its
+    own pools: the effect of noise alone on the three values of a factor. Median, and range of 95
+    %."""
     rho = benefit["rho"].values
     three = [
         stats.first_crossing(rho, stats.study_means(benefit.values, seed=t.seed + i, size=RUNS))
         for i in range(3)
     ]
     with np.errstate(invalid="ignore"):  # all three beyond the grid
-        found = np.ptp(three, axis=0)
-    median = np.median(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
-    t.add("small_studies_range_of_3", median, studies=lambda *_: found, runs=RUNS, **where)
+        ranges = np.ptp(three, axis=0)
+    median = np.median(ranges[np.isfinite(ranges)]) if np.isfinite(ranges).any() else np.nan
+    t.add("small_studies_range_of_3", median, studies=lambda *_: ranges, runs=RUNS, **where)
 
 
 def difference_rows(
     benefit: xr.DataArray, base: xr.DataArray, where: dict[str, Any], t: Table
 ) -> None:
-    """How far a choice moves the crossing, from the same pools; and how often a study of the
-    choice and one of the baseline, of the paper's size and with pools of their own, are at least
-    0.05 apart."""
+    """Add how far a choice moves the crossing, on the same pools, and how often a study of the
+    choice and one of the baseline, of the paper's size and with pools of their own, differ by at
+    least 0.05."""
 
-    def crossings(of: xr.DataArray, means: np.ndarray) -> np.ndarray:
-        return stats.first_crossing(of["rho"].values, means)
+    def crossings(array: xr.DataArray, means: np.ndarray) -> np.ndarray:
+        return stats.first_crossing(array["rho"].values, means)
 
     if benefit is not base:
         pair = (benefit, base)
         means = [crossings(b, b.mean("pool").values) for b in pair]
-        found = [crossings(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
+        resampled = [crossings(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
         with np.errstate(invalid="ignore"):  # both beyond the grid
-            moved, samples = means[0] - means[1], found[0] - found[1]
+            moved, samples = means[0] - means[1], resampled[0] - resampled[1]
         samples = np.where(np.isnan(samples), 0, samples)
         interval = stats.crossing_interval(samples, n_units=benefit.sizes["pool"])
         t.add("crossing_minus_baseline", moved, interval, benefit.sizes["pool"], **where)
-    mine, other = (
+    crossings_here, crossings_base = (
         crossings(b, stats.study_means(b.values, seed=t.seed + i, size=RUNS))
         for i, b in enumerate((benefit, base))
     )
     with np.errstate(invalid="ignore"):
-        apart = abs(mine - other) >= 0.05
+        apart = abs(crossings_here - crossings_base) >= 0.05
     t.add("small_studies_0.05_from_baseline", apart.mean(), **where)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: not the benefit beyond rho = 0."""
+    """Rows to print: without the benefit beyond rho = 0."""
     return table[(table.quantity != "benefit") | (table.rho == s.rho[0])]
 
 
 def name_of(row: pd.Series, s: Settings) -> str:
-    """What a row's choice differs in from the baseline."""
+    """Name of the choice in which a row differs from the baseline."""
     signs = {"sd": "sd", "position": r"$\kappa^*$", "link": "link", "completeness": "collected"}
     signs["every"] = r"$\rho$ thinned, every"
     changed = [name for name in signs if row[name] != getattr(s, name)[0]]
@@ -233,8 +230,6 @@ def name_of(row: pd.Series, s: Settings) -> str:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (left, right) = plots.new_figure(2, height=5.2)
     draw_curves(left, table, s)
     draw_crossings(right, table[table.quantity == "crossing"], s)
@@ -249,8 +244,6 @@ STYLE = {
 
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     rows = table[table.quantity == "benefit"]
     for name in (*CHOICES, "every"):
         rows = rows[rows[name] == getattr(s, name)[0]]
@@ -267,20 +260,18 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     rows = rows.assign(choice=[name_of(row, s) for _, row in rows.iterrows()])
     choices = list(dict.fromkeys(rows.choice))
     ends = {cell.covariate: cell.rho for cell in cells(s)}
     for j, covariate in enumerate(s.covariate):
-        mine = rows[rows.covariate == covariate].drop_duplicates("choice")
-        y = np.array([choices.index(c) for c in mine.choice]) + 0.22 * (j - 1)
+        crossings = rows[rows.covariate == covariate].drop_duplicates("choice")
+        y = np.array([choices.index(c) for c in crossings.choice]) + 0.22 * (j - 1)
         colour, label = STYLE[covariate]
         # An open end is one where studies of this size need not cross on the grid.
-        low, high = mine.replicate_low.fillna(ends[covariate][0]), mine.replicate_high
+        low, high = crossings.replicate_low.fillna(ends[covariate][0]), crossings.replicate_high
         high = high.fillna(ends[covariate][-1])
         ax.hlines(y, low, high, colors=plots.COLOURS[colour], alpha=0.25, lw=5)
-        plots.points(ax, mine, y, colour=colour, label=label, horizontal=True)
+        plots.points(ax, crossings, y, colour=colour, label=label, horizontal=True)
     paper_lines(ax, rows)
     ax.set_yticks(range(len(choices)), choices)
     ax.invert_yaxis()
@@ -290,14 +281,12 @@ def draw_crossings(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def paper_lines(ax: Axes, table: pd.DataFrame) -> None:
-    from jbt import plots
-
     for value in sorted(table[table.quantity == "crossing"].paper.dropna().unique()):
         colour, label = plots.COLOURS["vermilion"], f"paper, {value:g}"
         ax.axvline(value, color=colour, linestyle=":", label=label)
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing_choices",
     "What the paper leaves open about the crossing: each choice, and what it moves.",
     PRESETS,
@@ -307,8 +296,6 @@ SWEEP = sweep.Sweep(
     figure,
     units={
         **crossing.SWEEP.units,
-        "sd": "logits",
-        "position": "logits in favour of the first shown",
         "link": "of the judge",
         "completeness": "1 (probability that a verdict was collected)",
     },
@@ -316,4 +303,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,8 +1,8 @@
 """What moves the crossing: the paper's table, one factor at a time, with its own noise.
 
-Two things beside the paper's numbers: how much a study of 30 runs a point scatters (so that
-a reader sees whether the paper's number is within its own noise), and the collapse of the
-crossings of many (c*, sd) pairs onto the crossing law as pools grow.
+Beside the paper's numbers stand the scatter of studies of 30 runs a point, which shows whether a
+number of the paper is within its own noise, and the collapse of the crossings of many (c*, sd)
+pairs onto the crossing law as pools grow.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jbt import pools, stats, study, sweep, theory
-from sweeps import crossing
+from jbt import stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import pools, theory
+
+from . import crossing
+from ._shared.scenario import PoolKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 FACTORS = ("bias", "n_items", "sd", "lam", "lam_b", "k")
 COLLAPSE = "collapse"
@@ -29,19 +35,14 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(PoolKind, declare.Settings):
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
     rho: tuple[float, ...] = crossing.CONTINUOUS_GRID
     """Population correlations, increasing; the binary covariate takes those up to 0.75."""
     bias: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
-    """True biases c* (logits per unit); every other factor at its default meanwhile."""
+    """True biases c* (logits per unit), with every other factor at its default."""
     n_items: tuple[int, ...] = (15, 30, 60)
     """Pool sizes (count)."""
     sd: tuple[float, ...] = (0.6, 1.2, 2.5)
@@ -90,7 +91,7 @@ class Cell:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """Every crossing of the table: baseline and factors for each covariate, then the collapse.
+    """Crossings of the table: baseline and factors for each covariate, then the collapse.
 
     Raises:
       ValueError: a scenario that makes no sense.
@@ -123,7 +124,7 @@ def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
     return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     if s.runs < 1:
         raise ValueError(f"runs must be at least 1, got {s.runs}")
     # One kernel a shape; the baseline, a value of every factor, is simulated once.
@@ -134,15 +135,15 @@ def groups(s: Settings) -> list[sweep.Group]:
     out = []
     for (covariate, n_items), scenarios in together.items():
         rho = rho_of(s, covariate)
-        told = {"k": next(iter(scenarios)).k, "rho": rho, "covariate": covariate}
-        pools.check_balance(s.pool, n_items, s.max_correlation, **told)
+        first = next(iter(scenarios))
+        first.check_balance(rho, covariate)
         parts = [crossing.conditions(c, rho) for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
-            sweep.Group(
+            declare.Group(
                 f"{covariate}-{n_items}",
-                crossing.full_matrix(n_items, covariate, s.pool, s.max_correlation),
+                crossing.full_matrix(first),
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,
@@ -153,13 +154,9 @@ def groups(s: Settings) -> list[sweep.Group]:
 
 
 def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
-    """The benefit of each of a scenario's pools [rho, pool]."""
-    mine = np.ones(ds.sizes["condition"], bool)
-    for name in SCENARIO_LABELS:
-        mine &= ds[name].values == getattr(scenario, name)
-    part = ds.isel(condition=np.flatnonzero(mine), pool=slice(scenario.pools))
-    part = part.drop_vars(SCENARIO_LABELS).swap_dims(condition="rho")
-    return part["bias_aware_recall"] - part["naive_recall"]
+    """Benefit in each of a scenario's pools [rho, pool]."""
+    labels = {name: getattr(scenario, name) for name in SCENARIO_LABELS}
+    return crossing.benefit_where(ds.isel(pool=slice(scenario.pools)), labels)
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
@@ -170,9 +167,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         t.crossing(benefit, runs=s.runs if small else None, **where)
         t.add("crossing_limit", crossing.crossing_limit(cell.scenario), **where)
         if small:
-            found = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
-            none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, found))
-            several = stats.sign_changes(found) > 1
+            means = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
+            none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, means))
+            several = stats.sign_changes(means) > 1
             t.add("small_studies_without_crossing", none.mean(), **where)
             t.add("small_studies_with_several_changes", several.mean(), **where)
 
@@ -189,8 +186,6 @@ NAMES = {
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (left, right) = plots.new_figure(2, height=6.4)
     crossings = table[table.quantity == "crossing"]
     is_collapse = crossings.factor.str.startswith(COLLAPSE)
@@ -201,21 +196,22 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     keys = list(dict.fromkeys(zip(rows.factor, rows.value.fillna(-1), strict=True)))
     colours = {"continuous": "blue", "binary": "orange"}
     for j, kind in enumerate(s.covariate):
-        mine = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
-        y = [keys.index(key) for key in zip(mine.factor, mine.value.fillna(-1), strict=True)]
+        crossings = rows[rows.covariate == kind].drop_duplicates(["factor", "value"])
+        y = [
+            keys.index(key)
+            for key in zip(crossings.factor, crossings.value.fillna(-1), strict=True)
+        ]
         y = np.array(y) + (0.18 if j else -0.18)
         label = f"{kind}, studies of {s.runs} fresh pools a point (95 %)"
         # An open end is one where studies of this size need not cross on the grid.
         rho = rho_of(s, kind)
-        low, high = mine.replicate_low.fillna(rho[0]), mine.replicate_high.fillna(rho[-1])
+        low, high = crossings.replicate_low.fillna(rho[0]), crossings.replicate_high.fillna(rho[-1])
         ax.hlines(y, low, high, colors=plots.COLOURS[colours[kind]], alpha=0.25, lw=6, label=label)
         label = f"{kind}, {s.pools:,} pools (95 %)"
-        plots.points(ax, mine, y, colour=colours[kind], label=label, horizontal=True)
+        plots.points(ax, crossings, y, colour=colours[kind], label=label, horizontal=True)
     y = [keys.index(key) for key in zip(rows.factor, rows.value.fillna(-1), strict=True)]
     ax.plot(rows.paper, y, "x", color=plots.COLOURS["vermilion"], label="paper")
     ax.set_yticks(range(len(keys)), [NAMES[f].format(v) for f, v in keys])
@@ -227,20 +223,16 @@ def draw_factors(ax: Axes, rows: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
-    from jbt import plots
-
     r = np.geomspace(rows.value.min() / 1.5, rows.value.max() * 1.5, 200)
     law = [theory.crossing_law(v) for v in r]
     ax.plot(r, law, color="black", label=r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$")
     ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
     for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
-        mine = rows[sizes == n]
+        crossings = rows[sizes == n]
         aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
-        plots.points(ax, mine, mine.value * aside, colour=colour, label=f"N = {n}")
+        plots.points(ax, crossings, crossings.value * aside, colour=colour, label=f"N = {n}")
     ax.set_xscale("log")
-    ticks = [0.2, 0.5, 1, 2, 4]
-    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    ax.minorticks_off()
+    plots.ticks(ax, x=(0.2, 0.5, 1, 2, 4))
     ax.set_xlabel(r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)")
     ax.set_ylabel("crossing: " + plots.RHO_LABEL)
     ax.set_title("Continuous: crossings approach the law as N grows")
@@ -248,7 +240,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "crossing_factors",
     "The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time.",
     PRESETS,
@@ -258,15 +250,8 @@ SWEEP = sweep.Sweep(
     figure,
     units={
         **crossing.SWEEP.units,
-        "bias": "logits per unit of the covariate",
-        "sd": "logits",
-        "lam": "1/logit^2",
-        "lam_b": "1/logit^2",
-        "n_items": "count",
-        "k": "count",
-        "covariate": "kind",
     },
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,18 +1,19 @@
-"""A purse for two judges, one cheap and biased, one dear and trusted: whom to ask about which pair.
-Recall of the top k against what was spent. Beyond the paper, whose cost figure compares judges one
-at a time.
+"""A purse for two judges, one cheap and biased, one dear and trusted: which judge to ask about
+which pair. Recall of the top k against spending. Beyond the paper, whose cost figure compares
+judges one at a time.
 
     cheap_naive, cheap_only   the cheap judge alone by Eq. acq, naive or bias-aware
     strong_only               the reference alone by Eq. acq
     every other strategy      a rule of `jbt.acquisition` with both judges in one model, the
-                              reference's biases known to be zero: rules of one judge by gain for
-                              price, rules of several as they are
+                              reference's biases known to be zero: rules of one judge by gain per
+                              price, rules of several unchanged
 
 A verdict of the cheap judge costs 1.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,12 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import judges, metrics, pools, study, sweep
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
-from jbt.acquisition.run import bought
-from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Parameters, Prior, Variant, check_positive
+from jbt.acquisition.runs import bought
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges
+from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.types import Judge, Parameters, Variant, check_positive
+
+from ._shared.scenario import Correlated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 ALONE = ("cheap_naive", "cheap_only", "strong_only")
 """Strategies that ask one judge, by Eq. acq."""
@@ -46,28 +53,18 @@ STRATEGIES = (
     "entropy_reduction",
     "entropy_reduction_fresh",
 )
-"""Those of both judges that are compared by default."""
+"""Strategies with both judges that are compared by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(Correlated, declare.Settings):
     pools: int = 300
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.3, 0.5, 0.7)
-    """Population correlations of quality and covariate, increasing."""
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
     """Prices of a verdict of the reference, in verdicts of the cheap judge; increasing."""
     purse: tuple[float, ...] = (60.0, 120.0, 240.0, 480.0, 870.0)
-    """What is spent, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items,
-    each asked once of the cheap judge, cost 870."""
+    """Spending, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items, each
+    asked once of the cheap judge, cost 870."""
     strategy: tuple[str, ...] = STRATEGIES
     """Rules that spend on both judges, of `jbt.acquisition`."""
     protocol: Literal["frozen", "stochastic"] = "frozen"
@@ -80,19 +77,9 @@ class Settings(sweep.Settings):
     position: float = 0.35
     """Its position bias kappa* (logits)."""
     reference_bias: float = 0.0
-    """Bias of the reference, which the models take for zero (logits per unit)."""
+    """Bias of the reference, which the models assume to be zero (logits per unit)."""
     reference_discrimination: float = 2.0
     """Factor on quality in its logits, known to the models (pure number)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {
@@ -105,53 +92,37 @@ PRESETS = {
         purse=(40.0, 80.0),
         strategy=("escalation",),
     ),
-    "paper": Settings(pools=10),  # of the size of its runs of the active loop
+    "paper": Settings(pools=10),  # as its runs of the active loop
     "full": Settings(),
 }
 
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    sweep.check_increasing("rho", s.rho)
+    s.check_grid()
     for name in ("price", "purse"):
         values = getattr(s, name)
         check_positive(name, values)
-        sweep.check_increasing(name, values)
-    sweep.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
-    for name in ("sd", "lam", "lam_b", "reference_discrimination"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+        declare.check_increasing(name, values)
+    declare.check_listed("strategy", s.strategy, [*RULES, *PANEL_RULES])
+    check_positive("reference_discrimination", s.reference_discrimination)
     if most_verdicts(s) < s.refit_every:
         raise ValueError(f"the largest purse must pay refit_every = {s.refit_every} verdicts")
 
 
 def most_verdicts(s: Settings) -> int:
-    """That the purse can buy, if all is spent on the cheap judge."""
+    """Verdicts that the largest purse buys if all of it goes to the cheap judge."""
     most = int(max(s.purse))
     return most if s.protocol == "stochastic" else min(most, s.n_items * (s.n_items - 1))
 
 
 def experiment(s: Settings, rule: str) -> Experiment:
-    """Spend the largest purse by one rule, and report what each purse had bought."""
+    """Experiment: spend the largest purse by one rule, and report what each purse had bought."""
     loop = Loop(rule, s.k, s.refit_every, s.protocol)
     most = most_verdicts(s)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
+        pool = s.draw(key, condition, s.covariate)
         cheap = Judge(jnp.full(1, s.bias), s.position)
         trusted = Judge(jnp.full(1, s.reference_bias), 0.0, s.reference_discrimination)
         answers = [
@@ -165,19 +136,19 @@ def experiment(s: Settings, rule: str) -> Experiment:
             pool,
             jnp.stack(answers, -1),
             variant=Variant(free[None], free),
-            prior=Prior(s.lam, s.lam_b),
+            prior=s.prior,
             discrimination=jnp.array([1.0, s.reference_discrimination]),
             price=jnp.stack([condition["price_cheap"], condition["price_reference"]]),
             purse=max(s.purse),
         )
         trace = run(stream(key, "acquisition"), task, loop, most)
         queries, judge = trace.queries, trace.queries.judge
-        assert judge is not None  # of several judges, every query says whom
+        assert judge is not None  # with several judges, every query names its judge
         prices = jnp.stack([condition["price_cheap"], condition["price_reference"]])
         spent = jnp.cumsum(jnp.where(judge < 0, 0.0, prices[judge.clip(0)]))
 
         def at(purse: Array) -> dict[str, Array]:
-            """The fit of all that the purse pays, also between two refits of the run."""
+            """Fit all verdicts that the purse pays, also between two refits of the run."""
             paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
             start = Parameters.zeros(pool.design, 2)
             parameters, status = refit(bought(queries, paid, task), start, task)
@@ -191,7 +162,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
 
 
 def cases(s: Settings) -> dict[str, list[tuple[str, float, float]]]:
-    """Rule -> (strategy, price of the cheap judge, is bias-aware) of what it runs."""
+    """Rule -> (strategy, price of the cheap judge, is bias-aware) of its strategies."""
     out: dict[str, list[tuple[str, float, float]]] = {
         "top_k_aware": [
             ("cheap_naive", 1.0, 0.0),
@@ -204,22 +175,22 @@ def cases(s: Settings) -> dict[str, list[tuple[str, float, float]]]:
     return out
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     return [group(s, rule, strategies) for rule, strategies in cases(s).items()]
 
 
-def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> sweep.Group:
-    """Every strategy, correlation and price of one rule: one compiled kernel."""
-    each = [
+def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) -> declare.Group:
+    """All strategies, correlations and prices of one rule: one compiled kernel."""
+    runs = [
         (name, price_cheap, aware, rho, price)
         for name, price_cheap, aware in strategies
         for rho in s.rho
         for price in (s.price if not name.startswith("cheap") else (np.inf,))
     ]
-    strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*each, strict=True))
+    strategy, price_cheap, aware, rho, price = (list(v) for v in zip(*runs, strict=True))
     by_purse = {"purse": list(s.purse)}
-    return sweep.Group(
+    return declare.Group(
         rule,
         experiment(s, rule),
         {
@@ -243,33 +214,32 @@ def group(s: Settings, rule: str, strategies: list[tuple[str, float, float]]) ->
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     protocol = {"protocol": s.protocol}
     t.means("recall", ds["recall"], **protocol)
-    both = ~np.isin(ds["strategy"].values, ("cheap_naive", "cheap_only"))
-    t.means("reference_asked", ds["reference_asked"].isel(condition=both), **protocol)
-    for at in np.flatnonzero(both):
-        mine = ds["recall"].isel(condition=at)
-        same = (ds["strategy"] == "cheap_only") & (ds["rho"] == mine["rho"])
+    with_reference = ~np.isin(ds["strategy"].values, ("cheap_naive", "cheap_only"))
+    t.means("reference_asked", ds["reference_asked"].isel(condition=with_reference), **protocol)
+    for at in np.flatnonzero(with_reference):
+        recall = ds["recall"].isel(condition=at)
+        same = (ds["strategy"] == "cheap_only") & (ds["rho"] == recall["rho"])
         (alone,) = np.flatnonzero(same.values)
-        benefit = mine - ds["recall"].isel(condition=alone).drop_vars(["strategy", "rho", "price"])
+        benefit = recall - ds["recall"].isel(condition=alone).drop_vars(
+            ["strategy", "rho", "price"]
+        )
         t.means("benefit", benefit, **protocol)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall at the middle price and the largest purse."""
+    """Rows to print: recall at the middle price and the largest purse."""
     price = s.price[len(s.price) // 2]
-    mine = table.price.isna() | (table.price == price)
-    return table[mine & (table.quantity == "recall") & (table.purse == s.purse[-1])]
+    at_price = table.price.isna() | (table.price == price)
+    return table[at_price & (table.quantity == "recall") & (table.purse == s.purse[-1])]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    fig, axes = plots.new_figure(len(s.rho), n_rows=len(s.price), width=4.8, height=3.4)
-    axes = np.asarray(axes).reshape(len(s.price), len(s.rho))
-    for i, price in enumerate(s.price):
-        for j, rho in enumerate(s.rho):
-            axes[i][j].sharey(axes[0][0])  # before it has lines, or the limits leave them out
-            draw(axes[i][j], table, s, price, rho)
-    handles, labels = axes[0][0].get_legend_handles_labels()
+    panels = list(itertools.product(s.price, s.rho))
+    fig, axes = plots.facets(len(panels), len(s.rho), width=4.8, height=3.4)
+    for ax, (price, rho) in zip(axes, panels, strict=True):
+        ax.sharey(axes[0])  # before it has lines, or the limits leave them out
+        draw(ax, table, s, price, rho)
+    handles, labels = axes[0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
@@ -280,29 +250,26 @@ def style(name: str) -> dict[str, Any]:
         colour = {"cheap_naive": "black", "cheap_only": "black", "strong_only": "orange"}[name]
         return {"colour": colour, "linestyle": ":" if name == "cheap_naive" else "--"}
     if name in RULES:
-        return {"colour": RULES[name].colour, "linestyle": RULES[name].line}
+        return plots.rule_style(name)
     colours = dict(zip(PANEL_RULES, ("green", "purple", "sky"), strict=False))
     return {"colour": colours.get(name, "black"), "linestyle": "-."}
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -> Axes:
-    """Recall against what is spent, a line a strategy."""
-    from jbt import plots
-
+    """Draw recall against spending, a line a strategy."""
     rows = table[(table.quantity == "recall") & (table.rho == rho)]
     rows = rows[rows.price.isna() | (rows.price == price)]
-    for name, mine in rows.groupby("strategy", sort=False):
-        plots.line(ax, mine, "purse", label=str(name), shade=0.12, **style(str(name)))
+    for name, line_rows in rows.groupby("strategy", sort=False):
+        plots.line(ax, line_rows, "purse", label=str(name), shade=0.12, **style(str(name)))
     ax.set_xscale("log")
-    ax.set_xticks(s.purse, [f"{v:g}" for v in s.purse])
-    ax.minorticks_off()
+    plots.ticks(ax, x=s.purse)
     ax.set_xlabel("spent, in verdicts of the cheap judge")
     ax.set_ylabel(f"top-{s.k} recall")
     ax.set_title(rf"$\rho$ = {rho:g}, a reference verdict costs {price:g}", fontsize=10)
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "escalation",
     "A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair.",
     PRESETS,
@@ -311,15 +278,12 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "price": "verdicts of the cheap judge",
         "purse": "verdicts of the cheap judge",
-        "recall": "share of the top k",
         "reference_asked": "verdicts",
-        "status": "jbt.types.Status",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,15 +1,15 @@
 """What to do with the next twenty labels: recall against the number of trusted labels, for gates
-and for uses of labels that switch nothing.
+and for uses of labels without a switch.
 
     gate_sign, gate_at_least   switch the correction on or not (`jbt.gate`)
     census            label every content that one top k alone has; switch on if recall rises
     fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
-                      (`jbt.reference.joint`, `correlated`)
-    adjudicate        labels of contents mend the naive top k itself (`jbt.gate.adjudicate`)
-    naive, bias_aware, best   without labels; `best` is the better of the two in each pool, what a
-                      gate that never errs would reach
+                      (`jbt.estimators.reference.joint`, `correlated`)
+    adjudicate        labels of contents correct the naive top k directly (`jbt.gate.adjudicate`)
+    naive, bias_aware, best   without labels; `best` is the better of the two in each pool, as of a
+                      gate that never errs
 
-Labels, of which all methods of a pool see the same:
+All methods of a pool see the same labels:
 
     pairs, disputed, boundary  which of two contents is better: any two; those that the two rankings
                       order differently; those near the boundary of the top k by either
@@ -31,12 +31,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from jbt import estimators, gate, judges, pairs, pools, reference, study, sweep
+from jbt import estimators, gate
+from jbt.border import plots
+from jbt.estimators import reference
+from jbt.estimators.reference import Rankings
+from jbt.experiments import declare
+from jbt.experiments.run import main
 from jbt.gate.adjudicate import TURNS, adjudicate, labelled
 from jbt.gate.fuse import discordant, pair_labels
-from jbt.reference import Rankings
-from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Prior, check_positive
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.types import Comparisons, check_positive
+
+from ._shared.scenario import Correlated, every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
 """Labels of pairs, and their placement in `reference.PLACEMENTS`."""
@@ -62,71 +69,43 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
-    pools: int = 4096
-    """Pools simulated at every condition (count)."""
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(Correlated, declare.Settings):
     covariate: pools.CovariateKind = "binary"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
-    """Population correlations of quality and covariate, increasing."""
     n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
     """Labels (count), increasing from 0."""
     noise: tuple[float, ...] = (0.0, 0.1)
-    """Chances that a label is wrong, for whoever uses it, increasing."""
+    """Chances that a label is wrong, for all methods alike, increasing."""
     alpha: float = 0.05
     """Level of the sign test."""
     label_discrimination: float = 4.0
     """Discrimination that the fit assumes of a label of a pair, as a factor on the judge's (pure
-    number). True labels have none, as they never err: the more is assumed, the more one label may
-    move the fit, and the more harm a wrong one does."""
+    number). True labels never err and so have none; the larger it is, the more a label moves the
+    fit, and the more a wrong one harms."""
     judge: str = "llama"
-    """Judge, of `jbt.judges.GATED`."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
+    """Judge, of `jbt.simulation.judges.GATED`."""
 
 
 PRESETS = {
     "smoke": Settings(
         pools=16, n_items=10, k=2, rho=(0.0, 0.6), n_labels=(0, 4, 20), noise=(0.0, 0.1)
     ),
-    "paper": Settings(pools=30),  # of the size of its crossings; it has no such experiment
+    "paper": Settings(pools=30),  # as its crossings; it has no such experiment
     "full": Settings(),
 }
 
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    pools.check_rho(s.rho, s.covariate)
-    sweep.check_increasing("rho", s.rho)
-    sweep.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
-    sweep.check_increasing("noise", s.noise, least=0, most=0.5)
+    s.check_grid()
+    declare.check_increasing("n_labels", s.n_labels, least=0, needed=0.0, length=2)
+    declare.check_increasing("noise", s.noise, least=0, most=0.5)
     gate.check_alpha(s.alpha)
-    sweep.check_listed("judge", [s.judge], list(judges.GATED))
-    for name in ("label_discrimination", "sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
-    told = {"k": s.k, "rho": s.rho, "covariate": s.covariate}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, **told)
+    declare.check_listed("judge", [s.judge], list(judges.GATED))
+    check_positive("label_discrimination", s.label_discrimination)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     rho, noise = np.array([*itertools.product(s.rho, s.noise)]).T
     conditions = {"rho": rho, "noise": noise}
@@ -135,7 +114,7 @@ def groups(s: Settings) -> list[sweep.Group]:
     several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
     several += [f"status_{name}" for name in EACH if name.startswith("fuse")]
     return [
-        sweep.Group(
+        declare.Group(
             "label_budget",
             experiment(s),
             conditions,
@@ -149,24 +128,14 @@ def groups(s: Settings) -> list[sweep.Group]:
 
 
 def experiment(s: Settings) -> Experiment:
-    """Every ordered pair judged once, two rankings, and labels put to every use."""
+    """Experiment: every ordered pair judged once, two rankings, and every use of labels."""
     numbers, judge = np.array(s.n_labels), judges.GATED[s.judge]
     critical = gate.critical_values(s.alpha, s.n_labels[-1])
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=s.sd,
-            rho=condition["rho"],
-            covariate=s.covariate,
-            max_correlation=s.max_correlation,
-        )
-        design, prior = pool.design, Prior(s.lam, s.lam_b)
-        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        cheap = judges.reveal(verdicts, pairs.every_pair(pool))
-        fits = {name: fit(cheap, design, prior) for name, fit in estimators.ESTIMATORS.items()}
+        pool = s.draw(key, condition, s.covariate)
+        design, cheap = pool.design, every_verdict(key, pool, judge)
+        fits = {name: fit(cheap, design, s.prior) for name, fit in estimators.ESTIMATORS.items()}
         thetas = [fit.parameters.theta for fit in fits.values()]
         r = Rankings(pool, thetas[0], thetas[1], s.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
@@ -188,24 +157,28 @@ def experiment(s: Settings) -> Experiment:
                 out[f"gate_{rule}_{labels}_used"] = used
 
         def asked(placement: str) -> Comparisons:
-            own = stream(key, "pairs")
-            return jax.vmap(lambda n: pair_labels(own, r, placement, n, noise))(n)
+            pairs_key = stream(key, "pairs")
+            return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(n)
 
-        told = [asked(placement) for placement in PLACED.values()]
-        counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *told), design.content_mask()
+        asked_pairs = [asked(placement) for placement in PLACED.values()]
+        counts, mask = jax.tree.map(lambda *v: jnp.stack(v), *asked_pairs), design.content_mask()
         for method in FUSED:
-            by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, prior, s))
+            by_number = jax.vmap(lambda c, m=method: fused(m, cheap, c, r, s))
             theta, status = jax.vmap(by_number)(counts)
             top = jax.vmap(jax.vmap(lambda v: gate.exact_top(v, s.k, order, mask)))(theta)
             for i, labels in enumerate(PLACED):
                 out[f"{method}_{labels}_recall"] = jax.vmap(recall)(top[i])
                 out[f"status_{method}_{labels}"] = status[i]
-                out[f"{method}_{labels}_used"] = told[i].shown.sum((1, 2))
-        for labels, of in zip(PLACED, told, strict=True):
+                out[f"{method}_{labels}_used"] = asked_pairs[i].shown.sum((1, 2))
+        for labels, labelled_pairs in zip(PLACED, asked_pairs, strict=True):
             if labels in USES["gate_sign"]:
-                gates(labels, *jax.vmap(lambda c: discordant(c, r))(of), of.shown.sum((1, 2)))
+                gates(
+                    labels,
+                    *jax.vmap(lambda c: discordant(c, r))(labelled_pairs),
+                    labelled_pairs.shown.sum((1, 2)),
+                )
 
-        # One label a content, for all methods, right or wrong.
+        # One label a content for all methods, right or wrong.
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
         says = t.good ^ wrong
         alone = gate.members(r, dataclasses.replace(t, good=says))
@@ -217,8 +190,8 @@ def experiment(s: Settings) -> Experiment:
         for turns in TURNS:
 
             def mended(n: Array, turns: str = turns) -> tuple[Array, Array]:
-                some = labelled(stream(key, "contents"), r, t, turns, n)
-                return recall(adjudicate(r, t, order, some, says)), some.sum()
+                bought = labelled(stream(key, "contents"), r, t, turns, n)
+                return recall(adjudicate(r, t, order, bought, says)), bought.sum()
 
             name = f"adjudicate_{turns}"
             out[f"{name}_recall"], out[f"{name}_used"] = jax.vmap(mended)(n)
@@ -228,14 +201,14 @@ def experiment(s: Settings) -> Experiment:
 
 
 def fused(
-    method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, prior: Prior, s: Settings
+    method: str, cheap: Comparisons, labels: Comparisons, r: Rankings, s: Settings
 ) -> tuple[Float[Array, " M"], Int[Array, ""]]:
-    """Quality, in logits, by the fit of the judge's verdicts and labels of pairs; its status."""
+    """Quality (logits) and status of the fit to the judge's verdicts and labels of pairs."""
     panel = reference.beside(cheap, labels, s.label_discrimination)
     if method == "fuse":
-        fit = reference.joint(panel, r.pool.design, prior)
+        fit = reference.joint(panel, r.pool.design, s.prior)
     else:
-        fit, _ = reference.correlated(panel, r.pool.design, prior)
+        fit, _ = reference.correlated(panel, r.pool.design, s.prior)
     return fit.parameters.theta, fit.status
 
 
@@ -261,9 +234,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall with about twenty true labels, and without any."""
-    some = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
-    return table[some & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
+    """Rows to print: recall with about twenty true labels, and without any."""
+    near = (table.n_labels == near_twenty(s)) | table.n_labels.isna()
+    return table[near & (table.quantity == "recall") & (table.noise.isin([np.nan, s.noise[0]]))]
 
 
 def near_twenty(s: Settings) -> int:
@@ -280,29 +253,24 @@ LINES = {
     "adjudicate_members_ranked": ("orange", "-", "adjudicate, members"),
     "adjudicate_contents": ("vermilion", "-", "adjudicate, then all contents"),
 }
-"""Of what the figure shows: colour, line style, name."""
+"""Lines of the figure: name among the results -> colour, line style, label."""
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    """Columns: a low, a middle and a high correlation. Rows: noise."""
-    from jbt import plots
-
-    some = [s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]]
-    fig, axes = plots.new_figure(3, n_rows=len(s.noise), width=5.2, height=4.6)
-    axes = np.reshape(axes, (len(s.noise), 3))
+    """Draw a column of panels for a low, a middle and a high correlation, a row for each noise."""
+    correlations = s.rho[0], s.rho[len(s.rho) // 2], s.rho[-1]
+    panels = list(itertools.product(s.noise, correlations))
+    fig, axes = plots.facets(len(panels), 3, width=5.2, height=4.6)
     low, high = table[table.quantity == "recall"].estimate.agg(["min", "max"])
-    for row, noise in zip(axes, s.noise, strict=True):
-        for ax, rho in zip(row, some, strict=True):
-            draw(ax, table, s, rho, noise)
-            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-    axes[0][-1].legend(fontsize=7, loc="center right")
+    for ax, (noise, rho) in zip(axes, panels, strict=True):
+        draw(ax, table, s, rho, noise)
+        ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
+    axes[2].legend(fontsize=7, loc="center right")
     return fig
 
 
 def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -> Axes:
-    """Recall against labels bought, to which `n_labels` comes where there are so many."""
-    from jbt import plots
-
+    """Draw recall against labels bought: `n_labels`, or as many as there are."""
     at = table[table.rho == rho]
     for method, line in zip(ALONE, (":", "--", "-."), strict=True):
         rows = at[(at.method == method) & (at.quantity == "recall")]
@@ -311,8 +279,8 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -
     at = at[at.noise == noise]
     for name, (colour, line, label) in LINES.items():
         method, labels = EACH[name]
-        mine = at[(at.method == method) & (at.labels == labels)]
-        recall, used = (mine[mine.quantity == q] for q in ("recall", "labels_used"))
+        rows = at[(at.method == method) & (at.labels == labels)]
+        recall, used = (rows[rows.quantity == q] for q in ("recall", "labels_used"))
         ends = (recall[c] for c in ("estimate", "ci_low", "ci_high"))
         style = {"linestyle": line, "marker": ".", "shade": 0.12}
         plots.band(ax, used.estimate, *ends, colour=colour, label=label, **style)
@@ -327,7 +295,7 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "label_budget",
     "What to do with the next twenty labels: recall against labels, by the use made of them.",
     PRESETS,
@@ -336,7 +304,6 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "noise": "share of labels",
         "n_labels": "labels (of a gate on members: draws)",
         **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], "census", *EACH)},
@@ -351,4 +318,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,10 +1,10 @@
-"""Where length is legitimate: which correlations of quality and length the paper's two real tasks
+"""Where length is legitimate: correlations of quality and length that the paper's two real tasks
 may have.
 
-On SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
-goes with quality there. It does not print their correlation. Over a grid of correlation, bias and
-discrimination each judge's three numbers are simulated: the region is where some judge makes all
-three at once, as well as a study of the paper's size could tell. The judges draw their verdicts.
+For SummEval and Nectar the paper prints c_hat and the recall of both models, and says that length
+is correlated with quality, but not how strongly. The three numbers are simulated for judges on a
+grid of correlation, bias and discrimination. The region holds the correlations at which a study of
+the paper's size could not reject some judge of the grid. The judges draw their verdicts.
 """
 
 from __future__ import annotations
@@ -19,23 +19,30 @@ import xarray as xr
 from jaxtyping import Array, Key
 from scipy.stats import chi2
 
-from jbt import estimators, judges, metrics, pairs, pools, study, sweep
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Prior
+
+from ._shared.scenario import every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What the paper prints of a task (appendix, "Limitations"), and sizes that it leaves out."""
+    """The paper's numbers of a task (appendix, "Limitations"), and sizes that it leaves out."""
 
     n_items: int
     """Answers of a prompt (count); SummEval's is not in the paper."""
@@ -57,9 +64,8 @@ TASKS: Mapping[str, Reported] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 512
-    """Pools simulated at every condition (count)."""
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
     """Correlations of quality and length, increasing."""
     bias: tuple[float, ...] = tuple(round(0.125 * i - 0.5, 3) for i in range(21))
@@ -83,8 +89,7 @@ def experiment(task: Reported, k: int) -> Experiment:
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
         judge = judges.of_condition(condition)
-        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        verdicts = judges.reveal(oracle, pairs.every_pair(pool))
+        verdicts = every_verdict(key, pool, judge)
         naive = estimators.naive(verdicts, pool.design, Prior())
         aware = estimators.bias_aware(verdicts, pool.design, Prior())
         return {
@@ -98,29 +103,29 @@ def experiment(task: Reported, k: int) -> Experiment:
 
 
 def reported(s: Settings) -> dict[str, Reported]:
-    """The tasks, with what is assumed of them."""
+    """Tasks with the assumed sizes of the settings."""
     return {
         "summeval": replace(TASKS["summeval"], k=s.summeval_k),
         "nectar": replace(TASKS["nectar"], pools=s.nectar_pools),
     }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("rho", s.rho)
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("rho", s.rho)
     pools.check_rho(s.rho, "continuous")
-    sweep.check_increasing("bias", s.bias)
-    sweep.check_increasing("discrimination", s.discrimination, least=0.0)
+    declare.check_increasing("bias", s.bias)
+    declare.check_increasing("discrimination", s.discrimination, least=0.0)
     for name, least in (("nectar_pools", 2), ("pools", len(SHOWN) + 1)):
         if getattr(s, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {getattr(s, name)}")
     tasks = reported(s)
     for task in tasks.values():
-        sweep.check_top(task.k, task.n_items)
+        declare.check_top(task.k, task.n_items)
     at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
     labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
     conditions = labels | {"position": np.zeros(len(at))}
     return [
-        sweep.Group(
+        declare.Group(
             name,
             experiment(task, task.k),
             conditions,
@@ -133,21 +138,22 @@ def groups(s: Settings) -> list[sweep.Group]:
     ]
 
 
-def distances(found: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
-    """Squared distance of what is printed from what studies of n pools find on average, in units of
-    their scatter (Hotelling): chi-squared with three degrees if the condition were the truth.
+def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
+    """Squared distance of the printed numbers from the mean of studies of n pools, in units of
+    their scatter (Hotelling): chi-squared with three degrees of freedom if the condition is the
+    truth.
 
     Args:
-      found: [C, 3, P] numbers of each pool.
+      simulated: [C, 3, P] numbers of each pool.
       printed: [3].
 
     Returns:
       [C].
     """
-    mean = found.mean(-1)
-    off = found - mean[..., None]
-    scatter = off @ off.swapaxes(-1, -2) / (found.shape[-1] - 1)
-    scatter += 1e-9 * np.eye(len(printed))  # a condition under which all pools are alike
+    mean = simulated.mean(-1)
+    off = simulated - mean[..., None]
+    scatter = off @ off.swapaxes(-1, -2) / (simulated.shape[-1] - 1)
+    scatter += 1e-9 * np.eye(len(printed))  # for conditions under which all pools are alike
     apart = mean - printed
     return n * (apart * np.linalg.solve(scatter, apart[..., None])[..., 0]).sum(-1)
 
@@ -156,21 +162,23 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     limit = float(chi2.ppf(0.95, len(SHOWN)))
     t.add("limit", limit)
     for name, task in reported(s).items():
-        of = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
-        found = np.stack([of[m].transpose("condition", "pool").values for m in SHOWN], axis=1)
-        found = found.astype(float)
-        apart = distances(found, np.array([getattr(task, m) for m in SHOWN]), task.pools)
+        of_task = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
+        simulated = np.stack(
+            [of_task[m].transpose("condition", "pool").values for m in SHOWN], axis=1
+        )
+        simulated = simulated.astype(float)
+        apart = distances(simulated, np.array([getattr(task, m) for m in SHOWN]), task.pools)
         possible = []
         for rho in s.rho:
-            inside = np.flatnonzero(np.isclose(of["rho"].values, rho))
+            inside = np.flatnonzero(np.isclose(of_task["rho"].values, rho))
             best = inside[apart[inside].argmin()]
-            at: dict[str, Any] = {n: of[n].values[best] for n in ("bias", "discrimination")}
+            at: dict[str, Any] = {n: of_task[n].values[best] for n in ("bias", "discrimination")}
             at |= {"task": name, "rho": rho}
             if apart[best] <= limit:
                 possible.append(rho)
-            t.add("least_distance", apart[best], n_pools=found.shape[-1], **at)
+            t.add("least_distance", apart[best], n_pools=simulated.shape[-1], **at)
             for m in SHOWN:
-                t.means(m, of[m].isel(condition=int(best)).reset_coords(drop=True), **at)
+                t.means(m, of_task[m].isel(condition=int(best)).reset_coords(drop=True), **at)
         t.add("judges_possible", float((apart <= limit).sum()), task=name)
         ends = (min(possible), max(possible)) if possible else (np.nan, np.nan)
         t.add("rho_least", ends[0], task=name)
@@ -178,31 +186,29 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the distances and the region."""
+    """Rows to print: the distances and the region."""
     return table[~table.quantity.isin(SHOWN)]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    fig, axes = plots.new_figure(len(TASKS), width=5.6)
+    fig, axes = plots.facets(len(TASKS), width=5.6)
     for ax, name in zip(axes, TASKS, strict=True):
         draw_region(ax, table[table.task == name], table, name, s)
     return fig
 
 
 def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
-    from jbt import plots
-
     task = reported(s)[name]
-    mine = rows[rows.quantity == "least_distance"]
+    distances_here = rows[rows.quantity == "least_distance"]
     limit = table[table.quantity == "limit"].estimate.iloc[0]
     label = "nearest judge of the grid"
-    ax.plot(mine.rho, mine.estimate, "o-", color=plots.COLOURS["blue"], label=label)
+    ax.plot(
+        distances_here.rho, distances_here.estimate, "o-", color=plots.COLOURS["blue"], label=label
+    )
     ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
-    inside = mine.estimate <= limit
+    inside = distances_here.estimate <= limit
     ax.fill_between(
-        mine.rho.astype(float),
+        distances_here.rho.astype(float),
         0,
         limit,
         where=inside,
@@ -218,7 +224,7 @@ def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "legitimate",
     "Correlations of quality and length that the paper's SummEval and Nectar numbers allow.",
     PRESETS,
@@ -227,15 +233,12 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "bias": "logits per standard deviation of length",
         "discrimination": "logits per standard deviation of quality",
         "c_hat": "logits per standard deviation of length",
-        "naive_recall": "share of k",
-        "bias_aware_recall": "share of k",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,15 +1,15 @@
-"""LLMBar: judges that prefer the longer answer, human gold labels that often do not.
+"""LLMBar: judges that prefer the longer answer, and human gold labels that often do not.
 
 The paper's external check, on the same 419 pairs with six other judges. Every pair was shown in
 both orders; a judge's score is its preference for one answer, averaged over the orders.
 
-The correction learns from gold labels, so it says how much of a judge's disagreement with them
-length and format explain, not what verdicts alone could have told:
+The correction learns from gold labels, so it measures how much of a judge's disagreement with them
+length and format explain, not what verdicts alone identify:
 
     logit P(gold prefers 1) = a (score - 1/2) + b (words_1 - words_2) + d (markers_1 - markers_2)
 
-without an intercept, as which answer is called the first means nothing. Pairs it is judged on are
-never those it has learned from.
+without an intercept, because the order of the answers has no meaning. It is never tested on pairs
+that it has learned from.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jbt import study, sweep
-from sweeps import _recorded as recorded
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+
+from ._shared import recorded
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
 TRAINING = ("subset", "all")
@@ -40,25 +43,25 @@ FEATURES = {
     "score+length+format": ["score", "length", "format"],
     "length+format": ["length", "format"],
 }
-"""What the correction is given; the last does not listen to the judge at all."""
+"""Features of the correction; the last set is without the judge."""
 SHOWN, WITHOUT_JUDGE = "score+length+format", "length+format"
 PAPER_JUDGE = "GPT-4o-mini"
-"""Whose verdicts are not published: its numbers stand beside ours, and are not judged by them."""
+"""The paper's judge. Its verdicts are not published, so its numbers are shown but not tested."""
 STEPS = 30
-"""Of Newton's method, at most."""
+"""Most steps of Newton's method (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(declare.RecordedSettings):
     name: ClassVar[str] = "llmbar"
 
     folds: int = 5
-    """Parts of the pairs, each corrected by what was learned from the others (count)."""
+    """Parts of the pairs, each corrected by weights learned from the others (count)."""
     n_seeds: int = 10
     """Divisions into folds, over which agreement is averaged within each pair (count)."""
     lam: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """Precisions of the normal prior on the weights (pure numbers; features in units of their root
-    mean square), 1 among them, which the figure shows."""
+    mean square); 1, which the figure shows, among them."""
 
 
 PRESETS = {
@@ -68,33 +71,33 @@ PRESETS = {
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("lam", s.lam, least=1e-6, needed=1.0)
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("lam", s.lam, least=1e-6, needed=1.0)
     if s.folds < 2 or s.n_seeds < 1:
         raise ValueError(f"folds must be 2 or more, n_seeds 1 or more: {s.folds}, {s.n_seeds}")
-    found = recorded.read(s, ("words", "markdown"))
-    subset = [pool.partition("/")[0] for pool in found.pools]
+    verdicts = recorded.read(s, ("words", "markdown"))
+    subset = [pool.partition("/")[0] for pool in verdicts.pools]
     if unknown := sorted(set(subset) - set(SUBSETS)):
         raise ValueError(f"pools must be named SUBSET/..., of {', '.join(SUBSETS)}: {unknown[0]}")
-    if (found.better.sum((1, 2)) != 1).any() or found.mask.shape[1] != 2:
+    if (verdicts.better.sum((1, 2)) != 1).any() or verdicts.mask.shape[1] != 2:
         raise ValueError("every pool needs two answers and one label that says which is better")
-    judges = {"judge": found.judges}
+    judges = {"judge": verdicts.judges}
     return [
-        sweep.Group(
+        declare.Group(
             "pairs",
             experiment,
-            {"judge": np.arange(len(found.judges))},
+            {"judge": np.arange(len(verdicts.judges))},
             judges,
             n_items=2,
-            pools=len(found.pools),
-            data=found.data(),
-            pool_labels={"pair": found.pools, "subset": subset},
+            pools=len(verdicts.pools),
+            data=verdicts.data(),
+            pool_labels={"pair": verdicts.pools, "subset": subset},
         )
     ]
 
 
 def experiment(key: Any, condition: dict[str, Any], pair: dict[str, Any]) -> dict[str, Any]:
-    """One pair of answers, one judge. Without a single valid verdict, NaN."""
+    """Score one judge on one pair of answers; NaN without a valid verdict."""
     shown, wins = (pair[name][condition["judge"]] for name in ("shown", "wins"))
     share = wins / jnp.where(shown > 0, shown, 1)
     of_order = jnp.array([share[0, 1], 1 - share[1, 0]])
@@ -118,7 +121,7 @@ def experiment(key: Any, condition: dict[str, Any], pair: dict[str, Any]) -> dic
 def cross_validated(
     features: np.ndarray, gold: np.ndarray, lam: np.ndarray, folds: int, seeds: list[list[int]]
 ) -> np.ndarray:
-    """Agreement with gold of the correction, for pairs it has not learned from.
+    """Agreement of the correction with gold, for pairs it has not learned from.
 
     Args:
       features: [n, d] differences between the first answer and the second.
@@ -126,7 +129,7 @@ def cross_validated(
       lam: [L] precisions of the prior on the weights, features in units of their root mean square
         over the pairs learned from.
       folds: parts of the pairs.
-      seeds: of each division into folds.
+      seeds: of the divisions into folds.
 
     Returns:
       [L, n] 1, 0, or 1/2 where the correction does not decide, averaged over divisions.
@@ -148,7 +151,7 @@ def logistic(
     features: np.ndarray, gold: np.ndarray, learn: np.ndarray, precision: np.ndarray
 ) -> np.ndarray:
     """Weights [..., d] that maximise the logistic likelihood of the pairs with a normal prior, by
-    Newton's method with the step of `jbt.fit`.
+    Newton's method with the step of `jbt.kernel.fit`.
 
     Args:
       features: [n, d].
@@ -175,11 +178,11 @@ def logistic(
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     raw = ds.load()
     for subset in _present(raw):
-        own = raw.isel(pool=np.flatnonzero(raw["subset"] == subset))
-        t.means("gold_longer", own["gold_longer"].isel(judge=0, drop=True), subset=subset)
+        part = raw.isel(pool=np.flatnonzero(raw["subset"] == subset))
+        t.means("gold_longer", part["gold_longer"].isel(judge=0, drop=True), subset=subset)
         for quantity in ("prefers_longer", "agreement", "orders_disagree"):
-            t.means(quantity, own[quantity], subset=subset)
-        excess = own["prefers_longer"] - own["gold_longer"]
+            t.means(quantity, part[quantity], subset=subset)
+        excess = part["prefers_longer"] - part["gold_longer"]
         t.means("prefers_longer_excess", excess, subset=subset)
     for training in TRAINING:
         without_judge = _corrected(raw, s, training, WITHOUT_JUDGE)
@@ -191,8 +194,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
                 "gain_over_no_judge": corrected - without_judge,
             }
             for subset, (quantity, values) in product(_present(raw), quantities.items()):
-                own = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
-                t.means(quantity, own, subset=subset, training=training, features=features)
+                part = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
+                t.means(quantity, part, subset=subset, training=training, features=features)
     t.paper_alone()
 
 
@@ -201,8 +204,8 @@ def _present(raw: xr.Dataset) -> list[str]:
 
 
 def _corrected(raw: xr.Dataset, s: Settings, training: str, features: str) -> xr.DataArray:
-    """Agreement with gold after the correction, [judge, lam, pool]; NaN for pairs without a valid
-    verdict of the judge, which are not learned from either."""
+    """Agreement with gold after the correction, [judge, lam, pool]. Pairs without a valid verdict
+    of the judge are NaN, and not learned from."""
     import xarray as xr
 
     lam, subset = np.array(s.lam), raw["subset"].values
@@ -231,8 +234,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (longer, *corrected) = plots.new_figure(3, width=5.6, height=4.6)
     subsets = _present(ds)
     places = [*(str(judge) for judge in ds["judge"].values), PAPER_JUDGE]
@@ -246,7 +247,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
         after = after[after.training == training]
         alone = after[after.features == WITHOUT_JUDGE]
         after = after[after.features == SHOWN]
-        if training == "subset":  # the paper does not say what it learned from
+        if training == "subset":  # the paper does not say which pairs it learned from
             paper = (table.quantity == "agreement_corrected") & table.paper.notna()
             after = pd.concat([after, table[paper]])
         _lines(ax, alone, subsets, ":", "length and format alone, no judge")
@@ -268,24 +269,25 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_judges(
     ax: Axes, rows: pd.DataFrame, subsets: list[str], places: list[str], *, hollow: bool = False
 ) -> Axes:
-    """Rows of one quantity by subset, judges beside each other; crosses where the paper has a
-    number and we have none."""
-    from jbt import plots
-
+    """Draw rows of one quantity by subset, judges beside each other; crosses for numbers that only
+    the paper has."""
     width = 0.8 / len(places)
     for j, judge in enumerate(places):
-        own = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")
-        own = own.loc[[name for name in subsets if name in own.index]]
-        at = np.array([subsets.index(name) for name in own.index]) + (j - len(places) / 2) * width
-        if judge == PAPER_JUDGE and own.estimate.isna().all():
+        judge_rows = rows[rows.judge == judge].drop_duplicates("subset").set_index("subset")
+        judge_rows = judge_rows.loc[[name for name in subsets if name in judge_rows.index]]
+        at = (
+            np.array([subsets.index(name) for name in judge_rows.index])
+            + (j - len(places) / 2) * width
+        )
+        if judge == PAPER_JUDGE and judge_rows.estimate.isna().all():
             marker, colour = ("+", "grey") if hollow else ("x", "black")
-            ax.plot(at, own.paper, marker, color=colour, label=f"{judge} (paper)")
+            ax.plot(at, judge_rows.paper, marker, color=colour, label=f"{judge} (paper)")
             continue
         colour = plots.CYCLE[j % len(plots.CYCLE)]
         if hollow:
-            plots.points(ax, own, at, colour=colour, label="_", mfc="white", alpha=0.6)
+            plots.points(ax, judge_rows, at, colour=colour, label="_", mfc="white", alpha=0.6)
         else:
-            plots.points(ax, own, at, colour=colour, label=judge)
+            plots.points(ax, judge_rows, at, colour=colour, label=judge)
     ax.set_xticks(range(len(subsets)), subsets)
     ax.set_ylim(0, 1)
     ax.axhline(0.5, color="grey", linewidth=0.5)
@@ -293,14 +295,14 @@ def draw_judges(
 
 
 def _lines(ax: Axes, rows: pd.DataFrame, subsets: list[str], style: str, label: str) -> None:
-    """The mean over judges of a subset, across all of its places."""
+    """Draw the mean over judges across the width of each subset."""
     mean = rows.groupby("subset").estimate.mean()
     for i, name in enumerate(subsets):
         at = (i - 0.45, i + 0.4)
         ax.plot(at, [mean[name]] * 2, style, color="black", label="_" if i else label)
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "llmbar",
     "Judges' preference for longer answers on LLMBar, and what a supervised correction of it buys.",
     PRESETS,
@@ -309,9 +311,6 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "judge": "name",
-        "pair": "name",
-        "subset": "name",
         "score": "1 (preference for the first answer, over both orders)",
         "gold": "1 (the first answer is better)",
         "length": "words (first minus second)",
@@ -326,4 +325,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

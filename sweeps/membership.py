@@ -1,11 +1,11 @@
-"""Is the top-k membership true, and how many draws does it take?
+"""Is the top-k membership calibrated, and how many draws does it take?
 
-The paper finds p_i = P(item i is in the top k) by sampling a Laplace posterior, says that S = 1500
-draws were ample, and that the approximation is well suited here. Two errors of different kinds: of
-the draws, against very many of them, with what it costs the pair that is asked next; and of the
-posterior itself, against the truth: of the items whose membership is 0.3, are three tenths in the
-top k? An exact posterior is calibrated where truth is drawn from its prior; so there what is
-missing is the Laplace approximation's, and elsewhere the prior's as well.
+The paper estimates p_i = P(item i is in the top k) by sampling a Laplace posterior, and says that
+S = 1500 draws are ample and that the approximation is well suited here. Two errors are measured.
+The error of the draws is against very many draws, with its cost for the next pair asked. The error
+of the posterior is against the truth: are three tenths of the items with membership 0.3 in the top
+k? An exact posterior is calibrated where the truth is drawn from its prior, so any deviation there
+is due to the Laplace approximation; elsewhere the prior adds to it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators, judges, model, pairs, pools, stats, study, sweep
+from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
-from jbt.laplace import laplace
-from jbt.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
-from jbt.simulate import Condition, Experiment, stream
-from jbt.types import Judge, Prior, check_positive
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.types import Judge
+
+from ._shared.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,53 +40,40 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 TRUTHS = {
     "prior": "quality and judge drawn from the prior",
     "biased": "c* = {bias:g}, independent quality",
     "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
 }
-"""What quality and biases of the pools are, as figures name it."""
+"""Origin of quality and biases in the pools, as figures name it."""
 REFERENCE = 2**13
-"""Draws that the errors are measured against, of another table (count)."""
+"""Draws that errors are measured against, from another table of normals (count)."""
 EDGES = np.linspace(0, 1, 11)
-"""Of the bins of membership."""
+"""Edges of the bins of membership."""
 FEWEST = 10
-"""Pools with items in a bin, for a row of it (count)."""
+"""Fewest pools with items in a bin for the bin to have a row (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
-    pool: str = "gaussian"
-    """Kind of pool, one of `jbt.pools.POOLS`."""
-    max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+class Settings(Scenario, declare.Settings):
     truth: tuple[str, ...] = tuple(TRUTHS)
-    """prior: quality, c* and kappa* drawn from the prior that is fitted with. biased: the default
-    scenario. correlated: the same with a covariate that goes with quality."""
+    """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
+    correlated: the same with a covariate correlated with quality."""
     budget: tuple[int, ...] = (60, 120, 320, 870)
     """Verdicts on ordered pairs drawn without replacement, increasing (count)."""
     conditional: tuple[int, ...] = (16, 64, 256)
-    """Numbers of draws S whose errors are measured, by conditional Monte Carlo, increasing; 64 is
-    the loop's default (count)."""
+    """Numbers of draws S for conditional Monte Carlo, increasing; 64 is the loop's default
+    (count)."""
     counted: tuple[int, ...] = (150, 500, 1500, 5000)
-    """The same by counting, as the paper does with 1500 (count)."""
+    """Numbers of draws S for counting, increasing; the paper counts 1500 (count)."""
     bias: float = 1.0
-    """True bias c* of a judge that is not drawn from the prior (logits per unit)."""
+    """True bias c* where the judge is not drawn from the prior (logits per unit)."""
     sd: float = 1.2
-    """Standard deviation of quality, likewise (logits)."""
+    """Standard deviation of quality where it is not drawn from the prior (logits)."""
     rho: float = 0.6
-    """Population correlation of quality and covariate where they are correlated."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
+    """Population correlation of quality and covariate for the truth `correlated`."""
 
 
 PRESETS = {
@@ -92,18 +86,13 @@ PRESETS = {
 
 
 def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    pools.check_kind(s.pool)
-    sweep.check_listed("truth", s.truth, list(TRUTHS))
-    for name in ("sd", "lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+    """Raise `ValueError` for invalid settings, before anything runs."""
+    s.check_pools(least=2)
+    declare.check_listed("truth", s.truth, list(TRUTHS))
     pools.check_rho(s.rho, "continuous")
-    if s.n_items < 2:
-        raise ValueError(f"n_items must be at least 2, got {s.n_items}")
-    sweep.check_top(s.k, s.n_items)
-    sweep.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
+    declare.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
     for name, default in DRAWS.items():
-        sweep.check_increasing(name, getattr(s, name), least=2, needed=float(default))
+        declare.check_increasing(name, getattr(s, name), least=2, needed=float(default))
 
 
 def estimates(s: Settings) -> list[tuple[str, int]]:
@@ -115,32 +104,24 @@ def experiment(s: Settings) -> Experiment:
     """Experiment: verdicts on random pairs, the bias-aware posterior, and its memberships."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.POOLS[s.pool](
-            stream(key, "pool"),
-            s.n_items,
-            k=s.k,
-            sd=condition["sd"],
-            rho=condition["rho"],
-            covariate="continuous",
-            max_correlation=s.max_correlation,
-        )
+        pool = s.draw(key, condition, "continuous")
         drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
         bias, position = condition["bias_sd"] * drawn
         judge = Judge((condition["bias"] + bias)[None], position)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        every = pairs.every_pair(pool)
-        shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
-        comparisons, prior = judges.reveal(oracle, shown), Prior(s.lam, s.lam_b)
+        all_pairs = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), all_pairs, condition["budget"])
+        comparisons, prior = judges.reveal(oracle, shown), s.prior
         fit = estimators.bias_aware(comparisons, pool.design, prior)
         design = pool.design.centred()
         variant = model.variant("bias_aware", design)
         posterior = laplace(fit.parameters, comparisons, design, prior, variant)
 
-        # As in a run of the loop: all share the tables of normals, each in its own arrangement.
+        # As in a run of the loop, pools share a table of normals and each rearranges it.
         n_parameters = len(posterior.root)
-        one, two = jax.random.split(stream(key, "arrangement"))
-        shuffle = jax.random.permutation(one, n_parameters)
-        signs = jax.random.rademacher(two, (n_parameters, 1), posterior.root.dtype)
+        shuffle_key, sign_key = jax.random.split(stream(key, "arrangement"))
+        shuffle = jax.random.permutation(shuffle_key, n_parameters)
+        signs = jax.random.rademacher(sign_key, (n_parameters, 1), posterior.root.dtype)
 
         def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
             return rows[shuffle] * signs
@@ -163,7 +144,7 @@ def experiment(s: Settings) -> Experiment:
             probability=jax.nn.sigmoid(model.logits_of(fit.parameters, design, comparisons)),
             shown=shown,
             wins=comparisons.wins,
-            available=(every > 0) & (shown == 0),
+            available=(all_pairs > 0) & (shown == 0),
             priority=jnp.arange(s.n_items, dtype=p.dtype),
             k=s.k,
         )
@@ -172,7 +153,7 @@ def experiment(s: Settings) -> Experiment:
             **reliability(p, inside),
             "square_error": ((p - exact) ** 2).mean(1),
             "variance": (exact * (1 - exact)).mean(),
-            "score_kept": jax.vmap(lambda own: score_kept(view, own))(p),
+            "score_kept": jax.vmap(lambda estimate: score_kept(view, estimate))(p),
             "status_bias_aware": fit.status,
         }
 
@@ -180,8 +161,9 @@ def experiment(s: Settings) -> Experiment:
 
 
 def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
-    """Items, their memberships and how many are in the top k, by bin [E, bins]; and how much surer
-    the memberships are than right, of the guess that an item is in where p > 1/2 [E]."""
+    """Numbers of items, sums of memberships and numbers of items in the top k, by bin [E, bins];
+    and mean confidence minus share right [E] of the guess that items with p > 1/2 are in the top
+    k."""
     chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))[:, :, None] == jnp.arange(10)
     guess = p > 0.5
     sure, right = jnp.where(guess, p, 1 - p), guess == inside
@@ -194,9 +176,9 @@ def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
 
 
 def score_kept(view: View, p: Float[Array, " M"]) -> Array:
-    """Eq. acq of the pair asked where memberships are p, as a share of the largest there is, both
-    with the view's own memberships. NaN where no pair is left."""
-    key = jax.random.key(0)  # of no effect: the rule draws nothing
+    """Score of Eq. acq, with the view's memberships, of the pair chosen with memberships p, as a
+    share of the largest score. NaN where no pair is left."""
+    key = jax.random.key(0)  # unused: the rule draws nothing
 
     def scores(view: View) -> Array:
         return jnp.where(view.available, rules.top_k_aware(view, key), -jnp.inf).ravel()
@@ -206,20 +188,19 @@ def score_kept(view: View, p: Float[Array, " M"]) -> Array:
     return jnp.where(view.available.any(), true[asked] / true.max(), jnp.nan)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
-    told = {"k": s.k, "rho": (s.rho if "correlated" in s.truth else 0.0,)}
-    pools.check_balance(s.pool, s.n_items, s.max_correlation, covariate="continuous", **told)
+    s.check_balance((s.rho if "correlated" in s.truth else 0.0,), "continuous")
     rows = [(truth, budget) for truth in s.truth for budget in s.budget]
 
     def column(prior: float, biased: float, correlated: float) -> np.ndarray:
-        of = {"prior": prior, "biased": biased, "correlated": correlated}
-        return np.array([of[truth] for truth, _ in rows])
+        by_truth = {"prior": prior, "biased": biased, "correlated": correlated}
+        return np.array([by_truth[truth] for truth, _ in rows])
 
     names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
     bins = names | {"bin": EDGES[:-1].round(2).tolist()}
     return [
-        sweep.Group(
+        declare.Group(
             "membership",
             experiment(s),
             {
@@ -250,15 +231,16 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         for i, (name, n_samples) in enumerate(estimates(s)):
             where = {"membership": name, "n_samples": n_samples}
             where |= {"truth": part["truth"].item(), "budget": part["budget"].item()}
-            mine = part.isel(estimate=i)
-            error_rows(mine, where, t)
+            estimate = part.isel(estimate=i)
+            error_rows(estimate, where, t)
             if n_samples == DRAWS[name]:
-                t.means("overconfidence", mine["overconfidence"], **where)
-                reliability_rows(mine, where, t)
+                t.means("overconfidence", estimate["overconfidence"], **where)
+                reliability_rows(estimate, where, t)
 
 
 def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Root mean squares over items and pools, and of as many independent draws counted."""
+    """Add root mean square errors over items and pools, and those of counting as many independent
+    draws."""
     independent = part["variance"].values / where["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
     for quantity, square in errors.items():
@@ -270,54 +252,46 @@ def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
 
 
 def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Bin by bin: the mean membership, the share that is in the top k, and their difference, each
-    a ratio of means over the same pools."""
+    """Add each bin's mean membership, share in the top k, and their difference, as ratios of means
+    over the same pools."""
     counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
     n_pools = counts.shape[-1]
-    told = (counts[0] > 0).sum(-1) >= FEWEST
+    filled = (counts[0] > 0).sum(-1) >= FEWEST
 
     def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
-        items, estimated, inside = np.moveaxis(means[..., told], -2, 0)
-        found = {"estimated": estimated / items, "inside": inside / items}
-        return found | {"estimated_minus_inside": found["estimated"] - found["inside"]}
+        items, estimated, inside = np.moveaxis(means[..., filled], -2, 0)
+        shares = {"estimated": estimated / items, "inside": inside / items}
+        return shares | {"estimated_minus_inside": shares["estimated"] - shares["inside"]}
 
     mean = ratios(counts.mean(-1))
     resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
-    for i, low in enumerate(part["bin"].values[told]):
-        for quantity, found in mean.items():
+    for i, low in enumerate(part["bin"].values[filled]):
+        for quantity, ratio in mean.items():
             interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
-            t.add(quantity, found[i], interval, n_pools, **where, bin=low)
+            t.add(quantity, ratio[i], interval, n_pools, **where, bin=low)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the usual numbers of draws, without the bins."""
+    """Rows to print: the default numbers of draws, without the bins."""
     return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    panels = len(s.truth) + 1
-    fig, grid = plots.new_figure(2, n_rows=-(-panels // 2), width=5.6)
-    axes = np.ravel(grid)
-    for ax in axes[panels:]:
-        ax.remove()
-    for ax, truth in zip(axes, s.truth, strict=False):
+    fig, (*axes, errors) = plots.facets(len(s.truth) + 1, 2, width=5.6)
+    for ax, truth in zip(axes, s.truth, strict=True):
         draw_reliability(ax, table[table.truth == truth], s)
         ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho))
-    draw_errors(axes[panels - 1], table, s)
+    draw_errors(errors, table, s)
     return fig
 
 
 def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
-        mine = counted[counted.budget == budget]
-        at = mine[mine.quantity == "estimated"].estimate.values
-        rows = mine[mine.quantity == "inside"]
+        line_rows = counted[counted.budget == budget]
+        at = line_rows[line_rows.quantity == "estimated"].estimate.values
+        rows = line_rows[line_rows.quantity == "inside"]
         plots.points(ax, rows, at, colour=colour, label=f"B = {budget}", fmt="o-", ms=3)
     ax.set_xlabel(f"membership (mean of a bin, S = {DRAWS['counted']})")
     ax.set_ylabel(f"share truly in the top {s.k}")
@@ -326,14 +300,12 @@ def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
     for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
         for name, line in (("conditional", "--"), ("counted", "-")):
-            mine = rows[(rows.membership == name) & (rows.budget == budget)]
+            line_rows = rows[(rows.membership == name) & (rows.budget == budget)]
             label = f"B = {budget}" if line == "-" else ""
-            plots.line(ax, mine, "n_samples", colour=colour, label=label, ls=line, marker=".")
+            plots.line(ax, line_rows, "n_samples", colour=colour, label=label, ls=line, marker=".")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("draws S")
@@ -343,17 +315,15 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "membership",
-    "Top-k memberships against the truth, and their error in the number of draws.",
+    "Top-k memberships against the truth, and their error by number of draws.",
     PRESETS,
     groups,
     ("truth", "budget", "membership", "n_samples", "bin"),
     table,
     figure,
     units={
-        "truth": "kind",
-        "budget": "count",
         "estimate": "how found, and draws (count)",
         "bin": "1 (lower end of a bin of membership)",
         "items": "count",
@@ -363,10 +333,9 @@ SWEEP = sweep.Sweep(
         "square_error": "1 (squared probability)",
         "variance": "1 (p (1 - p), mean over items)",
         "score_kept": "1 (share of the largest score)",
-        "status_bias_aware": "jbt.types.Status",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

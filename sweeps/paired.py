@@ -1,11 +1,11 @@
-"""What two renderings of one content tell about the bias: the paper's paired rendering design.
+"""What two renderings of one content identify of the bias: the paper's paired rendering design.
 
-The paper's Table "The paired design adds information; more data does not": all contents rendered
-twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for each
-content (paired). In `sweeps.partial_pairing` only some contents are rendered twice. And the paper's
-two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
+The paper's table "The paired design adds information; more data does not": all contents are
+rendered twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for
+each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also the
+paper's two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
 
-Of the paper's pools of one size all judges see the same ones, as here; replicates share them.
+All judges see the same pools of one size, as in the paper; replicates share them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, pairs, pools, study, sweep, theory
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.simulation import judges, pairs, pools, theory
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Parameters, Prior, Status, check_positive
 
 if TYPE_CHECKING:
@@ -28,19 +32,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 DESIGNS = ("unpaired", "paired")
 BASE_SIZE = 15
-"""Contents of the paper's main paired study, which has more pools than its other sizes."""
+"""Contents of the paper's main paired study, which has more pools than other sizes."""
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 SHIFT = 2
-"""Points of the grid over c_map +- 1 that are 0.5, by which the paper moves c."""
+"""Points of the grid over c_map +- 1 that make up 0.5, by which the paper moves c."""
 FACTOR = 5.0
-"""By up to which, says the paper, Eq. 3 without centring misstates c_hat."""
+"""Factor up to which, the paper says, Eq. 3 without centring misstates c_hat."""
 TINY = 1e-6
-"""Smallest precision to be tried (1/logit^2)."""
+"""Smallest precision allowed (1/logit^2)."""
 COLUMNS = (
     "judge",
     "design",
@@ -57,11 +61,11 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     pools_other_sizes: int | None = None
-    """Pools at sizes other than 15 contents (count); default as many. The paper has 6 and 3."""
+    """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
+    15."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     judge: tuple[str, ...] = tuple(judges.OPEN)
@@ -69,10 +73,10 @@ class Settings(sweep.Settings):
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
     oracle: Literal["draw", "argmax"] = "draw"
-    """draw: each verdict of these judges drawn once. argmax: the likelier one, as open-weight
-    judges answer at temperature 0, of logits with a preference for the pair added."""
+    """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
+    temperature 0, by logits with a preference for the pair added."""
     pair_noise: float = 0.5
-    """Standard deviation of that preference (logits); of no effect on drawn verdicts."""
+    """Standard deviation of that preference (logits); without effect on drawn verdicts."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
     lam_b: tuple[float, ...] = (0.1, 1.0, 2.0)
@@ -92,13 +96,13 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    sweep.check_listed("judge", s.judge, list(judges.OPEN))
+    declare.check_listed("judge", s.judge, list(judges.OPEN))
     check_positive("sd", s.sd)
     if not 0 <= s.pair_noise < float("inf"):
         raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
-    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
-    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
-    sweep.check_increasing("n_contents", s.n_contents, least=2)
+    declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    declare.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
+    declare.check_increasing("n_contents", s.n_contents, least=2)
     if s.pools_other_sizes is not None and s.pools_other_sizes < 1:
         raise ValueError(f"pools_other_sizes must be at least 1, got {s.pools_other_sizes}")
 
@@ -135,7 +139,7 @@ def full_matrix(s: Settings, n_contents: int) -> Experiment:
 
 
 def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str, Array]:
-    """What one analysis says about c, and what the prior makes of it."""
+    """Evidence about c in one analysis, and estimates of c under each prior."""
 
     def of_prior(prior: Array) -> tuple[Parameters, Array]:
         fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
@@ -147,7 +151,7 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
     estimate = identifiability.estimate_bias(comparisons, design)
     exists = estimate.status == Status.CONVERGED
     around_map = identifiability.grid_around(c[0])
-    # The profile is concave: around its top three of the nine points have the range of all.
+    # The profile is concave: around its maximum, three of the nine points have the range of all.
     top = jnp.where(exists, estimate.c, c[0])
     around_mle = identifiability.grid_around(top, points=3)
     grid = jnp.concatenate([around_map, around_mle])
@@ -177,7 +181,7 @@ def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str,
 
 
 def drop(log_likelihood: Array) -> Array:
-    """Lost on average when c moves from the middle of the grid by 0.5 up or down."""
+    """Mean loss when c moves from the middle of the grid by 0.5 up or down."""
     middle = len(log_likelihood) // 2
     low, high = log_likelihood[middle - SHIFT], log_likelihood[middle + SHIFT]
     return log_likelihood[middle] - (low + high) / 2
@@ -198,7 +202,7 @@ MEANS = (
     "rank",
     "n_columns",
 )
-"""Metrics of each design that the table has as they are."""
+"""Metrics of each design whose means the table has."""
 WHAT_C_COSTS = (
     *MEANS,
     "profile_range",
@@ -208,23 +212,23 @@ WHAT_C_COSTS = (
     "status_map",
     "status_profile",
 )
-"""Metrics of each design."""
+"""All metrics of each design but `c_map`."""
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     design = {"design": list(DESIGNS)}
-    # Numbered, as the paper's prior is there three times.
+    # Numbered, because the paper's prior occurs three times.
     prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
-    others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
+    n_others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
     return [
-        sweep.Group(
+        declare.Group(
             f"size-{n}",
             full_matrix(s, n),
             judges.conditions([judges.OPEN[name] for name in s.judge]),
             {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
             2 * n,
-            s.pools if n == BASE_SIZE else others,
+            s.pools if n == BASE_SIZE else n_others,
             axes=dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | prior},
             fits=60,
         )
@@ -244,8 +248,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
-    """Rows of one size: each judge, and the mean over judges with the pool as the unit (the judges
-    see the same pools)."""
+    """Add rows of one size: each judge, and the mean over judges with the pool as the unit (the
+    judges see the same pools)."""
     size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
     size |= {"protocol": "frozen", "rho": 0.0}
 
@@ -271,13 +275,13 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     c = part["c_map"]
     c_hat = c.isel(prior=0, drop=True)
     ratio, first = (
-        (part[name] / c_hat).sel(design=["unpaired"])  # Eq. 3 is of this design
+        (part[name] / c_hat).sel(design=["unpaired"])  # the design of Eq. 3
         for name in ("c_uncentred", "c_uncentred_first")
     )
     t.means("c_uncentred_ratio", ratio, lam=LAM, lam_b=LAM_B, **size)
     beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
     t.shares("c_uncentred_beyond_5", beyond, lam=LAM, lam_b=LAM_B, **size)
-    only = {"design": ["paired"]}  # a prior-free estimate exists there alone
+    only = {"design": ["paired"]}  # only there a prior-free estimate exists
     for i, lam in enumerate(s.lam, start=1):
         prior = {"lam": lam, "lam_b": LAM_B}
         at = c.isel(prior=i, drop=True)
@@ -290,14 +294,14 @@ def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
     add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
     add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
     for name, sensitivity in moved.items():
-        # How many times less the paired estimate moves with the prior.
+        # How many times less the paired estimate depends on the prior.
         unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
         t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
     t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the paper's numbers and ours, and what is about all judges."""
+    """Rows to print: those beside the paper's numbers, and those over all judges."""
     everyone = table.quantity.str.match(
         "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
     ) & (table.judge == "all")
@@ -305,8 +309,6 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (left, right) = plots.new_figure(2, height=4.0)
     draw_ranges(left, table, s)
     draw_shrinkage(right, table, s)
@@ -314,9 +316,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Evidence about c against the size of the pool."""
-    from jbt import plots
-
+    """Draw evidence about c against the size of the pool."""
     paired = table[table.design == "paired"]
     rows = paired[paired.quantity == "profile_range"]
     around_mle = paired[paired.quantity == "profile_range_mle_centred"]
@@ -325,10 +325,10 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         (rows, "all", "mean of the judges, paired", "black", "-"),
         (around_mle, "all", "the same around the MLE", "black", ":"),
     ]
-    for of, judge, label, colour, line in lines:
-        mine = of[of.judge == judge].drop_duplicates("n_contents")
-        if len(mine):
-            plots.line(ax, mine, "n_contents", colour=colour, label=label, ls=line, marker=".")
+    for of_quantity, judge, label, colour, line in lines:
+        line_rows = of_quantity[of_quantity.judge == judge].drop_duplicates("n_contents")
+        if len(line_rows):
+            plots.line(ax, line_rows, "n_contents", colour=colour, label=label, ls=line, marker=".")
     paper = rows[rows.paper.notna()]
     ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
     flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]
@@ -343,17 +343,14 @@ def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Distance of the MAP from the MLE against the prior on quality, at the largest size."""
-    from jbt import plots
-
+    """Draws MAP minus MLE of c against the prior on quality, at the largest size."""
     rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
     ax.axhline(0, color="black", linewidth=0.8)
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
-        mine = rows[rows.judge == judge]
-        plots.line(ax, mine, "lam", colour=colour, label=judge, marker="o")
+        line_rows = rows[rows.judge == judge]
+        plots.line(ax, line_rows, "lam", colour=colour, label=judge, marker="o")
     ax.set_xscale("log")
-    ax.set_xticks(s.lam, [f"{lam:g}" for lam in s.lam])
-    ax.minorticks_off()
+    plots.ticks(ax, x=s.lam)
     ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")
     ax.set_ylabel("MAP minus MLE of c (logits)")
     ax.set_title(f"What the prior still does, paired, {max(s.n_contents)} contents")
@@ -361,34 +358,24 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "paired",
-    "What two renderings of every content tell about the bias, and what the prior still does.",
+    "What two renderings of every content identify of the bias, and what the prior still does.",
     PRESETS,
     groups,
     COLUMNS,
     table,
     figure,
     units={
-        "profile_range": "nats, over c_map +- 1",
         "profile_range_mle_centred": "nats, over c_mle +- 1",
         "profile_drop": "nats, c_map moved by 0.5 and the rest maximised again",
         "slice_drop": "nats, c_map moved by 0.5 and the rest held",
         "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
         "c_uncentred_first": "logits, the same where the first item's is 0",
-        "curvature": "nats per squared unit of c",
-        "c_map": "logits per unit of the covariate",
-        "c_mle": "logits per unit of the covariate",
-        "c_interval_width": "logits per unit of the covariate (95 %, profile)",
-        "c_interval_width_wald": "logits per unit of the covariate (95 %)",
-        "mle": "jbt.types.Status of the MLE of c",
-        "rank": "count",
-        "n_columns": "count",
         "extreme_item": "1 if an item always wins or always loses",
-        "n_contents": "count",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,9 +1,9 @@
-"""Some contents rendered twice, a budget of verdicts, a choice of comparisons: how well the bias is
-then known, and what knowing it is worth. Beyond the paper.
+"""Some contents rendered twice, a budget of verdicts, a choice of comparisons: how precisely the
+bias is then estimated, and the recall gained by it. Beyond the paper.
 
-The judge draws a fresh verdict at every query, so that a pair asked again tells something new and
-any budget can be spent on any choice. `jbt plan pairing` asks each ordered pair at most once unless
-told otherwise.
+The judge draws a fresh verdict at every query, so that a repeated pair adds information and any
+budget can be spent on any choice. `jbt plan pairing` asks each ordered pair at most once by
+default.
 """
 
 from __future__ import annotations
@@ -18,21 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import (
-    estimators,
-    identifiability,
-    judges,
-    metrics,
-    pairs,
-    planning,
-    pools,
-    stats,
-    study,
-    sweep,
-)
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability, planning, stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
-from sweeps.paired import COLUMNS
+
+from .paired import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,33 +35,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 LAM, LAM_B = 1.0, 0.1
 RECALL_COMPARISONS = ("all", "mixed")
-"""Of the designs that rank, whose recall is reported."""
+"""Choices of comparisons whose recall is reported."""
 MODELS = ("naive", "bias_aware", "measured")
-"""measured: c by maximum likelihood, then quality given that c; the MAP's c where none exists."""
+"""measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
 SURE = 0.95
-"""Share of pools whose MLE of c must exist for a design to count as telling c."""
+"""Share of pools in which the MLE of c must exist for a design to count as identifying c."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     n_contents: int = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
-    """How many of them, for the interval of c (count); nothing leaves the part out."""
+    """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
     comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
     budget: tuple[int, ...] = (870, 3480)
-    """Verdicts spent on such a pool (count), each a fresh draw: pairs may be asked again."""
+    """Verdicts spent on a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
-    """How many of them, for recall (count), beside none; nothing leaves the part out."""
+    """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
     rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Correlations of quality and covariate, for recall; increasing."""
     bias: float = 1.0
@@ -78,20 +72,14 @@ class Settings(sweep.Settings):
     k: int = 5
     """Size of the top set (count)."""
     half_width: float = 0.2
-    """Half-width of the interval of c that is wanted (logits per unit)."""
+    """Wanted half-width of the interval of c (logits per unit)."""
 
 
 PRESETS = {
     "smoke": Settings(
-        pools=8,
-        n_contents=8,
-        k=2,
-        n_twice=(),
-        budget=(240,),
-        recall_n_twice=(8,),
-        rho=(0.0, 0.8),
+        pools=8, n_contents=8, k=2, n_twice=(), budget=(240,), recall_n_twice=(8,), rho=(0.0, 0.8)
     ),
-    "paper": Settings(pools=6),  # of the size of its paired study; it has no such part
+    "paper": Settings(pools=6),  # as its paired study; it has no such part
     "full": Settings(),
 }
 
@@ -105,12 +93,12 @@ def check(s: Settings) -> None:
     if not s.n_twice and not s.recall_n_twice:
         raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
     for name in ("n_twice", "recall_n_twice"):
-        sweep.check_increasing(name, getattr(s, name), least=1, most=s.n_contents, length=0)
-    sweep.check_listed("comparisons", s.comparisons, list(pairs.WITHIN_SHARE))
-    sweep.check_increasing("budget", s.budget, least=1)
+        declare.check_increasing(name, getattr(s, name), least=1, most=s.n_contents, length=0)
+    declare.check_listed("comparisons", s.comparisons, list(pairs.WITHIN_SHARE))
+    declare.check_increasing("budget", s.budget, least=1)
     pools.check_rho(s.rho, "continuous")
-    sweep.check_increasing("rho", s.rho, length=2)
-    sweep.check_top(s.k, s.n_contents)
+    declare.check_increasing("rho", s.rho, length=2)
+    declare.check_top(s.k, s.n_contents)
     check_positive("sd", s.sd)
     check_positive("half_width", s.half_width)
 
@@ -179,15 +167,15 @@ def recall_cells(s: Settings) -> list[Cell]:
 
 
 def cells(s: Settings) -> list[Cell]:
-    """Every design, in the order of the conditions."""
+    """Designs in the order of the conditions."""
     return [*dict.fromkeys(interval_cells(s) + recall_cells(s))]
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells(s), strict=True))
     return [
-        sweep.Group(
+        declare.Group(
             "designs",
             experiment(s),
             {
@@ -216,20 +204,20 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def part_of(ds: xr.Dataset, s: Settings, wanted: Sequence[Cell]) -> xr.Dataset:
-    """The conditions of some designs, in their order."""
+    """Conditions of these designs, in their order."""
     every = cells(s)
     return ds.isel(condition=[every.index(cell) for cell in wanted])
 
 
 def common(s: Settings, design: str) -> dict[str, Any]:
-    """Columns that are the same in many rows."""
+    """Columns shared by many rows."""
     of_all = {"judge": "default", "n_contents": s.n_contents, "protocol": "stochastic"}
     return {**of_all, "design": design}
 
 
 def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Width of the interval of c in each design, and how many renderings a width takes. Widths and
-    coverage are means over the pools in which an estimate exists."""
+    """Add widths of the interval of c in each design, and the contents rendered twice that a width
+    takes. Widths and coverage are means over the pools in which an estimate exists."""
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
         part = part_of(ds, s, [(m, comparisons, budget, s.rho[0]) for m in s.n_twice])
         exists = part["mle"] == Status.CONVERGED
@@ -249,7 +237,7 @@ def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:
     """The n_twice, interpolated, at which the mean width [n_twice, pools] falls to `wanted`, with
-    its interval; NaN beyond the largest n_twice, the smallest where it is enough already."""
+    its interval; NaN beyond the largest n_twice, the smallest if that suffices."""
 
     def solve(mean: np.ndarray) -> np.ndarray:
         excess = np.nan_to_num(mean, nan=np.inf) - wanted
@@ -271,8 +259,8 @@ def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> 
 
 
 def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Recall by model, what it gains over counting wins with no content rendered twice and the same
-    budget, and the correlation at which it stops gaining."""
+    """Add recall by model, its gain over counting wins with no content rendered twice and the same
+    budget, and the correlation at which the gain ends."""
     designs = [(0, "all"), *itertools.product(s.recall_n_twice, RECALL_COMPARISONS)]
     for budget in s.budget:
         counting = None
@@ -283,31 +271,26 @@ def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
             where = common(s, "paired" if m else "unpaired") | {"lam": LAM, "lam_b": LAM_B}
             for model in MODELS:
                 if model == "measured" and m == 0:
-                    continue  # nothing measures c
-                mine = recall.sel(model=model)
-                t.means("recall", mine, **where)
+                    continue  # c is not identified
+                recalls = recall.sel(model=model)
+                t.means("recall", recalls, **where)
                 if (m, model) != (0, "naive"):
-                    t.means("benefit", mine - counting, **where)
+                    t.means("benefit", recalls - counting, **where)
                 if model != "naive":
                     of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
-                    t.crossing(mine - counting, **where, **of_all)
+                    t.crossing(recalls - counting, **where, **of_all)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the answers."""
+    """Rows to print: the contents needed and the crossings."""
     return table[table.quantity.isin(["n_twice_needed", "crossing"])]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    parts = [
-        draw
-        for wanted, draw in ((s.n_twice, draw_widths), (s.recall_n_twice, draw_benefit))
-        if wanted
-    ]
-    fig, axes = plots.new_figure(len(parts), height=4.0)
-    for ax, draw in zip(np.atleast_1d(axes), parts, strict=True):
+    drawings = {draw_widths: s.n_twice, draw_benefit: s.recall_n_twice}
+    parts = [draw for draw, designs in drawings.items() if designs]
+    fig, axes = plots.facets(len(parts), height=4.0)
+    for ax, draw in zip(axes, parts, strict=True):
         draw(ax, table, s)
     return fig
 
@@ -316,23 +299,18 @@ COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermil
 
 
 def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Half-width of the interval of c against the number of contents rendered twice."""
-    from jbt import plots
-
+    """Draw half-widths of the interval of c against the number of contents rendered twice."""
     rows = table[(table.quantity == "c_interval_width")]
     for comparisons, budget in itertools.product(s.comparisons, s.budget):
-        mine = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
+        line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
         line = "-" if budget == max(s.budget) else "--"
         label = f"{comparisons}, {budget:,} verdicts"
         colour = COLOUR[comparisons]
-        plots.line(ax, mine, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
+        plots.line(ax, line_rows, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
     ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xticks(s.n_twice, [str(m) for m in s.n_twice])
-    ax.minorticks_off()
-    widths = (0.05, 0.1, 0.2, 0.5, 1.0)
-    ax.set_yticks(widths, [f"{w:g}" for w in widths])
+    plots.ticks(ax, x=s.n_twice, y=(0.05, 0.1, 0.2, 0.5, 1.0))
     ax.set_xlabel(f"contents rendered twice, of {s.n_contents}")
     ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
     ax.set_title("How many must be rendered twice?")
@@ -341,20 +319,18 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Recall gained over counting wins against the correlation."""
-    from jbt import plots
-
+    """Draw recall gained over counting wins against the correlation."""
     budget = max(s.budget)
     rows = table[(table.quantity == "benefit") & (table.budget == budget)]
     ax.axhline(0, color="black", linewidth=0.8)
-    mine = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
-    plots.line(ax, mine, "rho", colour="black", label="none twice: the prior's choice")
+    line_rows = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
+    plots.line(ax, line_rows, "rho", colour="black", label="none twice: the prior's choice")
     for m, colour in zip(s.recall_n_twice, plots.CYCLE, strict=False):
         for model, line in (("measured", "-"), ("bias_aware", "--")):
             at = (rows.n_twice == m) & (rows.comparisons == "all") & (rows.model == model)
-            mine = rows[at]
+            line_rows = rows[at]
             what = "c measured" if model == "measured" else "c by MAP"
-            plots.line(ax, mine, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
+            plots.line(ax, line_rows, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
     ax.set_title(f"{budget:,} verdicts, all pairs alike")
@@ -362,7 +338,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "partial_pairing",
     "How well the bias is known when some contents are rendered twice, and what that is worth.",
     PRESETS,
@@ -371,19 +347,11 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "mle": "jbt.types.Status of the MLE of c",
-        "c_interval_width": "logits per unit of the covariate (95 %, profile)",
-        "c_interval_width_wald": "logits per unit of the covariate (95 %)",
         "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",
-        "curvature": "nats per squared unit of c",
         "covered": "1 if the interval holds c*",
-        "recall": "share of k",
-        "budget": "verdicts",
-        "n_twice": "count",
-        "rho": "1 (population correlation)",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,9 +1,9 @@
 """What the prior decides: c_hat, recall and benefit over fixed, learned and heavy-tailed priors.
 
-The paper's appendix "Shrinkage strength" and its unbiased control, for two designs on the same
+The paper's appendix "Shrinkage strength" and its unbiased control, for two designs with the same
 qualities and as many verdicts: each content shown once, half of them with x = 1 (unpaired), or each
-content shown with x = 0 and with x = 1 (paired). No prior finds a direction that the likelihood is
-flat along: the spread of c_hat over the priors is set beside the range of the profile.
+content shown with x = 0 and with x = 1 (paired). No prior can resolve a direction along which the
+likelihood is flat: the spread of c_hat over priors is shown beside the range of the profile.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability, judges, metrics, pairs, pools, study, sweep
-from jbt.priors import LearnedPrior, evidence, fixed_point, horseshoe
-from jbt.simulate import Condition, Experiment, stream
+from jbt import estimators, identifiability
+from jbt.border import plots
+from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Pool, Prior, check_positive
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 LEARNED: tuple[str, ...] = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
@@ -36,17 +41,16 @@ LEARNED: tuple[str, ...] = ("fixed_point", "fixed_point_c", "evidence", "horsesh
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
 TINY = 1e-6
-"""Smallest precision to be tried (1/logit^2)."""
+"""Smallest precision allowed (1/logit^2)."""
 STUDY = 10
-"""Pools of the paper's studies of one judge at most (count)."""
+"""Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
 """Precision of the horseshoe's global scale (1/logit^2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.Settings):
+class Settings(declare.Settings):
     pools: int = 200
-    """Pools simulated at every condition (count)."""
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
     design: tuple[Literal["unpaired", "paired"], ...] = DESIGNS
@@ -90,28 +94,28 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    sweep.check_listed("judge", s.judge, list(judges.JUDGES))
-    sweep.check_listed("design", s.design, DESIGNS)
+    declare.check_listed("judge", s.judge, list(judges.JUDGES))
+    declare.check_listed("design", s.design, DESIGNS)
     check_positive("sd", s.sd)
-    sweep.check_increasing("lam", s.lam, least=TINY, needed=LAM)
-    sweep.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
+    declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
+    declare.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
     if s.n_contents < 2:
         raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
-    sweep.check_top(s.k, s.n_contents)
+    declare.check_top(s.k, s.n_contents)
     most = s.n_contents * (s.n_contents - 1)
     if not 1 <= s.budget <= most:
         raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {s.budget}")
 
 
 def pool_of(s: Settings, key: Key[Array, ""], design: str) -> Pool:
-    """The same qualities in either design."""
+    """Draw a pool, of the same qualities in either design."""
     if design == "paired":
         return pools.paired(key, s.n_contents, sd=s.sd)
     return pools.gaussian(key, s.n_contents, sd=s.sd, rho=0.0, covariate="binary")
 
 
 def experiment(s: Settings, design: str) -> Experiment:
-    """Experiment: one judge's verdicts on one design under every prior."""
+    """Experiment: one judge's verdicts in one design, fitted under every prior."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = pool_of(s, stream(key, "pool"), design)
@@ -148,7 +152,8 @@ def experiment(s: Settings, design: str) -> Experiment:
 def every_prior(
     s: Settings, comparisons: Comparisons, design: Design
 ) -> tuple[Array, Array, dict[str, Array]]:
-    """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and how learning ended."""
+    """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and the statuses of
+    learning."""
     normal = [(a, b) for name, a, b in priors(s) if name == "normal"]
     lam = [jnp.asarray([a for a, _ in normal])]
     lam_b = [jnp.repeat(jnp.asarray([b for _, b in normal])[:, None], 2, 1)]
@@ -158,10 +163,10 @@ def every_prior(
         def hierarchical(position: Array) -> LearnedPrior:
             return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
 
-        # Vectorised over, as every loop of its own takes seconds to compile.
-        both = jax.vmap(hierarchical)(jnp.array([True, False]))
-        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], both) for i in (0, 1))
-        # From the fixed point, the optimum of the evidence is near.
+        # Vectorised, as a loop for each would take seconds to compile.
+        fits = jax.vmap(hierarchical)(jnp.array([True, False]))
+        shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
+        # Started at the fixed point, near the optimum of the evidence.
         near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
         return {
             "fixed_point": shared,
@@ -170,15 +175,15 @@ def every_prior(
             "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
         }
 
-    found = jax.vmap(learned)(jnp.asarray(s.lam))
+    learned_priors = jax.vmap(learned)(jnp.asarray(s.lam))
     for name in LEARNED:
         lam.append(jnp.asarray(s.lam))
-        lam_b.append(jnp.asarray(found[name].prior.lam_b))
-        status[f"status_{name}"] = found[name].status.max()
+        lam_b.append(jnp.asarray(learned_priors[name].prior.lam_b))
+        status[f"status_{name}"] = learned_priors[name].status.max()
     return jnp.concatenate(lam), jnp.concatenate(lam_b), status
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
     conditions = judges.conditions([judges.JUDGES[name] for name in s.judge])
     axis = {
@@ -188,7 +193,7 @@ def groups(s: Settings) -> list[sweep.Group]:
         ]
     }
     return [
-        sweep.Group(
+        declare.Group(
             design,
             experiment(s, design),
             conditions,
@@ -220,8 +225,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("recall", ds["recall"])
     t.means("benefit", benefit)
     fixed = priors(s).index(("normal", LAM, LAM_B))
-    others = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
-    change = benefit.isel(prior=others) - benefit.isel(prior=fixed, drop=True)
+    varied = (np.array(lam) == LAM) & (np.arange(len(lam)) != fixed)
+    change = benefit.isel(prior=varied) - benefit.isel(prior=fixed, drop=True)
     t.means("benefit_change", change, STUDY)
     kind = ds["prior"].values
     learned = ds["tau2"].isel(prior=np.isin(kind, ("fixed_point", "fixed_point_c", "evidence")))
@@ -233,15 +238,14 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """What is printed: the paper's numbers and ours, ranges, spreads, learned priors at lam = 1."""
+    """Rows to print: those beside the paper's numbers, ranges, spreads, learned priors at lam =
+    1."""
     everywhere = table.quantity.isin(["profile_range", "c_spread"])
     learned = table.prior.isin(["naive", *LEARNED]) & (table.lam == LAM)
     return table[table.paper.notna() | everywhere | learned]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, axes = plots.new_figure(3, width=5.2)
     draw_against_prior(axes[0], table, s, "c_hat", r"mean $\hat c$ (logits)")
     draw_against_prior(axes[1], table, s, "benefit", f"top-{s.k} recall, bias-aware minus naive")
@@ -251,20 +255,18 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, label: str) -> Axes:
-    """A quantity against lam_b at lam = 1; learned priors at the right."""
-    from jbt import plots
-
+    """Draw a quantity against lam_b at lam = 1, with learned priors at the right."""
     rows = table[(table.quantity == name) & (table.lam == LAM)]
     ends = {prior: max(s.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
     for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
         for design, line in (("unpaired", "-"), ("paired", "--")):
-            mine = rows[(rows.judge == judge) & (rows.design == design)]
-            if mine.empty:
+            judge_rows = rows[(rows.judge == judge) & (rows.design == design)]
+            if judge_rows.empty:
                 continue
-            normal = mine[mine.prior == "normal"]
+            normal = judge_rows[judge_rows.prior == "normal"]
             name_of_line = f"{judge}, {design}"
             plots.line(ax, normal, "lam_b", colour=colour, label=name_of_line, ls=line)
-            learned = mine[mine.prior.isin(list(ends))]
+            learned = judge_rows[judge_rows.prior.isin(list(ends))]
             fmt, face = ("s", "white") if design == "paired" else ("o", colour)
             at = [ends[prior] for prior in learned.prior]
             plots.points(ax, learned, at, colour=colour, label="", capsize=0, fmt=fmt, mfc=face)
@@ -283,9 +285,7 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
 
 
 def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Evidence of the comparisons against what the priors make of it, a point a pool."""
-    from jbt import plots
-
+    """Draw the spread of c_hat over priors against the comparisons' evidence, a point a pool."""
     for i, (judge, design) in enumerate(cases(s)):
         colour = plots.CYCLE[s.judge.index(judge) % len(plots.CYCLE)]
         ax.plot(
@@ -305,7 +305,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "prior_sensitivity",
     "What the prior decides: c_hat, recall and benefit over fixed, learned and horseshoe priors.",
     PRESETS,
@@ -316,12 +316,9 @@ SWEEP = sweep.Sweep(
     units={
         "c_hat": "logits for x = 1 over x = 0",
         "tau2": "prior variance of c, logits^2",
-        "recall": "share of k",
-        "naive_recall": "share of k",
-        "profile_range": "nats, over c_hat +- 1",
     },
     headline=headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

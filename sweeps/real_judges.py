@@ -1,9 +1,9 @@
-"""Three LLM judges on 80 open questions that five models answer, with the majority of humans.
+"""Three LLM judges on 80 open questions answered by five models, with the human majority.
 
-Every ordered pair of a question's five answers was judged once by every judge. The same verdicts
-are analysed twice: item by item, every answer with a quality of its own, and tied, a model's
-quality shared by its answers to all questions. What is tied is told by the *other* questions: a
-question's answers are corrected, and its models ranked, by what the rest of the table says.
+Each judge compared every ordered pair of a question's five answers once. The same verdicts are
+analysed twice: item by item, with a quality for every answer, and tied, with one quality for all
+answers of a model. Tied fits leave the question out: its answers are corrected, and its models
+ranked, by the verdicts on the *other* questions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import estimators, identifiability, metrics, model, stats, study, sweep
-from jbt.fit import fit_map
-from jbt.simulate import Experiment
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts, check_positive
-from sweeps import _recorded as recorded
-from sweeps._recorded import Recorded
+from jbt import estimators, identifiability, stats
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import metrics, model
+from jbt.kernel.fit import fit_map
+from jbt.simulation.simulate import Experiment
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts
+
+from ._shared import recorded
+from ._shared.recorded import Recorded
+from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,65 +35,66 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
-"""bias_known: item by item, with the coefficient c that the other questions tell when tied."""
+"""bias_known: item by item, with c from the tied fit to the other questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(sweep.RecordedSettings):
+class Settings(MapPrior, declare.RecordedSettings):
     name: ClassVar[str] = "prd"
-
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
 
 
 PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    for name in ("lam", "lam_b"):
-        check_positive(name, getattr(s, name))
+def groups(s: Settings) -> list[declare.Group]:
+    s.check_prior()
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    found = recorded.read(s, ("words",))
-    if len(found.pools) < 2:
-        raise ValueError(f"needs two questions at least, got {len(found.pools)}")
-    judges, contents = {"judge": found.judges}, {"content": found.contents}
+    verdicts = recorded.read(s, ("words",))
+    if len(verdicts.pools) < 2:
+        raise ValueError(f"needs two questions at least, got {len(verdicts.pools)}")
+    judges, contents = {"judge": verdicts.judges}, {"content": verdicts.contents}
     return [
-        sweep.Group(
+        declare.Group(
             "questions",
-            experiment_of(found, Prior(s.lam, s.lam_b)),
-            {"judge": np.arange(len(found.judges))},
+            experiment_of(verdicts, s.prior),
+            {"judge": np.arange(len(verdicts.judges))},
             judges,
-            n_items=found.mask.shape[1],
-            pools=len(found.pools),
+            n_items=verdicts.mask.shape[1],
+            pools=len(verdicts.pools),
             axes={
                 "agreement": {"model": list(ITEM_MODELS)},
                 "agreement_tied": {"model_tied": list(TIED_MODELS)},
                 "theta_tied": {"model_tied": list(TIED_MODELS)} | contents,
             },
             fits=60,
-            data=found.data() | {"index": np.arange(len(found.pools))},
-            pool_labels={"question": found.pools},
+            data=verdicts.data() | {"index": np.arange(len(verdicts.pools))},
+            pool_labels={"question": verdicts.pools},
         )
     ]
 
 
-def experiment_of(found: Recorded, prior: Prior) -> Experiment:
-    """The experiment of one question and judge."""
-    rows, question = merged(found)
+def experiment_of(verdicts: Recorded, prior: Prior) -> Experiment:
+    """Experiment: one question and judge."""
+    rows, question = merged(verdicts)
 
-    def experiment(key: Any, condition: dict[str, Any], own: dict[str, Any]) -> dict[str, Array]:
+    def experiment(
+        key: Any, condition: dict[str, Any], question_data: dict[str, Any]
+    ) -> dict[str, Array]:
         judge = condition["judge"]
-        answers = Comparisons(own["shown"][judge], own["wins"][judge])
-        design = Design(jnp.log1p(own["covariates"]), None, own["mask"], len(own["mask"]))
-        elsewhere = jnp.asarray(question) != own["index"]
-        others = Rows(
+        answers = Comparisons(question_data["shown"][judge], question_data["wins"][judge])
+        design = Design(
+            jnp.log1p(question_data["covariates"]),
+            None,
+            question_data["mask"],
+            len(question_data["mask"]),
+        )
+        elsewhere = jnp.asarray(question) != question_data["index"]
+        elsewhere_rows = Rows(
             first=jnp.asarray(rows["first"]),
             second=jnp.asarray(rows["second"]),
             difference=jnp.asarray(rows["difference"]),
@@ -95,27 +102,27 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
             shown=jnp.asarray(rows["shown"])[judge] * elsewhere,
             wins=jnp.asarray(rows["wins"])[judge] * elsewhere,
         )
-        models = Design.of_contents(len(found.contents), 1)
-        alone, evidence = analysis(answers, design, prior)
-        tied, evidence_tied = analysis(others, models, prior)
+        models = Design.of_contents(len(verdicts.contents), 1)
+        by_item, evidence = analysis(answers, design, prior)
+        tied, evidence_tied = analysis(elsewhere_rows, models, prior)
         known = estimators.with_bias(answers, design, prior, tied.c[1])
-        theta = jnp.concatenate([alone.theta, known.parameters.theta[None]])
+        theta = jnp.concatenate([by_item.theta, known.parameters.theta[None]])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
-            return agreement_with(own["better"], quality[:, None] - quality)
+            return agreement_with(question_data["better"], quality[:, None] - quality)
 
         won = answers.wins + (answers.shown - answers.wins).T
-        words = own["covariates"][:, 0]
+        words = question_data["covariates"][:, 0]
         longer = (1 + jnp.sign(words[:, None] - words)) / 2
-        labelled = own["better"] | own["better"].T
+        labelled = question_data["better"] | question_data["better"].T
         return {
             **evidence,
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
-            "agreement_verdicts": agreement_with(own["better"], won - won.T),
+            "agreement_verdicts": agreement_with(question_data["better"], won - won.T),
             "agreement": jax.vmap(agreement)(theta),
-            "agreement_tied": jax.vmap(agreement)(tied.theta[:, own["content"]]),
+            "agreement_tied": jax.vmap(agreement)(tied.theta[:, question_data["content"]]),
             "theta_tied": tied.theta,
-            "humans_prefer_longer": agreement_with(own["better"], words[:, None] - words),
+            "humans_prefer_longer": agreement_with(question_data["better"], words[:, None] - words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
         }
@@ -126,8 +133,8 @@ def experiment_of(found: Recorded, prior: Prior) -> Experiment:
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
 ) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
-    """Naive and bias-aware MAP, leaves with an axis of both, and what the verdicts themselves say
-    about c."""
+    """Naive and bias-aware MAP, stacked along a first axis, and the evidence of the verdicts about
+    c."""
     variants = [model.variant(name, design) for name in ("naive", "bias_aware")]
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
     fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
@@ -143,23 +150,23 @@ def analysis(
 
 
 def agreement_with(better: Float[Array, "N N"], margin: Float[Array, "N N"]) -> Float[Array, ""]:
-    """Share of the pairs labelled `better` [i, j] whose margin of i over j is above 0; a margin
-    of 0, to within rounding, is half. NaN without labels."""
+    """Share of the pairs [i, j] labelled `better` whose margin of i over j is positive; a margin of
+    0, up to rounding, counts half. NaN without labels."""
     credit = jnp.where(margin > metrics.TIED, 1.0, jnp.where(margin >= -metrics.TIED, 0.5, 0.0))
     return jnp.where(better, credit, 0).sum() / better.sum()
 
 
-def merged(found: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Every ordered pair of every question as rows between contents: first, second [R], difference
-    [R, 1], shown and wins [judges, R]; and the number of each row's question."""
-    question, i, j = np.nonzero(found.shown.any(1))
-    x = np.log1p(found.covariates)
+def merged(verdicts: Recorded) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Ordered pairs of all questions as rows that compare contents: first, second [R], difference
+    [R, 1], shown and wins [judges, R]; and the index of each row's question [R]."""
+    question, i, j = np.nonzero(verdicts.shown.any(1))
+    x = np.log1p(verdicts.covariates)
     rows = {
-        "first": found.content[question, i],
-        "second": found.content[question, j],
+        "first": verdicts.content[question, i],
+        "second": verdicts.content[question, j],
         "difference": x[question, i] - x[question, j],
-        "shown": found.shown[question, :, i, j].T,
-        "wins": found.wins[question, :, i, j].T,
+        "shown": verdicts.shown[question, :, i, j].T,
+        "wins": verdicts.wins[question, :, i, j].T,
     }
     return rows, question
 
@@ -170,18 +177,20 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     for quantity in ("kappa", "c", "profile_range"):
         t.means(quantity, ds[quantity], model="bias_aware", design="item")
     for judge in ds["judge"].values:
-        own = ds.sel(judge=judge)
-        t.add("profile_range_max", float(own["profile_range"].max()), judge=judge, design="item")
+        of_judge = ds.sel(judge=judge)
+        t.add(
+            "profile_range_max", float(of_judge["profile_range"].max()), judge=judge, design="item"
+        )
         where = {"judge": judge, "model": "bias_aware", "design": "tied"}
         for quantity in ("kappa", "c"):
-            without_one = own[f"{quantity}_tied"].values
+            without_one = of_judge[f"{quantity}_tied"].values
             estimate, *interval = stats.jackknife_interval(without_one)
             t.add(quantity, estimate, interval, len(without_one), **where)
-        nats = float(own["profile_range_tied"].mean())
-        t.add("profile_range", nats, n_pools=own.sizes["pool"] - 1, **where)
+        nats = float(of_judge["profile_range_tied"].mean())
+        t.add("profile_range", nats, n_pools=of_judge.sizes["pool"] - 1, **where)
         for variant in TIED_MODELS:
             for content in ds["content"].values:
-                without_one = own["theta_tied"].sel(model_tied=variant, content=content).values
+                without_one = of_judge["theta_tied"].sel(model_tied=variant, content=content).values
                 estimate, *interval = stats.jackknife_interval(without_one)
                 where = {"judge": judge, "model": variant, "content": content, "design": "tied"}
                 t.add("theta", estimate, interval, len(without_one), **where)
@@ -189,9 +198,9 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     t.means("agreement", ds["agreement"], design="item")
     of_models = ds["agreement_tied"].rename(model_tied="model")
     t.means("agreement", of_models, design="tied")
-    before = ds["agreement"].sel(model="naive", drop=True)
+    naive = ds["agreement"].sel(model="naive", drop=True)
     for variant in ITEM_MODELS[1:]:
-        gain = ds["agreement"].sel(model=variant) - before
+        gain = ds["agreement"].sel(model=variant) - naive
         t.means("gain", gain, design="item")
     gain = of_models.sel(model="bias_aware") - of_models.sel(model="naive", drop=True)
     t.means("gain", gain, design="tied")
@@ -213,8 +222,6 @@ AGREEMENTS = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, (coefficients, agreement) = plots.new_figure(2, width=6.4, height=4.6)
     judges = [str(judge) for judge in ds["judge"].values]
     names = {"c": "c, per e-fold of words", "kappa": "kappa"}
@@ -230,8 +237,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     coefficients.set_title("What the verdicts (tied) and the prior (item by item) say")
     rows = table[table.quantity == "agreement"]
     for i, (design, variant, _) in enumerate(AGREEMENTS):
-        own = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
-        draw_judges(agreement, own, i, judges)
+        bars = rows[(rows.design.fillna("") == design) & (rows.model == variant)]
+        draw_judges(agreement, bars, i, judges)
     agreement.set_xticks(range(len(AGREEMENTS)), [label for *_, label in AGREEMENTS])
     agreement.set_ylabel("agreement with the human majority (95 %)")
     agreement.set_title(f"Agreement over {ds.sizes['pool']} questions")
@@ -242,9 +249,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> Axes:
-    """A row a judge, beside each other; the legend from the first place."""
-    from jbt import plots
-
+    """Draw a point for each judge, side by side, with legend entries at the first place."""
     for j, judge in enumerate(judges):
         place = [at + 0.15 * (j - (len(judges) - 1) / 2)]
         colour, label = plots.CYCLE[j % len(plots.CYCLE)], "_" if at else judge
@@ -252,31 +257,23 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> A
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "real_judges",
-    "What real verdicts say about three judges' biases, item by item and tied, beside humans.",
+    "Biases of three real judges, item by item and tied, compared with human labels.",
     PRESETS,
     groups,
     ("judge", "design", "model", "content"),
     table,
     figure,
     units={
-        "judge": "name",
-        "question": "name",
-        "content": "name",
         "c": "logits per e-fold of 1 + words",
         "c_tied": "logits per e-fold of 1 + words (without the question)",
-        "kappa": "logits in favour of the first shown",
         "kappa_tied": "logits in favour of the first shown (without the question)",
-        "profile_range": "nats",
         "profile_range_tied": "nats (without the question)",
-        "agreement_verdicts": "1 (share of labelled pairs; ties are halves)",
-        "agreement": "1 (share of labelled pairs; ties are halves)",
-        "agreement_tied": "1 (share of labelled pairs; ties are halves)",
     },
     headline=headline,
     index="judge",
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

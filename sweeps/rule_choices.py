@@ -1,10 +1,10 @@
-"""What the paper leaves open in its acquisition rules, each with the answers it may have.
+"""What the paper leaves open in its acquisition rules, each choice with its possible answers.
 
-It says what Thompson and LUCB want to ask, not in which order a pair is shown nor what is asked
-instead of a pair whose cached verdict is known, and it gives no width of LUCB's bounds. Eq. acq it
-scores in the order shown, and names the alternative. Does what the rules are worth against one
-another depend on that? For the judge of `sweeps.acquisition`, and for one with the strongest
-position bias the paper reports, which a score of ordered pairs can make use of.
+The paper says which pair Thompson and LUCB ask, but not in which order it is shown, nor what is
+asked instead of a pair whose cached verdict is known; it gives no width of LUCB's bounds. It scores
+Eq. acq in the order shown, and names the alternative. Does the ranking of the rules depend on these
+choices? Tested with the judge of `sweeps.acquisition`, and with one that has the strongest position
+bias the paper reports, which a score of ordered pairs can exploit.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from jbt import judges, study, sweep
 from jbt.acquisition.rules import families
-from jbt.tables import Table
-from sweeps import _active as active
-from sweeps import _judge
-from sweeps._active import REFERENCE
-from sweeps._judge import Case
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.experiments.table import Table
+from jbt.simulation import judges
+
+from ._shared import active, rule_comparison
+from ._shared.active import REFERENCE
+from ._shared.judge import Case, named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PROTOCOL = "frozen"
 BASELINES, CHOICES = (families()[name] for name in ("baselines", "choices"))
 STRONG = "strong_position"
 
@@ -35,75 +37,68 @@ STRONG = "strong_position"
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     pools: int = 500
-    """Pools simulated at every condition (count)."""
     rule: tuple[str, ...] = (REFERENCE, *BASELINES, *CHOICES)
-    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     n_seeds: int = 2
-    """Acquisition seeds a pool (count), averaged within the pool."""
     strong_position: float = judges.PUBLISHED["deepseek_chat"].kappa_hat
-    """Position bias of the second judge, alike but for it (logits in favour of the first shown);
+    """Position bias of the second judge, otherwise the same (logits in favour of the first shown);
     default the paper's estimate for DeepSeek-chat, the strongest it reports."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
 
 PRESETS = {
-    "smoke": Settings(
-        pools=16,
-        rule=(REFERENCE, "lucb_random_fallback"),
-        budget=(16, 40),
-    ),
+    "smoke": Settings(pools=16, rule=(REFERENCE, "lucb_random_fallback"), budget=(16, 40)),
     "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    active.check(s, PROTOCOL, [s.refit_every])
-    return [
-        active.group(s, rule, cases(s), protocol=PROTOCOL, refit_every=s.refit_every)
-        for rule in s.rule
-    ]
+def groups(s: Settings) -> list[declare.Group]:
+    return active.groups(s, lambda rule: cases(s), "frozen", [s.refit_every])
 
 
 def cases(s: Settings) -> list[Case]:
-    """The judge of the settings, and the same one with the strong position bias."""
-    one = _judge.named_case(s, _judge.number(s, "discrimination"))
-    other = replace(one.judge, position=s.strong_position)
-    return [one, replace(one, name=STRONG, judge=other)]
+    """The settings' judge, and the same with the strong position bias."""
+    one = named_case(s, number(s, "discrimination"))
+    stronger = replace(one.judge, position=s.strong_position)
+    return [one, replace(one, name=STRONG, judge=stronger)]
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    recall = active.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
+    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds).sel(budget=list(s.budget))
     t.means("recall", recall)
     for judge in dict.fromkeys(recall["judge"].values):
-        compare(active.select(recall, judge=judge), t)
-    share = active.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
+        compare(rule_comparison.select(recall, judge=judge), t)
+    share = rule_comparison.by_seed(ds["allocation"].sel(distance=0), s.n_seeds)
     t.means("share_at_boundary", share.rename(table_budget="budget"))
 
 
 def compare(recall: xr.DataArray, t: Table) -> None:
-    """Each rule against the reference, for one judge. A choice is tested as the paper tests its
-    baselines, in the place of the one that it is a reading of."""
-    base = active.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
-    others = [rule for rule in recall["rule"].values if rule != REFERENCE]
-    delta = active.select(recall, rule=others) - base
+    """Compare each rule with the reference, for one judge. A choice is tested among the paper's
+    baselines, in place of the one it is a reading of."""
+    base = rule_comparison.select(recall, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
+    rules = [rule for rule in recall["rule"].values if rule != REFERENCE]
+    delta = rule_comparison.select(recall, rule=rules) - base
     t.means("delta", delta)
-    for rule in others:
+    for rule in rules:
         family = family_with(rule)
-        mine = active.select(delta, rule=family)
+        family_delta = rule_comparison.select(delta, rule=family)
         for budget in delta["budget"].values:
-            whole = len(family) == mine.sizes["condition"]
-            active.test(mine.sel(budget=budget), [rule], whole, t)
+            whole = len(family) == family_delta.sizes["condition"]
+            rule_comparison.test(family_delta.sel(budget=budget), [rule], whole, t)
 
 
 def family_with(rule: str) -> tuple[str, ...]:
-    """The rules that one is tested with (Holm): the paper's baselines, a choice standing in for the
-    one that it is a reading of; a reading of the reference, alone."""
+    """Rules that a rule is tested with (Holm): the paper's baselines, with a choice in place of the
+    one it is a reading of; a reading of the reference is tested alone."""
     if rule in BASELINES:
         return BASELINES
-    own = [base for base in BASELINES if rule.startswith(f"{base}_")]
-    return tuple(rule if base in own else base for base in BASELINES) if own else (rule,)
+    readings_of = [base for base in BASELINES if rule.startswith(f"{base}_")]
+    return (
+        tuple(rule if base in readings_of else base for base in BASELINES)
+        if readings_of
+        else (rule,)
+    )
 
 
 CURVES = {
@@ -115,12 +110,10 @@ CURVES = {
     "top_k_aware_either_order": ("blue", "--"),
     "random": ("black", "-"),
 }
-"""Rule -> colour and line, here of the rule that it is a reading of."""
+"""Rule -> colour and line; readings have the colour of their rule."""
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, axes = plots.new_figure(2, width=7.0, height=6.0)
     draw_choices(axes[0], table, s)
     draw_budgets(axes[1], table, s)
@@ -128,17 +121,18 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 
 def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Each rule's difference from the reference at the budget of the tests, for both judges."""
-    from jbt import plots
-
-    budget = active.budget_of_tests(s)
+    """Draw each rule's difference from the reference at the budget of the tests, for both
+    judges."""
+    budget = rule_comparison.budget_of_tests(s)
     rows = table[(table.quantity == "delta") & (table.budget == budget)]
     rules = [rule for rule in s.rule if rule != REFERENCE]
     series = []
     for case, colour in zip(cases(s), ("blue", "orange"), strict=True):
         position = float(case.judge.position)
-        mine = rows[rows.judge == case.name].drop_duplicates("rule").set_index("rule").loc[rules]
-        numbers = mine[["estimate", "ci_low", "ci_high"]].to_numpy().T
+        judge_rows = (
+            rows[rows.judge == case.name].drop_duplicates("rule").set_index("rule").loc[rules]
+        )
+        numbers = judge_rows[["estimate", "ci_low", "ci_high"]].to_numpy().T
         series.append((f"position bias {position:g}", colour, *numbers))
     plots.forest(ax, rules, series)
     if (paper := rows.dropna(subset="paper")).size:
@@ -152,16 +146,22 @@ def draw_choices(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
 
 
 def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Differences from the reference against the budget, for the first judge."""
-    from jbt import plots
-
+    """Draw differences from the reference against the budget, for the first judge."""
     rows = table[(table.quantity == "delta") & (table.judge == cases(s)[0].name)]
     rows = rows.drop_duplicates(["rule", "budget"])
     for rule, (colour, line) in CURVES.items():
         if rule in s.rule:
-            mine = rows[rows.rule == rule]
+            line_rows = rows[rows.rule == rule]
             plots.line(
-                ax, mine, "budget", colour=colour, label=rule, shade=0.12, ls=line, marker="o", ms=3
+                ax,
+                line_rows,
+                "budget",
+                colour=colour,
+                label=rule,
+                shade=0.12,
+                ls=line,
+                marker="o",
+                ms=3,
             )
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xlabel("budget, verdicts")
@@ -172,7 +172,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "rule_choices",
     "What the paper leaves open in its acquisition rules: order, fallback, width.",
     PRESETS,
@@ -181,8 +181,8 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

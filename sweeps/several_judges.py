@@ -1,13 +1,12 @@
-"""Trusted labels as one more judge: how many of them does it take to tell what LLM judges pay for
-length?
+"""Trusted labels as one more judge: how many are needed to identify the LLM judges' length biases?
 
 Two sets of recorded verdicts: three judges on 80 questions that five models answer, with the
-majority of humans where it decides, and six judges on the 419 pairs of LLMBar, with gold labels.
-Every answer owns its quality, so that the judges' verdicts alone leave c to the prior.
+majority of humans where there is one, and six judges on the 419 pairs of LLMBar, with gold labels.
+Every answer has its own quality, so that the judges' verdicts alone leave c to the prior.
 
-Some labels of the pools that are learned from are given as verdicts of a judge without bias
-(`own.panels`). A pool is then ranked by the judges' verdicts on it, corrected by the coefficients
-learned elsewhere: no label of a pool, nor of any other pool it is tested with, is ever given.
+Some labels of the training pools are given as verdicts of a judge without bias (`own.panels`). A
+pool is then ranked by the judges' verdicts on it, corrected by the coefficients learned elsewhere:
+no label of a pool, or of a pool tested together with it, is ever given.
 """
 
 from __future__ import annotations
@@ -19,8 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import model, study, sweep
-from jbt.fit import fit_map
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.kernel import model
+from jbt.kernel.fit import fit_map
 from jbt.types import (
     Comparisons,
     Design,
@@ -31,24 +33,16 @@ from jbt.types import (
     check_count,
     check_positive,
 )
-from sweeps._labels import (
-    ALL,
-    DATASETS,
-    MODELS,
-    NOBODY,
-    Condition,
-    Recorded,
-    Settings,
-    stacked,
-)
-from sweeps.real_judges import agreement_with
+
+from ._shared.labels import ALL, DATASETS, MODELS, NOBODY, Condition, Recorded, Settings, stacked
+from .real_judges import agreement_with
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 
 PRESETS = {
@@ -58,22 +52,21 @@ PRESETS = {
 }
 
 
-def groups(s: Settings) -> list[sweep.Group]:
-    sweep.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
-    for name in ("lam", "lam_b", "discrimination"):
-        check_positive(name, getattr(s, name))
+def groups(s: Settings) -> list[declare.Group]:
+    declare.check_increasing("n_anchors", s.n_anchors, least=0, needed=0.0)
+    s.check_prior()
+    check_positive("discrimination", s.discrimination)
     check_count("folds", s.folds, least=2)
     check_count("n_seeds", s.n_seeds)
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for null directions, got {s.dtype}")
     sets = [Recorded.read(s, name) for name in DATASETS]
-    conditions = list(dict.fromkeys(c for of in sets for c in of.conditions(s)))
-    data = stacked([of.learned(s, conditions) for of in sets])
-    prior = Prior(s.lam, s.lam_b)
+    conditions = list(dict.fromkeys(c for data_set in sets for c in data_set.conditions(s)))
+    data = stacked([data_set.learned(s, conditions) for data_set in sets])
     return [
-        sweep.Group(
+        declare.Group(
             "pools",
-            lambda key, condition, pool: experiment(condition["index"], pool, prior),
+            lambda key, condition, pool: experiment(condition["index"], pool, s.prior),
             {"index": np.arange(len(conditions))},
             {name: [getattr(c, name) for c in conditions] for name in Condition._fields},
             n_items=data["mask"].shape[1],
@@ -81,15 +74,15 @@ def groups(s: Settings) -> list[sweep.Group]:
             fits=s.n_seeds,
             data=data,
             pool_labels={
-                "dataset": [of.name for of in sets for _ in of.pools],
-                "question": [pool for of in sets for pool in of.pools],
+                "dataset": [data_set.name for data_set in sets for _ in data_set.pools],
+                "question": [pool for data_set in sets for pool in data_set.pools],
             },
         )
     ]
 
 
 def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Array]:
-    """One pool, ranked by the verdicts on it and the coefficients learned elsewhere. NaN without
+    """Rank one pool by the verdicts on it and the coefficients learned elsewhere. NaN without
     labels, or for judges of another set."""
     counted, here = pool["counted"][index], pool["here"][index]
     panel = Panel(
@@ -104,7 +97,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
     def once(
         c: Float[Array, " J"], kappa: Float[Array, " J"], slope: Float[Array, ""]
     ) -> tuple[Array, Array]:
-        # About its line in the covariate, quality is drawn from the prior.
+        # The prior of quality is about its line in the covariate.
         known = Parameters(jnp.zeros_like(x[:, 0]), (c + slope)[None], kappa)
         fit = fit_map(panel, design, prior, fixed, start=known)
         quality = fit.parameters.theta + slope * x[:, 0]
@@ -112,7 +105,7 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 
     learned = [pool[name][index] for name in ("c", "kappa", "slope")]
     agreement, status = jax.vmap(once)(*learned)
-    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN of nobody
+    c = (learned[0] * counted).sum(1) / counted.sum()  # NaN without judges
 
     def defined(value: Array) -> Array:
         return jnp.where(here, value, jnp.nan)
@@ -128,49 +121,49 @@ def experiment(index: Any, pool: dict[str, Any], prior: Prior) -> dict[str, Arra
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     raw = ds.load()
     for name in DATASETS:
-        own = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
-        for at in range(own.sizes["condition"]):
-            one = own.isel(condition=at)
+        part = raw.isel(pool=np.flatnonzero(raw["dataset"] == name))
+        for at in range(part.sizes["condition"]):
+            one = part.isel(condition=at)
             if np.isnan(one["agreement"]).all():
                 continue
-            here, of = {"dataset": name}, Condition(*(one[f].item() for f in Condition._fields))
-            t.means("agreement", one["agreement"], **here)
-            if of.model == "joint":
-                t.add("slope", float(one["slope"].mean()), **here, **of._asdict())
-            if of.judge == NOBODY:
+            where, setting = (
+                {"dataset": name},
+                Condition(*(one[f].item() for f in Condition._fields)),
+            )
+            t.means("agreement", one["agreement"], **where)
+            if setting.model == "joint":
+                t.add("slope", float(one["slope"].mean()), **where, **setting._asdict())
+            if setting.judge == NOBODY:
                 continue
-            if of.model != "naive":
-                naive = _of(own, Condition(of.judge, "naive", 0, s.discrimination[0]))
-                t.means("benefit", one["agreement"] - naive["agreement"].values, **here)
-                t.add("c_hat", float(one["c_hat"].mean()), **here, **of._asdict())
-            if of.model == "joint":
-                alone = _of(own, of._replace(judge=NOBODY))
+            if setting.model != "naive":
+                naive = _condition(part, Condition(setting.judge, "naive", 0, s.discrimination[0]))
+                t.means("benefit", one["agreement"] - naive["agreement"].values, **where)
+                t.add("c_hat", float(one["c_hat"].mean()), **where, **setting._asdict())
+            if setting.model == "joint":
+                alone = _condition(part, setting._replace(judge=NOBODY))
                 gain = one["agreement"] - alone["agreement"].values
-                t.means("gain_over_no_judge", gain, **here)
+                t.means("gain_over_no_judge", gain, **where)
 
 
-def _of(own: xr.Dataset, condition: Condition) -> xr.Dataset:
-    wanted = np.all([own[name] == v for name, v in condition._asdict().items()], axis=0)
-    return own.isel(condition=int(np.flatnonzero(wanted)[0]))
+def _condition(part: xr.Dataset, condition: Condition) -> xr.Dataset:
+    chosen = np.all([part[name] == v for name, v in condition._asdict().items()], axis=0)
+    return part.isel(condition=int(np.flatnonzero(chosen)[0]))
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    told = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
-    return table[(table.judge == ALL) & told]
+    shown = table.quantity.isin(["agreement", "benefit", "gain_over_no_judge", "c_hat"])
+    return table[(table.judge == ALL) & shown]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    fig, axes = plots.new_figure(len(DATASETS), width=6.0, height=4.4)
-    axes = list(np.atleast_1d(axes))
+    fig, axes = plots.facets(len(DATASETS), width=6.0)
     rows = table[(table.quantity == "agreement") & table.judge.isin([ALL, NOBODY])]
     places = {n: i for i, n in enumerate(s.n_anchors)}
     first = s.discrimination[0]
     colours: dict[str, str] = dict(zip(MODELS, ("orange", "blue", "black", "green"), strict=True))
     for ax, (name, what) in zip(axes, DATASETS.items(), strict=True):
-        own = rows[rows.dataset == name]
-        for (judge, variant, graded), line in own.groupby(
+        data_rows = rows[rows.dataset == name]
+        for (judge, variant, graded), line in data_rows.groupby(
             ["judge", "model", "discrimination"], sort=False
         ):
             colour = colours[str(variant)]
@@ -199,21 +192,17 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "several_judges",
-    "How many trusted labels tell what several LLM judges pay for length, on two recorded sets.",
+    "How many trusted labels identify several LLM judges' length biases, on two recorded sets.",
     PRESETS,
     groups,
     ("dataset", "judge", "model", "n_anchors", "discrimination"),
     table,
     figure,
     units={
-        "judge": "name",
-        "dataset": "name",
-        "question": "name",
         "n_anchors": "count",
         "discrimination": "1 (of the labels)",
-        "agreement": "1 (share of labelled pairs; ties are halves)",
         "c_hat": "logits per standard deviation of log(1 + words), mean over the judges",
         "slope": "logits of quality per standard deviation of log(1 + words)",
     },
@@ -221,4 +210,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

@@ -1,8 +1,8 @@
 """Spending a budget on a judge that draws a fresh verdict at every query and may be asked again.
 
-The paper's robustness check: with a posterior that is refitted now and then, the greedy rule asks
-the same pair again and again until the next refit. Every rule, refitted after every 2 verdicts as
-in the paper and after every 8, and rules that do not go stale in between.
+The paper's robustness check: the greedy rule asks the same pair again and again until the posterior
+is refitted. Every rule is run with a refit after every 2 verdicts, as in the paper, and after every
+8, beside rules that update between refits.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ import numpy as np
 from scipy.optimize import root_scalar
 from scipy.stats import norm
 
-from jbt import study, sweep, twins
-from sweeps import _active as active
-from sweeps import _judge
+from jbt import twins
+from jbt.border import plots
+from jbt.experiments import declare
+from jbt.experiments.run import main
+
+from ._shared import active, rule_comparison
+from ._shared.judge import named_case, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,28 +29,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
-
-PROTOCOL = "stochastic"
+    from jbt.experiments.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(active.Settings):
     uncertain: float | None = None
-    """Expected share of ordered pairs with 0.2 < p < 0.8, from which the discrimination follows
-    where no judge is named; default the paper's 0.43. The unit of the twins that answer with the
-    likelier verdict was set by it too."""
+    """Expected share of ordered pairs with 0.2 < p < 0.8, which determines the discrimination where
+    no judge is named; default the paper's 0.43. It also set the unit of the twins that answer with
+    the likelier verdict."""
     discrimination: float | None = None
-    """Factor on quality in the judge's logits (pure number); default by `uncertain`, which is not
-    looked at if this is given, or the twin's."""
+    """Factor on quality in the judge's logits (pure number), which overrides `uncertain`; default
+    from `uncertain`, or the twin's."""
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
 
     def defaults(self) -> dict[str, Any]:
-        found = super().defaults()
+        values = super().defaults()
         if self.judge is None:
-            found |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
-        return found
+            values |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
+        return values
 
 
 PRESETS = {
@@ -63,12 +65,12 @@ PRESETS = {
 
 
 def uncertain_share(s: Settings, discrimination: float) -> float:
-    """Expected share of ordered pairs of a pool with 0.2 < p < 0.8: the logit of a pair is Gaussian
+    """Expected share of ordered pairs of a pool with 0.2 < p < 0.8: a pair's logit is Gaussian
     about kappa* + c* (x_i - x_j)."""
     n, ones = s.n_items, s.n_items // 2
     mixed = ones * (n - ones) / (n * (n - 1))
     numbers = ("sd", "bias", "position", "pair_noise")
-    sd, bias, position, noise = (_judge.number(s, name) for name in numbers)
+    sd, bias, position, noise = (number(s, name) for name in numbers)
     spread = np.hypot(np.sqrt(2) * sd * discrimination, noise)
     low, high = (np.log(p / (1 - p)) for p in twins.DOUBT)
     total = 0.0
@@ -80,14 +82,14 @@ def uncertain_share(s: Settings, discrimination: float) -> float:
 
 @cache
 def discrimination_of(s: Settings) -> float:
-    """As given, or the one that makes the expected share of uncertain pairs `s.uncertain`.
+    """Discrimination of the settings, or the one that gives the expected share `s.uncertain`.
 
     Raises:
-      ValueError: a share that no discrimination gives.
+      ValueError: no discrimination gives this share.
     """
     if s.discrimination is not None:
         return s.discrimination
-    uncertain = _judge.number(s, "uncertain")
+    uncertain = number(s, "uncertain")
     grid = np.geomspace(1e-3, 1e3, 601)
     share = np.array([uncertain_share(s, d) for d in grid])
     falls = np.flatnonzero((share[:-1] >= uncertain) & (share[1:] < uncertain))
@@ -98,22 +100,18 @@ def discrimination_of(s: Settings) -> float:
         )
     at = falls[-1]
     bracket = (grid[at], grid[at + 1])
-    found = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
-    return float(found.root)
+    root = root_scalar(lambda d: uncertain_share(s, d) - uncertain, bracket=bracket)
+    return float(root.root)
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     if s.judge is not None and s.uncertain is not None:
         raise ValueError(
             f"uncertain is not for --judge {s.judge}, whose share of uncertain pairs is its twin's"
         )
-    active.check(s, PROTOCOL, s.refit_every)
-    judge = _judge.named_case(s, discrimination_of(s))
-    return [
-        active.group(s, rule, [judge], protocol=PROTOCOL, refit_every=r)
-        for r in s.refit_every
-        for rule in s.rule
-    ]
+    return active.groups(
+        s, lambda rule: [named_case(s, discrimination_of(s))], "stochastic", s.refit_every
+    )
 
 
 JUDGE = ("protocol", "judge", "bias", "position", "discrimination", "pair_noise")
@@ -124,7 +122,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     judge = {name: uncertain[name].item() for name in JUDGE}
     uncertain = uncertain.reset_coords(drop=True)
     t.means("uncertain_pairs", uncertain, **judge)
-    active.rows(active.by_seed(ds["recall"], s.n_seeds), ds, s, t)
+    rule_comparison.rows(rule_comparison.by_seed(ds["recall"], s.n_seeds), ds, s, t)
 
 
 SHOWN = (
@@ -140,10 +138,7 @@ SHOWN = (
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
-    fig, axes = plots.new_figure(len(s.refit_every), width=6.0, height=5.0)
-    axes = np.atleast_1d(axes)
+    fig, axes = plots.facets(len(s.refit_every), width=6.0, height=5.0)
     for ax, refit_every in zip(axes, s.refit_every, strict=True):
         draw_curves(ax, table, s, refit_every)
     for ax in axes[1:]:
@@ -154,20 +149,17 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 
 def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) -> Axes:
     rows = table[(table.quantity == "recall") & (table.refit_every == refit_every)]
-    for rule in [rule for rule in SHOWN if rule in s.rule]:
-        active.draw_curve(ax, rows[rows.rule == rule], rule)
+    rule_comparison.draw_curves(ax, rows, SHOWN, s)
     paper = rows[rows.paper.notna()]
     if len(paper):
         label = f"paper, {active.REFERENCE} (its own judge)"
         ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
-    ax.set_xlabel("budget, verdicts")
-    ax.set_ylabel(f"recall of the top {s.k}")
     ax.set_title(f"Fresh verdicts, refit after every {refit_every}, {s.pools:,} pools (95 %)")
     ax.legend(fontsize=8)
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "stochastic_judge",
     "Acquisition rules when every query draws a fresh verdict and pairs may be asked again.",
     PRESETS,
@@ -176,8 +168,8 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units=active.UNITS,
-    headline=active.headline,
+    headline=rule_comparison.headline,
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

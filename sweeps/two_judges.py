@@ -1,16 +1,16 @@
-"""A cheap judge on every pair, and a few verdicts of a reference that hears quality better and has
-little bias: what is left of the crossing when both are fitted with one quality. Beyond the paper,
+"""A cheap judge on every pair, and a few verdicts of a reference with better discrimination and
+little bias: what remains of the crossing when both are fitted with one quality. Beyond the paper,
 which names this as its next step.
 
     joint       both judges, one quality, the cheap one's biases free, the reference's zero
-    correlated  the same, and quality may go with the covariate: the prior does not hold that it
-                does not (`jbt.reference.correlated`)
-    mixed       all verdicts as of one judge with one bias
+    correlated  the same, with a prior that lets quality correlate with the covariate
+                (`jbt.estimators.reference.correlated`)
+    mixed       all verdicts taken for one judge's, with one bias
     naive, bias_aware   the cheap judge alone
     perfect_gate   the better of these two in each pool, as an oracle would choose
 
-The reference answers each ordered pair at most once. Where it has biases of its own, `joint` does
-not know of them.
+The reference answers each ordered pair at most once. Where it is biased itself, `joint` still
+assumes that it is not.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import stats, study, sweep
-from jbt.reference import PLACEMENTS
-from sweeps._reference import (
+from jbt import stats
+from jbt.border import plots
+from jbt.estimators.reference import PLACEMENTS
+from jbt.experiments import declare
+from jbt.experiments.run import main
+
+from ._shared.reference import (
     ALONE,
     DEFAULT,
     FACTORS,
@@ -41,25 +45,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.tables import Table
+    from jbt.experiments.table import Table
 
 
-def groups(s: Settings) -> list[sweep.Group]:
+def groups(s: Settings) -> list[declare.Group]:
     check(s)
-    each = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
-    conditions = {name: np.array([scenario[name] for scenario, _ in each]) for name in FACTORS}
-    conditions["rho"] = np.array([rho for _, rho in each])
+    cells = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
+    conditions = {name: np.array([scenario[name] for scenario, _ in cells]) for name in FACTORS}
+    conditions["rho"] = np.array([rho for _, rho in cells])
     names = list(PLACEMENTS)
-    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in each])
+    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in cells])
     labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
-    labels["placement"] = [scenario["placement"] for scenario, _ in each]
+    labels["placement"] = [scenario["placement"] for scenario, _ in cells]
     by_number = {"n_reference": list(s.n_reference)}
     several = ["asked"]
     several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
     several += [f"status_{name}" for name in FITTED]
     several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
     return [
-        sweep.Group(
+        declare.Group(
             "two_judges",
             experiment(s),
             conditions,
@@ -101,7 +105,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             t.means("benefit_over_bias_aware", recall - aware, model=model)
             t.means("c_hat", part[f"{model}_c"], model=model)
             if model in JOINT:
-                # Of the Laplace posterior, in which the prior takes part.
+                # From the Laplace posterior, so the prior contributes.
                 t.means("c_interval_width", part[f"{model}_c_width"], model=model)
                 t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
             for n in s.n_reference:
@@ -115,10 +119,10 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
 
 
 def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
-    """Rows of the cheap judge's verdicts alone, of which the reference knows nothing."""
-    both = {"naive": naive, "bias_aware": aware}
+    """Add rows of the cheap judge alone, which do not depend on the reference."""
+    models = {"naive": naive, "bias_aware": aware}
     gate = np.maximum(naive, aware)
-    for model, recall in {**both, "perfect_gate": gate}.items():
+    for model, recall in {**models, "perfect_gate": gate}.items():
         recall = recall.drop_vars([*FACTORS, "placement"])
         t.means("recall", recall, model=model, n_reference=0)
         if model != "naive":
@@ -126,20 +130,20 @@ def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> N
             t.means("benefit", benefit, model=model, n_reference=0)
             if model == "bias_aware":
                 t.crossing(benefit, model=model, n_reference=0)
-    for model in both:
+    for model in models:
         t.add("cost", n_cheap, model=model, n_reference=0)
 
 
 def setting(part: xr.Dataset) -> dict[str, Any]:
-    """Of one scenario: the columns that say what the reference is like."""
+    """Columns of one scenario that describe the reference."""
     return {name: part[name].values[0] for name in (*FACTORS, "placement")}
 
 
 def margin(
     recall: xr.DataArray, naive: xr.DataArray, aware: xr.DataArray, t: Table, **where: Any
 ) -> None:
-    """`worst_margin`: the mean advantage over the better of naive and bias-aware, where along rho
-    that is least; above 0 where both are beaten at every correlation."""
+    """Add `worst_margin`, the least mean advantage along rho over the better of naive and
+    bias-aware; above 0 if both are beaten at every correlation."""
     ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
     worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
     interval = stats.percentiles(worst, n_units=ahead.shape[-1])
@@ -149,20 +153,18 @@ def margin(
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Recall and benefit of the default reference, crossings and worst margins of all."""
+    """Rows to print: recall of the default reference, its crossings, and all worst margins."""
     default = np.ones(len(table), bool)
     for name in FACTORS:
         default &= table[name].isna() | (table[name] == DEFAULT[name])
-    some = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
+    numbers = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
     at = table.rho.isin([s.rho[0], 0.3, 0.5, 0.7, s.rho[-1]])
-    recall = table.quantity.isin(["recall"]) & default & some & at
-    wanted = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
-    return table[recall | (wanted & some)]
+    recall = table.quantity.isin(["recall"]) & default & numbers & at
+    summaries = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
+    return table[recall | (summaries & numbers)]
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    from jbt import plots
-
     fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
     draw_benefit(axes[0][0], table, s, "joint")
     draw_benefit(axes[0][1], table, s, "correlated")
@@ -171,26 +173,24 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     draw_references(axes[1][0], table, s, "joint")
     draw_references(axes[1][1], table, s, "correlated")
     ends = [ax.get_xlim() for ax in axes[1][:2]]
-    for ax in axes[1][:2]:  # to be compared
+    for ax in axes[1][:2]:  # one scale, for comparison
         ax.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
     draw_c(axes[1][2], table, s)
     return fig
 
 
 def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Rows of the default reference, and of these values."""
-    mine = table
+    """Rows of the default reference with these values."""
+    rows = table
     for name, value in {**DEFAULT, **where}.items():
         if name not in where:
-            mine = mine[mine[name].isna() | (mine[name] == value)]
+            rows = rows[rows[name].isna() | (rows[name] == value)]
         else:
-            mine = mine[mine[name] == value]
-    return mine
+            rows = rows[rows[name] == value]
+    return rows
 
 
 def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    from jbt import plots
-
     placement = s.placement[0]
     where = {"quantity": "benefit", "placement": placement, "model": model}
     ax.axhline(0, color="black", linewidth=0.8)
@@ -216,8 +216,6 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
 
 
 def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    from jbt import plots
-
     ax.axhline(0, color="black", linewidth=0.8)
     for model, line in zip(JOINT, ("--", "-"), strict=True):
         for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
@@ -242,9 +240,7 @@ LABELS = {
 
 
 def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    """Recall with each reference at the middle of the grid, for two numbers of verdicts."""
-    from jbt import plots
-
+    """Draw recall with each reference at the middle of the grid, for two numbers of verdicts."""
     rho = s.factor_rho[len(s.factor_rho) // 2]
     n = [v for v in s.n_reference if v][-2:]
     names, chosen = (
@@ -254,11 +250,11 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
     for name, value in itertools.chain.from_iterable(
         ((f, v) for v in getattr(s, f) if v != DEFAULT[f]) for f in FACTORS
     ):
-        own = {name: value, "placement": s.factor_placement}
+        changes = {name: value, "placement": s.factor_placement}
         if name == "reference_discrimination":
-            own["assumed_discrimination"] = value
+            changes["assumed_discrimination"] = value
         names.append(LABELS[name].format(value))
-        chosen.append(of_default(table, **own))
+        chosen.append(of_default(table, **changes))
     series = []
     for number, colour in zip(n, ("sky", "blue"), strict=False):
         rows = [c[(c.rho == rho) & (c.model == model) & (c.quantity == "recall")] for c in chosen]
@@ -277,16 +273,14 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
 
 
 def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """The cheap judge's estimated bias, which without a reference follows the correlation."""
-    from jbt import plots
-
+    """Draw the cheap judge's estimated bias, which without a reference follows the correlation."""
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
     plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")
     numbers = [n for n in s.n_reference if n]
-    some = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
+    shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
     for model, colour in zip(JOINT, ("orange", "green"), strict=True):
-        for n, line in zip(some, ("--", "-"), strict=False):
+        for n, line in zip(shown, ("--", "-"), strict=False):
             rows = of_default(table, n_reference=n, model=model, **where)
             label = f"{model}, {n} reference verdicts"
             plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
@@ -298,7 +292,7 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = sweep.Sweep(
+SWEEP = declare.Sweep(
     "two_judges",
     "A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost.",
     PRESETS,
@@ -307,14 +301,12 @@ SWEEP = sweep.Sweep(
     table,
     figure,
     units={
-        "rho": "1 (population correlation)",
         "reference_bias": "logits per unit of the covariate",
         "reference_position": "logits",
         "reference_discrimination": "factor",
         "assumed_discrimination": "factor",
         "noise": "share of verdicts",
         "n_reference": "verdicts",
-        "asked": "verdicts",
         **{f"{m}_recall": "1 (share of k)" for m in (*ALONE, *FITTED)},
         **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
         **{f"{m}_c_width": "logits per unit of the covariate" for m in JOINT},
@@ -325,4 +317,4 @@ SWEEP = sweep.Sweep(
 )
 
 if __name__ == "__main__":
-    raise SystemExit(study.main(SWEEP))
+    raise SystemExit(main(SWEEP))

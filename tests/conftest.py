@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from example_tables import ITEMS, VERDICTS
+from support.example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
 

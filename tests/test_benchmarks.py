@@ -1,4 +1,4 @@
-"""What holds whatever the speed: the benchmark of a device needs little, and ends."""
+"""The benchmark of a device, whatever its speed: it needs few packages, and ends in time."""
 
 import subprocess
 import sys
@@ -55,17 +55,17 @@ def test_a_row_a_size(capsys):
     assert not capsys.readouterr().out
 
 
-def test_a_failure_is_said_and_the_rest_goes_on(capsys, monkeypatch):
+def test_a_failure_is_reported_and_the_rest_goes_on(capsys, monkeypatch):
     def too_large(program):
         if program.in_avals[0][0].shape == (20,):
-            raise MemoryError("3 GB needed, 2 GB there")
+            raise MemoryError("3 GB needed, 2 GB available")
 
     monkeypatch.setattr(device, "check_memory", too_large)
     ((_, row),) = device.measure([bench(rates=None)], (20, 10), 10.0)
     assert row[2] == "10"
     assert row[7:9] == ["-", "-"]  # no rates, no roofline
-    said = "sum, float32, 20: failed: MemoryError: 3 GB needed, 2 GB there\n"
-    assert capsys.readouterr().out == said
+    line = "sum, float32, 20: failed: MemoryError: 3 GB needed, 2 GB available\n"
+    assert capsys.readouterr().out == line
 
 
 def test_what_would_take_too_long_is_left_out(capsys):
@@ -91,14 +91,14 @@ def test_the_roofline_is_the_slower_of_arithmetic_and_traffic():
 
 @pytest.mark.heavy
 def test_every_kernel_stays_in_its_precision():
-    for mine in device.kernels():
-        with runtime.precision(mine.dtype):
-            arguments = mine.arguments(2)
-            results = jax.eval_shape(in_batches(mine.function), *arguments)
+    for kernel in device.kernels():
+        with runtime.precision(kernel.dtype):
+            arguments = kernel.arguments(2)
+            results = jax.eval_shape(in_batches(kernel.function), *arguments)
         leaves = jax.tree.leaves((arguments, results))
         assert {len(v) for v in leaves} == {2}
         floats = {str(v.dtype) for v in leaves if jnp.issubdtype(v.dtype, jnp.floating)}
-        assert floats == {mine.dtype}
+        assert floats == {kernel.dtype}
 
 
 def test_how_often_intervals_of_a_few_pools_cover():

@@ -2,16 +2,25 @@
 
 import dataclasses
 import importlib
+import json
 import os
 import re
+import sys
 import tomllib
+import types
 from pathlib import Path
 
 import jax
 import pytest
+from support.example_tables import VERDICTS
 
-from jbt import cli, pools, provenance, study
+from jbt import cli, estimators, own
 from jbt.acquisition import rules
+from jbt.border import plots, report
+from jbt.border.result import Result
+from jbt.experiments import provenance, run
+from jbt.own import formats
+from jbt.simulation import pools
 from sweeps import crossing
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +62,7 @@ def test_the_example_of_reading_results(tmp_path, monkeypatch, capsys):
     names = run_example("docs/guide.md")
     names["ds"].close()
     assert names["benefit"].dims == ("rho", "pool")
-    assert "share of k" in capsys.readouterr().out
+    assert "share of the top k" in capsys.readouterr().out
 
 
 @pytest.mark.documents
@@ -90,7 +99,7 @@ def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
     assert set(words.findall(found)) == set(words.findall(printed))
     assert len(found.splitlines()) == len(printed.splitlines())
     names = run_example("docs/replay.md")
-    assert names["found"].needed.rule.tolist() == ["lucb", "random"]
+    assert names["replay"].needed.rule.tolist() == ["lucb", "random"]
 
 
 @pytest.mark.documents
@@ -165,7 +174,7 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     sharpness = importlib.import_module("sharpness")
     settings = dataclasses.replace(sharpness.PRESETS["smoke"], out=tmp_path)
-    table = study.run(sharpness.SWEEP, settings)
+    table = run.run(sharpness.SWEEP, settings)
     assert table.consistent.dropna().tolist() == ["yes"]
     assert table[table.quantity == "crossing"].estimate.notna().all()
     assert "sharpness.py" in provenance.code_of(sharpness.SWEEP)
@@ -174,10 +183,11 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
 @pytest.mark.documents
 def test_the_example_of_a_rule_in_the_registry(monkeypatch):
     assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
-    monkeypatch.setitem(rules.RULES, "widest", None)  # and removed again
+    for registry in (rules.RULES, plots.RULE_STYLES):
+        monkeypatch.setitem(registry, "widest", None)  # and removed again
     run_example("docs/extending.md", 1)
     assert "widest" in rules.families()["beyond the paper"]
-    assert rules.resolve("widest").line == "--"
+    assert plots.rule_style("widest") == {"colour": "orange", "linestyle": "--"}
 
 
 @pytest.mark.documents
@@ -189,14 +199,66 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
     assert float(pool.quality.std()) == pytest.approx(2.0, rel=4 * 0.008)
     s = crossing.Settings(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path)
-    table = study.run(crossing.SWEEP, s)
+    table = run.run(crossing.SWEEP, s)
     assert table.paper.isna().all()  # the paper's are not of such pools
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
 
 @pytest.mark.documents
-def test_the_example_of_several_judges_with_prices(capsys):
+def test_the_example_of_an_estimator(tmp_path, monkeypatch):
+    monkeypatch.setitem(estimators.ESTIMATORS, "order_aware", None)  # and removed again
     run_example("docs/extending.md", 3)
+    s = crossing.Settings(pools=64, rho=(0.0, 0.5), position=2.0, out=tmp_path)
+    table = run.run(crossing.SWEEP, s)
+    recall = table[table.rho == 0].set_index("quantity").estimate
+    # Its c is 0 like that of naive, so the bias of length stays.
+    assert 0 < recall["naive_recall"] <= recall["order_aware_recall"] < recall["bias_aware_recall"]
+
+
+@pytest.mark.documents
+def test_the_example_of_a_file_format(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(formats.FORMATS, "duel", None)  # and removed again
+    run_example("docs/extending.md", 4)
+    keys = ("task", "grader", "left", "right", "left_text", "right_text", "preferred")
+    rows = [
+        ("t", "g", "a", "b", "one two", "one", "left"),
+        ("t", "g", "b", "a", "one", "one two", "same"),
+        ("t", "g", "b", "a", "one", "one two", ""),
+    ]
+    log = tmp_path / "log.jsonl"
+    records = [dict(zip(keys, row, strict=True)) for row in rows]
+    log.write_text("\n".join(map(json.dumps, records)))
+    assert cli.main(["import", str(log), "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("Duel logs (duel): 3 records of 1 file\n")
+    assert (tmp_path / "verdicts.csv").read_text() == (
+        "pool,judge,first,second,winner,order\n"
+        "t,g,a,b,first,shown\nt,g,b,a,tie,shown\nt,g,b,a,error,shown\n"
+    )
+    log.write_text(json.dumps(records[0] | {"preferred": "both"}))
+    with pytest.raises(own.TableError, match="preferred is 'both', allowed: left, right, same"):
+        formats.collect([log])
+
+
+@pytest.mark.documents
+def test_the_example_of_a_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_example("docs/extending.md", 5)
+    command = types.ModuleType("jbt.commands.ties")
+    vars(command).update(names)
+    monkeypatch.setitem(sys.modules, "jbt.commands.ties", command)
+    monkeypatch.setitem(cli.COMMANDS, "ties", "ties")
+    Path("verdicts.csv").write_text(VERDICTS)
+    outputs = ["--json", "ties.json", "--out", "found"]
+    assert cli.main(["ties", "--verdicts", "verdicts.csv", *outputs]) == 0
+    assert "Ties\njudge  verdicts  ties\na             6     2\nb" in capsys.readouterr().out
+    assert json.loads(Path("ties.json").read_text())["judges"][0]["ties"] == 2
+    assert sorted(path.name for path in Path("found").iterdir()) == sorted(report.NAMES)
+    assert isinstance(names["Ties"](None), Result)
+
+
+@pytest.mark.documents
+def test_the_example_of_several_judges_with_prices(capsys):
+    run_example("docs/extending.md", 6)
     (shown,) = re.findall(r"^```text\n(price .*?)^```", EXTENDING.read_text(), re.S | re.M)
     printed = capsys.readouterr().out
     check_printed(printed, shown)
@@ -285,9 +347,9 @@ def test_what_the_page_on_gates_prints(data, tmp_path, monkeypatch, capsys):
 
 
 def test_every_example_is_run_above():
-    run = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
-    run += ["docs/extending.md"]  # its first is a file of its own
-    assert sorted(name(page) for page in PAGES for _ in examples(page)) == sorted(run)
+    shown = re.findall(r"run_example\(\"(.*?)\"", Path(__file__).read_text())
+    shown += ["docs/extending.md"]  # its first is a file of its own
+    assert sorted(name(page) for page in PAGES for _ in examples(page)) == sorted(shown)
 
 
 def anchors(page):

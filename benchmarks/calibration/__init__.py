@@ -1,13 +1,13 @@
-"""Does every interval and rate that jbt prints cover at its nominal level?
+"""Measure the coverage of every interval and rate that jbt prints.
 
     python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR]
 
 Each file here simulates studies of one kind of interval, on a grid that includes settings in which
-the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and of
-those the studies in which the interval holds the truth.
+the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and
+those of them in which the interval holds the truth.
 
 Every NAME writes DIR/NAME.csv (default results/calibration/); the page, docs/calibration.md, is
-made anew from all the files there.
+made anew from all files there.
 """
 
 from __future__ import annotations
@@ -17,35 +17,32 @@ from dataclasses import dataclass
 
 from jbt import stats
 
-TARGET = (0.93, 0.97)
-"""Coverage that a nominal 95 % interval must have where it is printed."""
-
 
 @dataclass(frozen=True)
 class Cell:
     """One setting of one interval."""
 
     interval: str
-    """Which interval, with the command that prints it."""
+    """Name of the interval, with the command that prints it."""
     setting: str
-    """What the studies were drawn from."""
+    """The setting that the studies are drawn from."""
     studies: int
     """Simulated studies (count)."""
     printed: int
     """Studies in which the interval is printed, not withheld (count)."""
     covered: int
-    """Of those printed, the ones that hold the truth (count)."""
+    """Printed intervals that hold the truth (count)."""
     nominal: float = 0.95
     """Coverage promised; for a rate, its bound is 1 - nominal."""
     one_sided: bool = False
-    """A guarantee: coverage may exceed the nominal level."""
+    """Whether it is a guarantee: coverage may exceed the nominal level."""
     median_width: float = float("nan")
-    """Of the intervals printed, in the interval's own unit."""
+    """Median width of the printed intervals, in the interval's own unit."""
     note: str = ""
-    """What the command says where the row misses its target."""
+    """Why the row misses its target, or what the command prints there."""
     may_miss: bool = False
-    """Whether it is known to miss: an assumption fails that nothing in the verdicts shows, or it is
-    there for comparison."""
+    """Whether the row is known to miss: an assumption fails without a trace in the verdicts, or the
+    row is there for comparison."""
 
     @property
     def coverage(self) -> tuple[float, float, float]:
@@ -54,7 +51,7 @@ class Cell:
 
     @property
     def on_target(self) -> bool:
-        """Whether the share covered can be one in the target range, given its own interval."""
+        """Whether the target range overlaps the coverage's own interval."""
         if not self.printed:
             return True
         _, low, high = self.coverage

@@ -1,4 +1,4 @@
-"""Run the coverage suite: see the package's own words, or --help."""
+"""Run the coverage suite; see the package's docstring, or --help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pandas as pd
 import jbt
 from benchmarks import calibration
 from benchmarks.calibration import Cell, Cells
-from jbt import files, runtime
+from jbt import runtime
+from jbt.border import files
 
 NAMES = tuple(
     sorted(p.stem for p in Path(__file__).parent.glob("*.py") if not p.stem.startswith("_"))
@@ -28,11 +29,10 @@ HEAD = """# Do the intervals cover?
 Every interval and rate that jbt prints, simulated where its assumptions hold and where they fail.
 **Coverage** is the share of the printed intervals that hold the truth, with its own 95 % interval;
 **printed** is the share of studies in which jbt prints the interval instead of withholding it with
-a reason. The target for 95 % intervals is .93 to .97; a row is marked ✗ where all of its
-coverage's own interval lies outside, and the last column says why, or what the command prints
-there. A guarantee (≥) may cover more than it promises. Not simulated:
-differences between judges without a trusted one, theta and P(top k) of joint fits, joint
-leaderboards, and fits in which `--lam` is given.
+a reason. The target for 95 % intervals is .93 to .97; a row is marked ✗ where the coverage's own
+interval lies wholly outside, and the last column gives the reason, or what the command prints
+there. A guarantee (≥) may cover more than it promises. Not simulated: differences between judges
+without a trusted one, theta and P(top k) of joint fits, joint leaderboards, and fits with `--lam`.
 
 `python -m benchmarks.calibration` makes this page.
 
@@ -70,23 +70,23 @@ def row(cell: Cell) -> dict[str, object]:
 
 def _counts(name: str, rows: pd.DataFrame) -> str:
     printed = rows[~rows.interval.str.contains(COMPARED)]
-    good = int(printed.on_target.sum())
-    return f"| {name} | {len(printed)} | {good} | {len(printed) - good} |"
+    on_target = int(printed.on_target.sum())
+    return f"| {name} | {len(printed)} | {on_target} | {len(printed) - on_target} |"
 
 
 def page(folder: Path) -> str:
-    """The page of all CSV files in a folder."""
+    """The page made from all CSV files in a folder."""
     tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
     parts = [HEAD + "\n".join(_counts(name, rows) for name, rows in tables.items())]
     for name, rows in tables.items():
         parts.append(f"\n`python -m benchmarks.calibration {name}`")
-        for interval, some in rows.groupby("interval", sort=False):
+        for interval, cells in rows.groupby("interval", sort=False):
             parts.append(f"\n### {interval}\n")
             parts.append("| setting | studies | printed | nominal | coverage | | median width | |")
             parts.append("|---|---|---|---|---|---|---|---|")
             for r in (
                 SimpleNamespace(**{str(k): v for k, v in record.items()})
-                for record in some.to_dict("records")
+                for record in cells.to_dict("records")
             ):
                 covered = (
                     "none"

@@ -1,8 +1,8 @@
-"""How often the intervals of `jbt.stats` for a mean gain of few pools hold it: those that tables
-print, and those that they do not.
+"""Coverage of the intervals of `jbt.stats` for a mean gain over few pools: those that tables print,
+and others.
 
-Gains are what recall gives, multiples of 1/5 for a top five, drawn from simulated pools of the
-crossing experiment; a normal distribution stands beside them.
+Gains are differences of recall, multiples of 1/5 for a top five, drawn from simulated pools of the
+crossing experiment; a normal distribution is there for comparison.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from jbt import stats
-from jbt.simulate import simulate
+from jbt.simulation.simulate import simulate
 from sweeps import crossing
 
 SIZES = (3, 5, 8, 10, 29, 30, 100)
 POOLS = 20_000
 """Simulated pools that studies are drawn from (count)."""
 TOGETHER = 250
-"""Studies whose pools are resampled alike."""
+"""Studies whose pools are resampled together."""
 
 
 def gains(rho: float, bias: float, pools: int = POOLS) -> np.ndarray:
     """[pools] top-5 recall, bias-aware minus naive, in the default scenario."""
     s = crossing.Settings(bias=bias)
-    experiment = crossing.full_matrix(s.n_items, s.covariate, s.pool)
-    found = simulate(experiment, crossing.conditions(s, (rho,)), pool_ids=range(pools))
-    gain = found["bias_aware_recall"] - found["naive_recall"]
+    experiment = crossing.full_matrix(s)
+    results = simulate(experiment, crossing.conditions(s, (rho,)), pool_ids=range(pools))
+    gain = results["bias_aware_recall"] - results["naive_recall"]
     return np.round(np.asarray(gain[:, 0], float) * s.k) / s.k
 
 
@@ -38,16 +38,16 @@ def ends(studies: np.ndarray, *, seed: int = 0) -> dict[str, tuple[np.ndarray, n
     Args:
       studies: [studies, n] a gain a pool.
     """
-    found: dict[str, list[np.ndarray]] = {"printed": [], "percentile": [], "BCa": []}
+    by_method: dict[str, list[np.ndarray]] = {"printed": [], "percentile": [], "BCa": []}
     for i in range(0, len(studies), TOGETHER):
-        some = studies[i : i + TOGETHER]
+        chunk = studies[i : i + TOGETHER]
         for name, interval in (
             ("printed", stats.mean_interval),
             ("percentile", stats.percentile_interval),
             ("BCa", stats.bca_interval),
         ):
-            found[name].append(np.stack(interval(some, seed=seed + i)[1:]))
-    return {name: tuple(np.concatenate(v, axis=1)) for name, v in found.items()}
+            by_method[name].append(np.stack(interval(chunk, seed=seed + i)[1:]))
+    return {name: tuple(np.concatenate(v, axis=1)) for name, v in by_method.items()}
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
@@ -63,8 +63,8 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
         for n in SIZES:
             drawn = values[rng.integers(0, len(values), (studies, n))]
             for method, (low, high) in ends(drawn, seed=seed).items():
-                there = np.isfinite(low)
-                held = (low <= mean + 1e-12) & (high >= mean - 1e-12)
+                defined = np.isfinite(low)
+                covers = (low <= mean + 1e-12) & (high >= mean - 1e-12)
                 printed = method == "printed"
                 yield Cell(
                     "mean gain in a sweep's table (jbt.stats.mean_interval)"
@@ -72,9 +72,11 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                     else f"mean gain by {method} bootstrap, for comparison",
                     f"{name}, {n} pools",
                     studies,
-                    int(there.sum()),
-                    int(held[there].sum()),
-                    median_width=float(np.median((high - low)[there])) if there.any() else np.nan,
+                    int(defined.sum()),
+                    int(covers[defined].sum()),
+                    median_width=float(np.median((high - low)[defined]))
+                    if defined.any()
+                    else np.nan,
                     note=(
                         "pools all alike, and fewer than 5, have none; multiples of 1/5 are far "
                         "from normal in 5 pools"

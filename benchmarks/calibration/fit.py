@@ -1,4 +1,4 @@
-"""`jbt fit`: c and kappa of a judge over its pools, and a pool's own kappa and qualities."""
+"""`jbt fit`: c and kappa of a judge over all its pools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.calibration import Cell
 from benchmarks.calibration._pools import Setting, cell, chunks, draw, fitted, judged, pooled
 
-C, ALIKE = "`jbt fit`: c", "where the test that it is the same in all pools is silent"
+C, ALIKE = "`jbt fit`: c", "where the test for different c in the pools finds nothing"
 UNLIKE = (
-    "an average over unlike pools is drawn towards 0; the report says so where the test finds it"
+    "an average over unlike pools is biased towards 0; the report warns where its test finds it"
 )
 
 GRID = [
@@ -44,17 +44,17 @@ GRID = [
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    for number, of in enumerate(GRID):
+    for number, s in enumerate(GRID):
         rng = np.random.default_rng([seed, number])
-        c, silent, kappa = [], [], []
-        note = UNLIKE if of.c_sd >= 0.5 else ""
-        for some in chunks(studies, of.pools):
-            pools = draw(rng, of, some)
-            spread = of.c + of.c_sd * rng.normal(size=some * of.pools)
-            top, parts = fitted(pools, [judged(rng, pools, spread, of.kappa)])
-            c.append(cell(f"{C} over all pools", of.words, top, parts, 0, of.c))
-            silent.append(cell(f"{C}, {ALIKE}", of.words, top, parts, 0, of.c, alike=True))
-            kappa.append(cell("`jbt fit`: kappa over all pools", of.words, top, parts, 1, of.kappa))
+        c, alike, kappa = [], [], []
+        note = UNLIKE if s.c_sd >= 0.5 else ""
+        for chunk in chunks(studies, s.pools):
+            pools = draw(rng, s, chunk)
+            by_pool = s.c + s.c_sd * rng.normal(size=chunk * s.pools)
+            top, parts = fitted(pools, [judged(rng, pools, by_pool, s.kappa)])
+            c.append(cell(f"{C} over all pools", s.words, top, parts, 0, s.c))
+            alike.append(cell(f"{C}, {ALIKE}", s.words, top, parts, 0, s.c, alike=True))
+            kappa.append(cell("`jbt fit`: kappa over all pools", s.words, top, parts, 1, s.kappa))
         yield replace(pooled(c), note=note, may_miss=bool(note))
-        yield replace(pooled(silent), note=note, may_miss=bool(note))
+        yield replace(pooled(alike), note=note, may_miss=bool(note))
         yield pooled(kappa)

@@ -1,11 +1,12 @@
-"""How often the sign test of `jbt gate` enables a correction that is right on exactly half of the
-pairs in dispute, by how the labels err.
+"""Rate at which the sign test of `jbt gate` enables a correction that is right on exactly half of
+the disputed pairs, by the errors of the labels.
 
-Pools of 30 contents, quality of sd 1.2; the apparent quality has a bias of 1 logit times a
-covariate, and noise. Naive ranks by it, bias-aware by what is left when the covariate is regressed
-out, which takes quality along: their correlation is 0.6. Of the disputed pairs as many are kept
-that bias-aware has right as naive has: the hardest case of the guarantee. Then labels are drawn
-without replacement, at most one a pool where one decision is made over pools.
+Pools have 30 contents with quality of sd 1.2; the apparent quality has a bias of 1 logit times a
+covariate, and noise. Naive ranks by it, bias-aware by its residual after regression on the
+covariate, which removes quality too: the correlation of quality and covariate is 0.6. Among the
+disputed pairs, equal numbers are kept that bias-aware and naive have right: the hardest case of the
+guarantee. Labels are drawn without replacement, at most one a pool where one decision covers many
+pools.
 """
 
 from __future__ import annotations
@@ -34,25 +35,26 @@ ERRORS = {
     "one annotator, who misjudges contents by sd 0.3": {"contents": 0.3},
     "one annotator, who misjudges contents by sd 0.6": {"contents": 0.6},
     "one annotator, who misjudges contents by sd 1.2": {"contents": 1.2},
-    "an annotator a label, who misjudge contents by sd 0.6": {"contents": 0.6, "each": True},
+    "an annotator a label, who misjudge contents by sd 0.6": {"contents": 0.6, "per_label": True},
     "one annotator, who adds 0.3 times minus the covariate": {"covariate": -0.3},
 }
 
+"""How labels err: the error rates on pairs that bias-aware and naive have right; the standard
+deviation of an annotator's error about the quality of a content (logits), drawn once or for each
+label; an annotator's error for each unit of the covariate (logits)."""
+
 PROVED = tuple(name for name in ERRORS if name.startswith(("true", "each wrong")))
-"""Of which the bound is proved: labels wrong independently, with one chance below one half."""
-"""How labels err: the chances on pairs that bias-aware and naive have right; the standard deviation
-of what an annotator adds to the quality of a content (logits), once or afresh for each label; what
-an annotator adds for each unit of the covariate (logits)."""
+"""Errors for which the bound is proved: independent ones, with one rate below one half."""
 
 BROKEN = (
-    "jbt gate: the bound holds of labels that are wrong independently of one another, with one "
-    "chance below one half; one annotator's errors about a content go through all its pairs"
+    "jbt gate: the bound holds for labels that are wrong independently of one another, with one "
+    "rate below one half; one annotator's error about a content affects all its pairs"
 )
 
 
 def pools(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
-    """n pools: quality and covariate [n, N], and which pairs [n, pairs] only one ranking has right:
-    bias-aware, naive."""
+    """n pools: quality and covariate [n, N], and which pairs [n, pairs] only bias-aware, and only
+    naive, has right."""
     quality = SD * rng.normal(size=(n, N))
     x = RHO * quality / SD + np.sqrt(1 - RHO**2) * rng.normal(size=(n, N))
     naive = quality + x + NOISE * rng.normal(size=(n, N))
@@ -64,13 +66,13 @@ def pools(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
 
 
 def ahead(values: np.ndarray) -> np.ndarray:
-    """[..., pairs] by how much the first of each pair is ahead of the second."""
+    """[..., pairs] lead of the first of each pair over the second."""
     i, j = np.triu_indices(N, 1)
     return values[..., i] - values[..., j]
 
 
 def thinned(rng: np.random.Generator, which: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Of the pairs in `which` [n, pairs] a random `size` [n]."""
+    """A random choice of `size` [n] of the pairs in `which` [n, pairs]."""
     order = np.where(which, rng.random(which.shape), 2.0).argsort(1).argsort(1)
     return which & (order < size[:, None])
 
@@ -81,27 +83,26 @@ def right_and_disputed(
     *,
     rates: tuple[float, float] = (0.0, 0.0),
     contents: float = 0.0,
-    each: bool = False,
+    per_label: bool = False,
     covariate: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of n pools, how many disputed pairs the labels say that bias-aware has right, and how many
-    there are: [n] each. Of an annotator a label, what another draw would say is not told apart: an
-    error a pair."""
-    labelled, there = [], []
+    """For n pools, the disputed pairs that bias-aware has right by the labels, and all disputed
+    pairs: counts [n] each. With an annotator for each label (`per_label`), a pair has one error."""
+    labelled, disputed = [], []
     for begin in range(0, n, BLOCK):
         quality, x, right, wrong = pools(rng, min(BLOCK, n - begin))
         size = np.minimum(right.sum(1), wrong.sum(1))
         right, wrong = (thinned(rng, v, size) for v in (right, wrong))
         lead = ahead(quality)
-        if each:
-            added = np.sqrt(2) * contents * rng.normal(size=lead.shape)
+        if per_label:
+            error = np.sqrt(2) * contents * rng.normal(size=lead.shape)
         else:
-            added = ahead(contents * rng.normal(size=quality.shape) + covariate * x)
-        turned = (lead > 0) != (lead + added > 0)
-        turned ^= rng.random(lead.shape) < np.where(right, *rates)
-        labelled.append(((right & ~turned) | (wrong & turned)).sum(1))
-        there.append(2 * size)
-    return np.concatenate(labelled), np.concatenate(there)
+            error = ahead(contents * rng.normal(size=quality.shape) + covariate * x)
+        flipped = (lead > 0) != (lead + error > 0)
+        flipped ^= rng.random(lead.shape) < np.where(right, *rates)
+        labelled.append(((right & ~flipped) | (wrong & flipped)).sum(1))
+        disputed.append(2 * size)
+    return np.concatenate(labelled), np.concatenate(disputed)
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
@@ -110,9 +111,9 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     critical = critical_values(ALPHA, LABELS)
     for name, errors in ERRORS.items():
         rng = np.random.default_rng([seed, 1])
-        says, disputed = right_and_disputed(rng, studies, **errors)
+        labelled, disputed = right_and_disputed(rng, studies, **errors)
         n = np.minimum(LABELS, disputed)
-        rate = hypergeom(np.maximum(disputed, 1), says, n).sf(critical[n] - 1)
+        rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
         kept = rng.random(studies) >= rate
         above = f"{(rate > ALPHA + 1e-9).mean():.0%} of pools have a rate above {ALPHA:g}"
         yield Cell(
@@ -129,8 +130,8 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     for name, errors in ERRORS.items():
         rng = np.random.default_rng([seed, 2])
         families = min(studies, 1000)
-        says, disputed = right_and_disputed(rng, families * LABELS, **errors)
-        right = rng.random(len(says)) * disputed < says
+        labelled, disputed = right_and_disputed(rng, families * LABELS, **errors)
+        right = rng.random(len(labelled)) * disputed < labelled
         right = (right & (disputed > 0)).reshape(families, LABELS).sum(1)
         n = (disputed > 0).reshape(families, LABELS).sum(1)
         kept = right < critical[n]

@@ -1,4 +1,4 @@
-"""`jbt fit --joint`: a biased judge beside one whose biases are known to be zero."""
+"""`jbt fit --joint`: a biased judge together with one whose biases are known to be zero."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ import numpy as np
 
 from benchmarks.calibration import Cell
 from benchmarks.calibration._pools import Pools, Setting, cell, chunks, draw, fitted, judged, pooled
+from benchmarks.calibration.fit import UNLIKE
 
 
 @dataclass(frozen=True)
 class Two:
-    """Studies with a judge and one that is trusted."""
+    """Studies with a judge and a trusted judge."""
 
     pools: Setting
     s: float = 1.0
     """The judge's discrimination."""
     s_trusted: float = 1.0
     pairs: int | None = None
-    """Pairs in each pool that the trusted one saw once, in some order (count); None: all, in
-    both."""
+    """Pairs in each pool that the trusted judge saw once, in a random order (count); None: all, in
+    both orders."""
 
     @property
     def words(self) -> str:
-        said = self.pools.words
+        """The setting in words."""
+        words = self.pools.words
         if not self.s:
-            return said + ", a deaf judge (c = 0, its verdicts heed position alone)"
+            return (
+                words + ", a judge of discrimination 0 (c = 0, verdicts depend on position alone)"
+            )
         for name, s in (("judge", self.s), ("trusted judge", self.s_trusted)):
-            said += f", discrimination of the {name} {s:g}" * (s != 1)
+            words += f", discrimination of the {name} {s:g}" * (s != 1)
         if self.pairs is not None:
-            said += f", {self.pairs} trusted pairs a pool"
-        return said
+            words += f", {self.pairs} trusted pairs a pool"
+        return words
 
 
 FEW = 0.25
-"""Share of studies that print an interval below which they are a selection."""
+"""Below this share, the studies that print an interval are a selection."""
 
 PLAIN = Setting(pools=40, contents=5, twice=0, corr=0.5)
 
@@ -60,22 +64,20 @@ GRID = [
 ]
 
 
-def _note(name: str, of: Two, printed: float) -> str:
-    """What is said of intervals that may miss their target."""
-    if name == "c" and of.pools.c_sd >= 0.5:
-        return (
-            "an average over unlike pools is drawn towards 0; the report says so where it finds it"
-        )
-    if name == "discrimination" and of.s / of.s_trusted == 2:
+def _note(name: str, setting: Two, printed: float) -> str:
+    """Why an interval may miss its target; empty if it must not."""
+    if name == "c" and setting.pools.c_sd >= 0.5:
+        return UNLIKE
+    if name == "discrimination" and setting.s / setting.s_trusted == 2:
         return "at one standard deviation of its prior, which is centred on 1"
-    # Few studies print one, and they are those whose discrimination came out small.
+    # Few studies print one: those with a small estimate of the discrimination.
     if name in ("c", "discrimination") and printed < FEW:
-        return "few print it; most call the discrimination partly the prior's"
+        return "few studies print it; in most the discrimination is partly the prior's"
     return ""
 
 
 def _few(rng: np.random.Generator, pools: Pools, pairs: int | None) -> np.ndarray | None:
-    """[F, N, N] how often the trusted one was shown each pair; None: as the judge."""
+    """[F, N, N] how often the trusted judge was shown each pair; None: as often as the judge."""
     if pairs is None:
         return None
     score = np.where(pools.shown > 0, rng.random(pools.shown.shape), 1)
@@ -85,29 +87,29 @@ def _few(rng: np.random.Generator, pools: Pools, pairs: int | None) -> np.ndarra
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    for number, of in enumerate(GRID):
-        rng, at = np.random.default_rng([seed, number]), of.pools
+    for number, two in enumerate(GRID):
+        rng, s = np.random.default_rng([seed, number]), two.pools
         truths = {
-            "c": (0, at.c),
-            "kappa": (2, at.kappa),
-            "slope of quality": (4, of.s_trusted * at.sd * at.corr),
-            "discrimination": (5, of.s / of.s_trusted),
+            "c": (0, s.c),
+            "kappa": (2, s.kappa),
+            "slope of quality": (4, two.s_trusted * s.sd * s.corr),
+            "discrimination": (5, two.s / two.s_trusted),
         }
-        if at.twice:  # the slope is that on the mean of two renderings, which varies less
+        if s.twice:  # the slope is that on the mean of two renderings, which varies less
             del truths["slope of quality"]
-        found: dict[str, list[Cell]] = {name: [] for name in truths}
-        for some in chunks(studies, at.pools):
-            pools = draw(rng, at, some)
-            c = at.c + at.c_sd * rng.normal(size=some * at.pools)
+        by_name: dict[str, list[Cell]] = {name: [] for name in truths}
+        for chunk in chunks(studies, s.pools):
+            pools = draw(rng, s, chunk)
+            c = s.c + s.c_sd * rng.normal(size=chunk * s.pools)
             verdicts = [
-                judged(rng, pools, c, at.kappa, of.s),
-                judged(rng, pools, 0.0, 0.0, of.s_trusted, _few(rng, pools, of.pairs)),
+                judged(rng, pools, c, s.kappa, two.s),
+                judged(rng, pools, 0.0, 0.0, two.s_trusted, _few(rng, pools, two.pairs)),
             ]
             top, parts = fitted(pools, verdicts, n_known=1)
             for name, (place, truth) in truths.items():
-                one = cell(f"`jbt fit --joint`: {name}", of.words, top, parts, place, truth)
-                found[name].append(one)
-        for name, some in found.items():
-            every = pooled(some)
-            note = _note(name, of, every.printed / every.studies)
-            yield replace(every, note=note, may_miss=bool(note))
+                interval = f"`jbt fit --joint`: {name}"
+                by_name[name].append(cell(interval, two.words, top, parts, place, truth))
+        for name, cells_ in by_name.items():
+            total = pooled(cells_)
+            note = _note(name, two, total.printed / total.studies)
+            yield replace(total, note=note, may_miss=bool(note))

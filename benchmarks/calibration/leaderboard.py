@@ -1,8 +1,8 @@
-"""Intervals of `jbt leaderboard`, and of `jbt identify --merge-pools`, which has the same.
+"""Intervals of `jbt leaderboard`, which are also those of `jbt identify --merge-pools`.
 
 Six models answer every prompt; a prompt has verdicts on random ordered pairs of them. Prompts are
-equally large, or few are large, or their sizes lognormal; c, and the qualities, may vary between
-prompts. The truth is then what infinitely many prompts would give.
+equally large, or a few are large, or their sizes are lognormal; c and the qualities may vary
+between prompts. The truth is then the estimate from infinitely many prompts.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from scipy.special import expit
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.fit import fit_map
-from jbt.own.spread import Spread, spread
+from jbt.kernel.fit import fit_map
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 MODELS = 6
 C, KAPPA = 0.6, 0.3
 AT_ONCE = 50
 MOST = 1000
-"""Studies of a setting: each is a fit and all its intervals, some 10 ms."""
+"""Studies of a setting: each takes a fit and all its intervals, some 10 ms."""
 MOST_BOOTSTRAPPED, RESAMPLES = 300, 200
 PRIOR = Prior(1.0, 0.1)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What studies are drawn from."""
+    """A setting of studies."""
 
     sizes: str
-    """Verdicts on the prompts: equal, 20 each; large, of 9 (or 2) with 100 (or 300) verdicts
+    """Verdicts on the prompts: equal, 20 each; large, 9 (or 2) prompts with 100 (or 300) verdicts
     among others with 4; lognormal about 10."""
     prompts: int
     sd: float = 1.0
-    """Of quality, logits."""
+    """Standard deviation of quality, logits."""
     rho: float = 0.0
     """corr(theta, x) between models."""
     sd_c: float = 0.0
-    """Of c between prompts."""
+    """Standard deviation of c between prompts."""
     sd_theta: float = 0.0
-    """Of a model's quality between prompts."""
+    """Standard deviation of a model's quality between prompts."""
 
     @property
     def name(self) -> str:
+        """The setting in words."""
         varied = [f"sd of c {self.sd_c:g}"] * (self.sd_c > 0)
         varied += [f"of theta {self.sd_theta:g} between prompts"] * (self.sd_theta > 0)
         return ", ".join(
@@ -62,7 +63,7 @@ class Setting:
 
     @property
     def verdicts(self) -> np.ndarray:
-        """[prompts]"""
+        """[prompts] number of verdicts."""
         g = self.prompts
         if self.sizes == "equal":
             return np.full(g, 20)
@@ -74,14 +75,14 @@ class Setting:
 
     @property
     def theta(self) -> np.ndarray:
-        """[models] best first, mean 0."""
+        """[models] quality, best first, mean 0."""
         return self.sd * _normal_scores()
 
     def draw(self, rng: np.random.Generator, n: int, verdicts: np.ndarray) -> Rows:
         """n studies, [n, rows]."""
         g = len(verdicts)
-        other = _normal_scores()[[2, 5, 0, 4, 1, 3]]  # uncorrelated with quality, nearly
-        mean = self.rho * _normal_scores() + np.sqrt(1 - self.rho**2) * other
+        shuffled = _normal_scores()[[2, 5, 0, 4, 1, 3]]  # nearly uncorrelated with quality
+        mean = self.rho * _normal_scores() + np.sqrt(1 - self.rho**2) * shuffled
         x = 0.8 * mean + rng.normal(size=(n, g, MODELS))
         c = C + self.sd_c * rng.normal(size=(n, g, 1))
         apparent = self.theta + self.sd_theta * rng.normal(size=x.shape) + c * x
@@ -102,7 +103,7 @@ class Setting:
         )
 
     def truth(self) -> np.ndarray:
-        """[models + 2] theta, c, kappa that many prompts would give."""
+        """[models + 2] theta, c, kappa from very many prompts."""
         if not (self.sd_c or self.sd_theta):
             return np.r_[self.theta, C, KAPPA]
         rows = jax.tree.map(lambda v: v[0], self.draw(np.random.default_rng(0), 1, PLENTY))
@@ -110,6 +111,7 @@ class Setting:
 
 
 PLENTY = np.full(20000, 20)
+"""Verdicts on very many prompts."""
 
 
 def _normal_scores() -> np.ndarray:
@@ -125,7 +127,7 @@ def _fit(rows: Rows, prior: Prior) -> Parameters:
 @jax.jit
 def fits(rows: Rows) -> Parameters:
     """The MAP of studies, [n]."""
-    return jax.vmap(lambda one: fit_map(one, _design(), PRIOR, _variant()).parameters)(rows)
+    return jax.vmap(lambda study: fit_map(study, _design(), PRIOR, _variant()).parameters)(rows)
 
 
 def _design() -> Design:
@@ -136,8 +138,8 @@ def _variant() -> Variant:
     return Variant(jnp.ones(1, bool), jnp.asarray(True))
 
 
-def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> Iterator[Spread]:
-    """What the command finds in each study."""
+def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> Iterator[Intervals]:
+    """The command's result for each study."""
     rng = np.random.default_rng([seed, setting.prompts])
     prompt = np.repeat(np.arange(setting.prompts), setting.verdicts)
     design, variant = _design(), _variant()
@@ -146,8 +148,8 @@ def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> It
         modes = fits(drawn)
         for i in range(min(AT_ONCE, studies - begin)):
             mode, rows = jax.tree.map(lambda v, i=i: v[i], (modes, drawn))
-            given = mode, rows, design, PRIOR, variant, prompt
-            yield spread(*given, bootstrap=bootstrap, seed=begin + i)
+            fit = mode, rows, design, PRIOR, variant, prompt
+            yield intervals(*fit, bootstrap=bootstrap, seed=begin + i)
 
 
 SIZES = (
@@ -172,34 +174,34 @@ SETTINGS = (
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    """c, kappa, theta of the best and of a middle model, and its rank."""
+    """Cells of c, kappa, theta of the best and of a middle model, and its rank."""
     with runtime.precision("float64"):
         for setting in SETTINGS:
-            found = list(spreads(setting, min(studies, MOST), seed))
-            yield from _cells(setting, found, "jbt leaderboard, jbt identify --merge-pools")
+            results = list(spreads(setting, min(studies, MOST), seed))
+            yield from _cells(setting, results, "jbt leaderboard, jbt identify --merge-pools")
         for prompts in (30, 100):
             setting = Setting("equal", prompts, sd_c=0.3)
-            found = spreads(setting, min(studies, MOST_BOOTSTRAPPED), seed, RESAMPLES)
-            yield from _cells(setting, list(found), "jbt leaderboard --bootstrap")
+            results = spreads(setting, min(studies, MOST_BOOTSTRAPPED), seed, RESAMPLES)
+            yield from _cells(setting, list(results), "jbt leaderboard --bootstrap")
 
 
-def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell]:
+def _cells(setting: Setting, results: list[Intervals], command: str) -> Iterator[Cell]:
     truth, middle = setting.truth(), 2
-    named = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
-    for name, at in named.items():
-        low, high = (np.array([getattr(one, end)[at] for one in found]) for end in ("low", "high"))
+    places = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
+    for name, place in places.items():
+        low, high = (np.array([getattr(s, end)[place] for s in results]) for end in ("low", "high"))
         printed = np.isfinite(low)
-        covered = (low <= truth[at]) & (truth[at] <= high)
+        covered = (low <= truth[place]) & (truth[place] <= high)
         width = float(np.median((high - low)[printed])) if printed.any() else float("nan")
         note = ""
         if printed.mean() < 0.5:
-            note = "withheld in most studies, too few prompts or too much of it the prior's"
+            note = "withheld in most studies: too few prompts, or prior-dominated"
         elif setting.sd > 2:
             note = "the report says how far the prior has moved theta, and to lower --lam"
         yield Cell(
             f"{name} ({command})",
             setting.name,
-            len(found),
+            len(results),
             int(printed.sum()),
             int(covered.sum()),
             median_width=width,
@@ -207,14 +209,14 @@ def _cells(setting: Setting, found: list[Spread], command: str) -> Iterator[Cell
             may_miss=bool(note),
         )
     ranks = np.array(
-        [(1 + s.better[middle].sum(), MODELS - s.better[:, middle].sum()) for s in found]
+        [(1 + s.better[middle].sum(), MODELS - s.better[:, middle].sum()) for s in results]
     )
-    printed = np.array([s.comparable[middle].any() for s in found])
+    printed = np.array([s.comparable[middle].any() for s in results])
     covered = (ranks[:, 0] <= middle + 1) & (middle + 1 <= ranks[:, 1]) & printed
     yield Cell(
         f"rank, third of 6 ({command})",
         setting.name,
-        len(found),
+        len(results),
         int(printed.sum()),
         int(covered.sum()),
         one_sided=True,

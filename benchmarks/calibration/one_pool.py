@@ -1,4 +1,4 @@
-"""`jbt fit`: the intervals of one pool, those of theta, kappa and c."""
+"""`jbt fit`: the intervals of a pool's theta, kappa and c."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jbt import own
 KAPPA, C = 0.3, 1.0
 
 NOTES = {
-    "theta": "the report says that these hold less than 95 %",
+    "theta": "the report says that these cover less than 95 %",
     "kappa": "0.3 lies near the mean of the prior, 0",
 }
 
@@ -24,21 +24,21 @@ SDS = (0.4, 1.0, 2.5)
 """Standard deviation of quality."""
 
 POOLS = ((1, 6), (1, 12), (12, 5))
-"""Pools of a judge, which tell its sd of quality, and contents of each."""
+"""Pools of a judge, from which its sd of quality is estimated, and contents of each."""
 
 MOST = 100
-"""Studies of theta and kappa: each is a judge of its own, of which all contents count."""
+"""Studies of theta and kappa: each has a judge of its own, and all its contents count."""
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
     for number, (sd, (pools, contents)) in enumerate(itertools.product(SDS, POOLS)):
         rng = np.random.default_rng([seed, number])
         drawn = f"sd {sd:g}, every ordered pair once"
-        each = [_fits(rng, pools, contents, sd, 0.0, 0) for _ in range(min(studies, MOST))]
-        found = list(itertools.chain(*each))
+        judges = [_fits(rng, pools, contents, sd, 0.0, 0) for _ in range(min(studies, MOST))]
+        fits = list(itertools.chain(*judges))
         setting = f"{pools} pools of {contents} contents, {drawn}, no covariate"
-        yield _cell("theta of a pool", setting, found, ("theta", "theta_low", "theta_high"))
-        yield _cell("kappa of a pool", setting, found, ("kappa", "kappa_low", "kappa_high"))
+        yield _cell("theta of a pool", setting, fits, ("theta", "theta_low", "theta_high"))
+        yield _cell("kappa of a pool", setting, fits, ("kappa", "kappa_low", "kappa_high"))
     for number, (sd, corr) in enumerate(itertools.product(SDS, (0.0, 0.8))):
         rng = np.random.default_rng([seed, number, 1])
         setting = f"8 contents, 4 rendered twice, sd {sd:g}, corr {corr:g}, every ordered pair once"
@@ -49,7 +49,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 def _fits(
     rng: np.random.Generator, pools: int, n: int, sd: float, corr: float, twice: int
 ) -> list[tuple[own.PoolFit, dict[str, np.ndarray]]]:
-    """Pools of n contents of one judge, fitted together, each with its truths."""
+    """Pools of n contents and one judge, fitted together, each with its truths."""
     truths, items, verdicts = [], [], []
     for pool in range(pools):
         base = rng.normal(size=n)
@@ -79,16 +79,15 @@ def _fits(
 def _cell(
     interval: str,
     setting: str,
-    found: list[tuple[own.PoolFit, dict[str, np.ndarray]]],
+    fits: list[tuple[own.PoolFit, dict[str, np.ndarray]]],
     fields: tuple[str, str, str],
 ) -> Cell:
-    name, low, high = fields
-    truth = np.stack([np.atleast_1d(t[name]) for _, t in found])
-    ends = [np.stack([np.atleast_1d(getattr(f, end)) for f, _ in found]) for end in (low, high)]
-    below, above = ends
-    printed = np.isfinite(below) & np.isfinite(above)
-    covered = ((below <= truth) & (truth <= above))[printed]
-    width = float(np.median((above - below)[printed])) if printed.any() else np.nan
+    name, *ends = fields
+    truth = np.stack([np.atleast_1d(t[name]) for _, t in fits])
+    low, high = (np.stack([np.atleast_1d(getattr(f, end)) for f, _ in fits]) for end in ends)
+    printed = np.isfinite(low) & np.isfinite(high)
+    covered = ((low <= truth) & (truth <= high))[printed]
+    width = float(np.median((high - low)[printed])) if printed.any() else np.nan
     n = (truth.size, int(printed.sum()), int(covered.sum()))
     return Cell(
         f"`jbt fit`: {interval}",

@@ -1,9 +1,9 @@
-"""Do plans keep what they promise? `plan pairing` and `plan reference` promise the half-width of an
+"""Check the promises of plans: `plan pairing` and `plan reference` promise the half-width of an
 interval for c, `plan gate` the rate at which a test enables.
 
-A promised median is kept if half of the intervals that simulated verdicts give are no wider, a
-promised range of pools if it holds 90 % of them. The interval
-of a rate is to hold that of all pools, whatever the rates of single pools.
+A promised median is kept if half of the intervals from simulated verdicts are no wider, a promised
+range of pools if it holds 90 % of them. The interval for a rate must hold the rate over all pools,
+whatever the rates of single pools.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from benchmarks.calibration import Cell
-from jbt import identifiability, judges, pairs, planning, pools, reference, runtime
+from jbt import identifiability, planning, runtime
+from jbt.estimators import reference
 from jbt.planning import over_pools
+from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge, Status
 
 N = 16
 MOST = 400
-"""Studies of a plan of widths: a fit is some milliseconds."""
+"""Studies of a plan of widths: a fit takes some milliseconds."""
 N_REFERENCE = (5, 10, 20, 45)
 PAIRING = ((10, 2000, 4), (10, 400, 4), (10, 400, 1), (10, 100, 10))
 """Contents, verdicts, contents rendered twice."""
@@ -31,54 +33,59 @@ PLANNED = 200
 
 
 def beside(key: Key[Array, ""], n: Array) -> tuple[Array, Array, Array]:
-    """Half the length of the interval for c beside n verdicts of a reference about random pairs;
-    what `plan reference` makes of the pool; and what the information at the truth says."""
+    """Half-width of the interval for c with n verdicts of a reference about random pairs; the
+    half-width that `plan reference` promises; and the one from the information at the truth."""
     a, b, c, d = jax.random.split(key, 4)
     pool, cheap = pools.gaussian(a, N, sd=1.2), Judge(jnp.ones(1), 0.0)
-    made = judges.reveal(judges.frozen_draw(b, pool, cheap), pairs.every_pair(pool))
+    comparisons = judges.reveal(judges.frozen_draw(b, pool, cheap), pairs.every_pair(pool))
     shown = reference.asked(c, pairs.every_pair(pool), n)
     trusted = judges.frozen_draw(d, pool, Judge(jnp.zeros(1), 0.0))
-    panel = reference.beside(made, judges.reveal(trusted, shown))
-    found = identifiability.estimate_bias(
+    panel = reference.beside(comparisons, judges.reveal(trusted, shown))
+    estimate = identifiability.estimate_bias(
         panel, pool.design, judge=0, variant=reference.joint_variant(panel, pool.design)
     )
     expected = planning.expected_half_width_beside(pool, cheap, panel)
     planned = expected * planning.realised_over_expected(pool, cheap, panel, N_REFERENCE[-1])
-    half = jnp.where(found.status == Status.CONVERGED, (found.high - found.low) / 2, jnp.inf)
-    return half, planned, expected
+    return half_width(estimate), planned, expected
 
 
 def paired(key: Key[Array, ""], n_contents: int, budget: int, n_twice: int) -> Array:
-    """Half the length of the interval for c; infinite where there is none."""
+    """Half-width of the interval for c; infinite where there is none."""
     a, b, c = jax.random.split(key, 3)
     pool = pools.paired(a, n_contents, n_twice=n_twice, spread=1.0)
     shown = pairs.choose(b, pool, budget)
     p = judges.verdict_probability(pool, Judge(jnp.ones(1), 0.0))
-    found = identifiability.estimate_bias(judges.fresh_comparisons(c, p, shown), pool.design)
-    return jnp.where(found.status == Status.CONVERGED, (found.high - found.low) / 2, jnp.inf)
+    comparisons = judges.fresh_comparisons(c, p, shown)
+    return half_width(identifiability.estimate_bias(comparisons, pool.design))
+
+
+def half_width(estimate: identifiability.BiasEstimate) -> Array:
+    """Half-width of an estimate's interval; infinite where there is none."""
+    defined = estimate.status == Status.CONVERGED
+    return jnp.where(defined, (estimate.high - estimate.low) / 2, jnp.inf)
 
 
 def kept(
-    plan: str, setting: str, half: np.ndarray, planned: np.ndarray, note: str
+    plan: str, setting: str, half_widths: np.ndarray, planned: np.ndarray, note: str
 ) -> Iterator[Cell]:
-    """A promised median, and a promised range of 90 % of the pools."""
+    """Cells of a promised median, and of a promised range of 90 % of the pools."""
     low, middle, high = np.quantile(planned, [0.05, 0.5, 0.95], method="higher")
-    got = np.median(half)
-    both = f"promised {middle:.3g}, got {got:.3g}"
+    median = np.median(half_widths)
+    both = f"promised {middle:.3g}, got {median:.3g}"
     for name, held, nominal in (
-        ("median half-width", half <= middle, 0.5),
-        ("half-widths of 90 % of pools", (half >= low) & (half <= high), 0.9),
+        ("median half-width", half_widths <= middle, 0.5),
+        ("half-widths of 90 % of pools", (half_widths >= low) & (half_widths <= high), 0.9),
     ):
         yield Cell(
             f"{plan}: {name}",
             setting,
-            len(half),
-            len(half),
+            len(half_widths),
+            len(half_widths),
             int(held.sum()),
             nominal=nominal,
-            median_width=float(got),
+            median_width=float(median),
             note=both + note,
-            may_miss=True,  # a forecast of verdicts that are not there yet
+            may_miss=True,  # a forecast of verdicts that do not exist yet
         )
 
 
@@ -87,14 +94,14 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     root = jax.random.key(seed)
     with runtime.precision("float64"):
         run = jax.jit(jax.vmap(beside, in_axes=(0, None)))
-        for at, verdicts in enumerate(N_REFERENCE):
-            keys = jax.random.split(jax.random.fold_in(root, at), n)
+        for number, verdicts in enumerate(N_REFERENCE):
+            keys = jax.random.split(jax.random.fold_in(root, number), n)
             half, planned, expected = jax.device_get(run(keys, jnp.asarray(float(verdicts))))
             setting = f"{verdicts} random pairs of {N} contents"
             note = f"; by the information alone {np.median(expected):.3g}"
             yield from kept("jbt plan reference", setting, half, planned, note)
-        for at, (contents, budget, n_twice) in enumerate(PAIRING):
-            keys = jax.random.split(jax.random.fold_in(root, 100 + at), n)
+        for number, (contents, budget, n_twice) in enumerate(PAIRING):
+            keys = jax.random.split(jax.random.fold_in(root, 100 + number), n)
             run_ = jax.jit(jax.vmap(lambda k, a=(contents, budget, n_twice): paired(k, *a)))
             half = jax.device_get(run_(keys))
             plan = planning.pairing(
@@ -118,5 +125,5 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 int(held.sum()),
                 one_sided=True,
                 median_width=float(np.median(high - low)),
-                note="at least 95 %: one pool is added at 0 and one at 1",
+                note="at least 95 %: the interval adds one pool at 0 and one at 1",
             )

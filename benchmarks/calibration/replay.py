@@ -1,10 +1,10 @@
-"""How often the bands of `jbt replay`, and the interval of the verdicts needed, hold the truth of
-the pools that were drawn from.
+"""Coverage of the bands of `jbt replay` and of the interval for the verdicts needed; the truth is
+that of the population of pools.
 
-Recall is bounded, and in multiples of a share of k. Populations are of three kinds: recall that is
-0 or 1 in a pool; means over 20 runs of chances of many shapes, near 1 among them; and a replay of
-simulated pools (five contents, every ordered pair judged once), of which every rule and budget is a
-population.
+Recall is bounded, and a multiple of 1 / k. There are three kinds of populations: recall that is 0
+or 1 in a pool; means over 20 runs whose chances have many distributions, some near 1; and a replay
+of simulated pools (five contents, every ordered pair judged once), in which every rule and budget
+is a population.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.calibration import Cell
-from jbt import judges, own, pairs, pools, stats
-from jbt.own.curves import needed
-from jbt.own.verdicts import ALL
+from jbt import own, stats
+from jbt.own.replays.curves import needed
+from jbt.own.tables.verdicts import ALL
+from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge
 
 SIZES = (3, 5, 8, 10, 30, 100)
@@ -30,7 +31,7 @@ TARGETS = (0.8, 0.9)
 RULES = ["lucb", "random"]
 BUDGETS = (3, 6, 9, 12, 15)
 FEW = "fewer than 5 pools have no interval, with the reason"
-WIDE = "at least 95 %: one pool is added at 0 and one at 1"
+WIDE = "at least 95 %: the interval adds one pool at 0 and one at 1"
 
 
 def populations(rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
@@ -53,10 +54,8 @@ def verdicts(seed: int) -> pd.DataFrame:
     def one(key: jax.Array) -> jax.Array:
         quality, answers = jax.random.split(key)
         pool = pools.gaussian(quality, 5, sd=1.2)
-        made = judges.reveal(
-            judges.frozen_draw(answers, pool, Judge.of([0.0])), pairs.every_pair(pool)
-        )
-        return made.wins
+        oracle = judges.frozen_draw(answers, pool, Judge.of([0.0]))
+        return judges.reveal(oracle, pairs.every_pair(pool)).wins
 
     wins = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), POOLS)))
     i, j = np.nonzero(1 - np.eye(5))
@@ -72,44 +71,45 @@ def verdicts(seed: int) -> pd.DataFrame:
 
 
 def replayed(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Rule -> recall [budgets, pools], means over 20 runs; and the budgets."""
+    """Rule -> recall [budgets, pools], a mean over 20 runs; and the budgets."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "verdicts.csv"
         verdicts(seed).to_csv(path, index=False)
         tables = own.read(path)
-    found = own.replay(tables, own.Batch.of(tables), rules=RULES, model="naive").table
-    found = found[(found["scored_by"] == "full_data") & (found["pool"] != ALL)]
+    table = own.replay(tables, own.Batch.of(tables), rules=RULES, model="naive").table
+    table = table[(table["scored_by"] == "full_data") & (table["pool"] != ALL)]
     curves = {
         str(rule): rows.pivot(index="budget", columns="pool", values="recall")
-        for rule, rows in found.groupby("rule")
+        for rule, rows in table.groupby("rule")
     }
     return {k: v.to_numpy() for k, v in curves.items()}, curves[RULES[0]].index.to_numpy()
 
 
 def cell(interval: str, setting: str, low: np.ndarray, high: np.ndarray, truth: float) -> Cell:
-    there = np.isfinite(low)
-    held = (low <= truth + 1e-9) & (high >= truth - 1e-9)
-    width = (high - low)[there]
+    """The coverage of intervals low..high [studies]."""
+    defined = np.isfinite(low)
+    covers = (low <= truth + 1e-9) & (high >= truth - 1e-9)
+    width = (high - low)[defined]
     return Cell(
         interval,
         setting,
         len(low),
-        int(there.sum()),
-        int(held[there].sum()),
+        int(defined.sum()),
+        int(covers[defined].sum()),
         one_sided=True,
         median_width=float(np.median(width)) if len(width) else np.nan,
-        note=WIDE if there.any() else FEW,
+        note=WIDE if defined.any() else FEW,
     )
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
     rng = np.random.default_rng(seed)
     curves, budgets = replayed(seed)
-    every = dict(populations(rng))
+    recalls = dict(populations(rng))
     for rule, recall in curves.items():
         for b in BUDGETS:
-            every[f"replay, {rule}, {b} of 20 verdicts"] = recall[budgets == b][0]
-    for name, values in every.items():
+            recalls[f"replay, {rule}, {b} of 20 verdicts"] = recall[budgets == b][0]
+    for name, values in recalls.items():
         for n in SIZES:
             drawn = values[rng.integers(0, len(values), (studies, n))]
             _, low, high = stats.bounded_interval(drawn)

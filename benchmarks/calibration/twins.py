@@ -1,9 +1,9 @@
-"""`consistent` beside twins: studies of a true twin, from whose printed numbers a twin is
-calibrated anew, and whether another number of the same study lies in the range that this gives.
+"""Coverage of `consistent` with twins: for each study of a true twin, a twin is calibrated to the
+printed numbers, and another number of the same study should lie in the new twin's range.
 
-Calibrating again is by a surface: means of targets and numbers at twins all around the true one, as
-quadratics of its parameters, their slopes linear in them; the range is then made as `sweeps.judges`
-makes it, at the nearest of these twins.
+A surface replaces the calibration: means of targets and numbers at twins around the true one are
+quadratics of the parameters, their slopes linear. The range is then made as in `sweeps.judges`, at
+the nearest of these twins.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from benchmarks.calibration import Cell
-from jbt import estimators, judges, metrics, pairs, stats, twins
-from jbt.simulate import Condition, simulate, stream
+from jbt import estimators, stats, twins
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.twins import CalibrationError
 from jbt.types import Prior
 
@@ -32,16 +34,18 @@ WITHIN = {"gain": (-1.0, 1.0), "verbosity": (-1.0, 1.0)}
 AROUND, POOLS, TRUE_POOLS = 40, 160, 2048
 """Twins around the true one, pools of each, and pools that studies are drawn from."""
 SPREAD = 1.3
-"""Of the twins around, in standard errors of the calibration."""
+"""Standard deviation of the twins around, in standard errors of the calibration."""
 HALF_DIGIT = 0.005
 BENT = (
-    "slopes are a first order: printed all the same, and `no` is said too often where few pools "
-    "leave the twin open, or a target is near its highest (docs/findings/judges.md)"
+    "slopes are first order: the range is printed, and `no` is too frequent where few pools leave "
+    "the twin uncertain, or a target is near its maximum (docs/findings/judges.md)"
 )
-"""Of cells with fewer than ten pools, and of the correlation, which rests on the calibration."""
+"""Note of cells with fewer than ten pools, and of the correlation, which rests on the
+calibration."""
 
 
 def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    """A twin's targets and numbers in one pool."""
     condition, steps = twins.displaced(key, condition)
     pool = twins.paper_pool()(stream(key, "pool"), condition)
     verdicts = twins.answers(key, pool, condition)
@@ -50,36 +54,36 @@ def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
     aware = estimators.bias_aware(shown, pool.design, Prior()).parameters
     x = pool.design.covariates[:, 0]
     recall = [metrics.top_k_recall(theta, pool.quality, 5) for theta in (naive, aware.theta)]
-    found = {
+    numbers = {
         "bias_aware": recall[1],
         "gain": recall[1] - recall[0],
         "bias_aware_10": metrics.top_k_recall(aware.theta, pool.quality, 10),
         "verbosity": jnp.corrcoef(naive, x)[0, 1],
     }
     targets = jnp.stack([aware.c[0], aware.kappa, recall[0]])
-    return {"targets": targets, "steps": steps, "numbers": jnp.stack([found[n] for n in NUMBERS])}
+    return {"targets": targets, "steps": steps, "numbers": jnp.stack([numbers[n] for n in NUMBERS])}
 
 
 def errors_of(
-    each: list[twins.Twin], pool_ids: np.ndarray, seed: int
+    judge_twins: list[twins.Twin], pool_ids: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[CalibrationError]]:
-    """Numbers [3, C, 4, P] of some twins, of the same displaced one way and the other, and the
-    error of the calibration of each."""
-    conditions = twins.conditions(each * 3)
-    conditions["displaced"] = np.repeat([0.0, *twins.DISPLACED], len(each))
-    found = simulate(experiment, conditions, pool_ids, seed=seed)
+    """Numbers [3, C, 4, P] of twins as they are and displaced up and down, and the error of each
+    calibration."""
+    conditions, count = twins.conditions(judge_twins * 3), len(judge_twins)
+    conditions["displaced"] = np.repeat([0.0, *twins.DISPLACED], count)
+    results = simulate(experiment, conditions, pool_ids, seed=seed)
     targets, steps, numbers = (
-        np.moveaxis(found[name], 0, -1).reshape(3, len(each), -1, len(pool_ids))
+        np.moveaxis(results[name], 0, -1).reshape(3, count, -1, len(pool_ids))
         for name in ("targets", "steps", "numbers")
     )
-    published = twins.known()[each[0].name]
+    published = twins.known()[judge_twins[0].name]
     ways = zip(targets[0], targets[1], targets[2], steps[1], strict=True)
-    errors = [CalibrationError.of(published, own, up, down, s) for own, up, down, s in ways]
+    errors = [CalibrationError.of(published, *way) for way in ways]
     return numbers, errors
 
 
 def coefficients(z: np.ndarray) -> np.ndarray:
-    """[..., 10] terms of a quadratic of [..., 3]."""
+    """[..., 10] terms of a quadratic in [..., 3] parameters."""
     i, j = np.triu_indices(3)
     return np.concatenate([np.ones_like(z[..., :1]), z, z[..., i] * z[..., j]], -1)
 
@@ -87,8 +91,8 @@ def coefficients(z: np.ndarray) -> np.ndarray:
 def judge_cells(
     name: str, studies: int, seed: int
 ) -> Iterator[tuple[str, int, int, np.ndarray, int]]:
-    """(number, pools of a study, studies covered, widths, studies covered by ranges that take the
-    twin as known) of one judge."""
+    """For each number of a judge: its name, pools of a study, studies covered, widths, and studies
+    covered by ranges that take the twin as known."""
     rng = np.random.default_rng([seed, len(name)])
     twin, n = twins.twin(name), twins.known()[name].pools
     numbers, (true,) = errors_of([twin], np.arange(TRUE_POOLS), seed)
@@ -106,7 +110,7 @@ def judge_cells(
     z = np.linalg.solve(root, ((at - at[0]) / size).T).T
     terms = coefficients(z)
     surface = np.linalg.lstsq(terms, np.stack([e.targets.mean(-1) for e in errors]), rcond=None)[0]
-    # The same pools for all twins, others than the true one's: its own mean is where it is.
+    # All twins share pools that differ from the true one's: shift the surface to its own mean.
     surface[0] += true.targets.mean(-1) - surface[0]
     of_numbers = np.linalg.lstsq(terms, near[0].mean(-1), rcond=None)[0]
     of_numbers[0] += numbers[0, 0].mean(-1) - of_numbers[0]
@@ -128,10 +132,10 @@ def judge_cells(
         dataclasses.replace(e, slopes=slopes) for e, slopes in zip(errors, of_targets, strict=True)
     ]
     for m, number in enumerate(NUMBERS):
-        each = zip(near[1], near[2], errors, strict=True)
-        moves = [twins.slopes(up[m], down[m], e.steps) for up, down, e in each]
+        displaced = zip(near[1], near[2], errors, strict=True)
+        moves = [twins.slopes(up[m], down[m], e.steps) for up, down, e in displaced]
         moves = _smooth(np.stack(moves), linear)
-        found = np.round(numbers[0, 0, m][drawn].mean(-1), 2)
+        printed_numbers = np.round(numbers[0, 0, m][drawn].mean(-1), 2)
         covered, widths = [], []
         for carry in (1.0, 0.0):
             low, high = np.empty((2, AROUND))
@@ -144,15 +148,16 @@ def judge_cells(
             centre = coefficients(again) @ of_numbers[:, m]
             ends = np.array([centre + low[nearest], centre + high[nearest]])
             ends = np.clip(ends, *WITHIN.get(number, (0, 1)))
-            inside = (found >= ends[0] - HALF_DIGIT) & (found <= ends[1] + HALF_DIGIT)
+            inside = printed_numbers >= ends[0] - HALF_DIGIT
+            inside &= printed_numbers <= ends[1] + HALF_DIGIT
             covered.append(int(inside.sum()))
             widths.append(ends[1] - ends[0])
         yield number, n, covered[0], widths[0], covered[1]
 
 
 def _smooth(values: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Values [G, ...] as linear functions of the parameters, whose terms are [G, 4]: 160 pools tell
-    them less well than the 1,024 of the sweep do."""
+    """Values [G, ...] as linear functions of the parameters, whose terms are [G, 4]: 160 pools
+    estimate them less well than the sweep's 1,024."""
     flat = values.reshape(len(values), -1)
     return (linear @ np.linalg.lstsq(linear, flat, rcond=None)[0]).reshape(values.shape)
 

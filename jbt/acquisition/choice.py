@@ -1,4 +1,4 @@
-"""The largest score, ties broken at random: of the pairs, and of the judges."""
+"""Choose the pair, or the judge, of the largest score; break ties at random."""
 
 from __future__ import annotations
 
@@ -11,50 +11,53 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 def choose(
     score: Float[Array, "N N"], available: Bool[Array, "N N"], salt: UInt32[Array, ""]
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
-    """The available pair of highest score: first, second, and whether there is one.
+    """Choose the available pair of highest score.
 
-    Scores within 1e-5 (float32) or 1e-9 (float64) of the best, relatively, are tied: rounding
-    must not decide. `salt`, new at every pick, decides. A score that is not finite is never
-    chosen.
+    Scores within 1e-5 (float32) or 1e-9 (float64) of the best, relatively, count as tied, so that
+    rounding does not decide. `salt`, new at every pick, breaks the tie. A score that is not finite
+    is never chosen.
+
+    Returns:
+      The item shown first, the second, and whether any pair is available.
     """
     score = jnp.where(available & jnp.isfinite(score), score, -jnp.inf)
-    near = _near_the_best(score) & (score > -jnp.inf)
-    # Every pair gets a 32-bit code: its number in the low bits, random bits above them. Of the tied
-    # pairs the one with the largest code is taken, and the low bits of that maximum say which it
-    # is. (An argmax would say so too, but goes through the matrix entry by entry.) Pair number 0 is
-    # item 0 against itself, which is never available: a maximum of 0 means that no pair is.
+    tied = _near_the_best(score) & (score > -jnp.inf)
+    # Every pair gets a 32-bit code: its number in the low bits, random bits above them. The tied
+    # pair with the largest code is taken, and the low bits of that maximum are its number. (An
+    # argmax goes through the matrix entry by entry.) Pair number 0 is item 0 against itself, which
+    # is never available: a maximum of 0 means that no pair is.
     n = score.shape[0]
-    low = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
+    low_bits = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
     number = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n)
-    code: Array = (scramble(number ^ salt) & ~low) | number
-    at = jnp.where(near, code, 0).max()
-    pair = (at & low).astype(jnp.int32)
-    return pair // n, pair % n, at > 0
+    code: Array = (scramble(number ^ salt) & ~low_bits) | number
+    largest = jnp.where(tied, code, 0).max()
+    pair = (largest & low_bits).astype(jnp.int32)
+    return pair // n, pair % n, largest > 0
 
 
 def choose_judge(
     worth: Float[Array, " J"],
     price: Float[Array, " J"],
-    found: Bool[Array, " J"],
+    has_offer: Bool[Array, " J"],
     salt: UInt32[Array, ""],
 ) -> Int[Array, ""]:
-    """The judge whose offer is worth most, of those who have one (`found`); of tied ones, as in
-    `choose`, the cheapest; of those alike in price too, any, drawn by `salt`."""
-    near = _near_the_best(jnp.where(found, worth, -jnp.inf))
-    near &= price <= jnp.where(near, price, jnp.inf).min()
+    """Choose the judge whose offer is worth most, among those with an offer. Ties are as in
+    `choose`; the cheapest of the tied judges is taken, and `salt` decides between equal prices."""
+    tied = _near_the_best(jnp.where(has_offer, worth, -jnp.inf))
+    tied &= price <= jnp.where(tied, price, jnp.inf).min()
     judges = jnp.arange(len(worth), dtype=jnp.uint32)
-    return jnp.where(near, scramble(judges ^ ~salt) | 1, 0).argmax()
+    return jnp.where(tied, scramble(judges ^ ~salt) | 1, 0).argmax()
 
 
-def _near_the_best(score: Float[Array, "*each"]) -> Bool[Array, "*each"]:
+def _near_the_best(score: Float[Array, "*shape"]) -> Bool[Array, "*shape"]:
     relative = 1e-5 if score.dtype == jnp.float32 else 1e-9
     best: Any = score.max()
     return score >= best - relative * jnp.abs(best)
 
 
 def scramble(h: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A one-to-one mixing of 32 bits in which any bit of the input flips each bit of the output
-    about half the time (the finaliser of MurmurHash3)."""
+    """Mix 32 bits one-to-one, so that any input bit flips each output bit about half the time (the
+    finaliser of MurmurHash3)."""
     h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
     h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
     return h ^ (h >> 16)

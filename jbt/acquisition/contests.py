@@ -1,7 +1,7 @@
-"""Rules that contest a boundary: they want one pair of an item inside and an item outside.
+"""Rules that contest a boundary: they want one pair, an item inside against an item outside.
 
-What is wanted is an unordered pair, and how it is shown and what is asked once it was asked are
-left open by those who describe such rules (the paper too), and are arguments here.
+Such a rule names an unordered pair. The literature, the paper included, leaves open in which order
+the pair is shown and what is asked once it has been asked; both are arguments here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fallback = Literal["next_best", "other_order", "random"]
 
 
 def prefer(chosen: Bool[Array, "*pairs"], score: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
-    """Put every pair that is not chosen below every pair that is, if there is one."""
+    """Lower the scores of the other pairs below those of the chosen ones, if any are chosen."""
     chosen |= ~chosen.any()
     return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)
 
@@ -33,17 +33,17 @@ def contest(
     order: Order = "drawn",
     fallback: Fallback = "next_best",
 ) -> Float[Array, "N N"]:
-    """Scores of a rule that wants one pair across a boundary, and how it is asked.
+    """Score pairs for a rule that wants one pair across a boundary.
 
     Args:
-      inside: contents on the one side; pairs of an inside and an outside one are contested.
-      score: symmetric; of the contested pairs the one of the largest score is wanted.
-      order: in which the wanted pair is shown: `drawn` at every pick; `inside_first`;
-        `by_priority`, every pair always the same way round.
-      fallback: what is asked in place of what was asked before and may not be again: `next_best`,
-        the contested pair of the next largest score (the other order of the same pair, if the order
-        is drawn); `other_order` of the same pair, and once it was asked too any pair; `random`, any
-        pair at once. Where pairs do not exhaust it makes no difference.
+      inside: contents on one side; a pair of an inside and an outside content is contested.
+      score: symmetric; the contested pair of the largest score is wanted.
+      order: how the wanted pair is shown: `drawn` at every pick; `inside_first`; `by_priority`,
+        every pair always the same way round.
+      fallback: what is asked where the wanted pair has been asked and may not be asked again:
+        `next_best`, the contested pair of the next largest score (the other order of the same pair,
+        if the order is drawn); `other_order` of the same pair, and after that any pair; `random`,
+        any pair at once. It makes no difference where pairs may be asked again.
     """
     contested = view.across(inside, ~inside)
     score = prefer(contested, score)
@@ -54,12 +54,12 @@ def contest(
         score = prefer(contested & (priority[:, None] > priority), score)
     if fallback == "next_best":
         return score
-    # A pick's key is its own, so that its bits may draw the order.
+    # Every pick has a key of its own, so its bits can draw the order.
     salt = jax.random.key_data(key)[-1]
     first, second, _ = choose(score, view.available | (view.shown > 0), salt)
     items = jnp.arange(len(score))
     wanted = (items == first)[:, None] & (items == second)
-    # Of all others any pair, by a score below 1.
+    # All other pairs get a random score below 1.
     preferred = 2 * wanted + wanted.T if fallback == "other_order" else wanted
     return preferred + jax.random.uniform(key, score.shape, score.dtype)
 
@@ -71,13 +71,13 @@ def thompson(
     order: Order = "drawn",
     fallback: Fallback = "next_best",
 ) -> Float[Array, "N N"]:
-    """Draw qualities from the posterior, anew at every pick, and contest the sampled boundary: of
-    the pairs that it separates the closest, at first the k-th against the next. Order and fallback
-    are those of `contest`, which the literature leaves to who builds it."""
+    """Draw qualities from the posterior, anew at every pick, and contest the sampled boundary: ask
+    the closest pair that it separates, at first the k-th against the next. Order and fallback are
+    those of `contest`."""
     quality = view.draw(key)
     top = view.is_top(quality)
-    each = view.design.of_items(quality)
-    closeness = -jnp.abs(each[:, None] - each)
+    item_quality = view.design.of_items(quality)
+    closeness = -jnp.abs(item_quality[:, None] - item_quality)
     return contest(view, jax.random.fold_in(key, 1), top, closeness, order, fallback)
 
 
@@ -89,11 +89,11 @@ def lucb(
     order: Order = "drawn",
     fallback: Fallback = "next_best",
 ) -> Float[Array, "N N"]:
-    """The weakest lower bound inside the estimated top k against the strongest upper bound
-    outside, theta -+ `width` posterior standard deviations; where pairs do not exhaust, the same
-    until the refit. Order and fallback are those of `contest`."""
+    """Ask the weakest lower bound inside the estimated top k against the strongest upper bound
+    outside; bounds are theta -+ `width` posterior standard deviations. Where pairs may be asked
+    again, the pair stays the same until the refit. Order and fallback are those of `contest`."""
     theta = view.posterior.mean.theta
     top = view.is_top(theta)
-    half = width * jnp.sqrt(jnp.diag(view.quality_covariance()))
-    ambiguity = view.design.of_items(jnp.where(top, half - theta, theta + half))
+    half_width = width * jnp.sqrt(jnp.diag(view.quality_covariance()))
+    ambiguity = view.design.of_items(jnp.where(top, half_width - theta, theta + half_width))
     return contest(view, key, top, ambiguity[:, None] + ambiguity, order, fallback)

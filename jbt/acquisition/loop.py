@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from jbt import metrics, model
 from jbt.acquisition import panel_rules
 from jbt.acquisition.panel_rules import PanelRule
 from jbt.acquisition.picks import Queries, ask, available, available_of_panel, open_pairs
 from jbt.acquisition.rules import Rule, Score
 from jbt.acquisition.task import PROTOCOLS, Task
 from jbt.acquisition.views import PanelView, View, of_each_judge
-from jbt.fit import fit_map
-from jbt.laplace import laplace
-from jbt.membership import (
+from jbt.kernel import metrics, model
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import laplace
+from jbt.kernel.membership import (
     DRAWS,
     antithetic_normals,
     check_k,
@@ -29,16 +29,16 @@ from jbt.membership import (
 from jbt.types import Comparisons, Parameters, Posterior, Status, container
 
 INIT, NORMALS = 2**32 - 1, 2**32 - 2
-"""What a run's key is folded with for its tie-breaks and for fresh normals; its picks have the
-number of the verdict."""
+"""Numbers that fold a run's key for its tie-breaks and for fresh normals; the number of the verdict
+folds it for a pick."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """How to run the loop: everything that, when changed, compiles again."""
+    """How to run the loop; a change of any field compiles it again."""
 
     rule: str | Rule | PanelRule | Score = "top_k_aware"
-    """A name in `rules.RULES`, a `Rule`, or a function `(view, key) -> scores [N, N]`; for several
+    """A name in `rules.RULES`, a `Rule`, or a function `(view, key) -> scores [N, N]`; with several
     judges also a name in `panel_rules.PANEL_RULES`, or a `PanelRule`."""
     k: int = 5
     """Size of the top set."""
@@ -50,10 +50,10 @@ class Loop:
     """S, draws for the membership; None: 64, or 1500 if counted (`membership.DRAWS`)."""
     membership: str = "conditional"
     """`conditional`: the mean over S scrambled Sobol draws of each content's chance given the rest
-    of the draw. `counted`: the paper's, the share of S antithetic normal draws that have it in
-    their top k; it takes some 20 times as many draws."""
+    of the draw. `counted`: the paper's, the share of S antithetic normal draws that have the
+    content in their top k; it takes some 20 times as many draws."""
     fresh_normals: bool = False
-    """New normals at every refit, instead of the same throughout the run."""
+    """Draw new normals at every refit, instead of keeping the same throughout the run."""
 
     def __post_init__(self) -> None:
         panel_rules.resolve(self.rule)
@@ -73,31 +73,31 @@ class Loop:
 
 @container
 class State:
-    """Where a run stands, between two blocks."""
+    """State of a run between two blocks."""
 
     key: Key[Array, ""]
-    """The run's own, the same throughout."""
+    """The run's key, the same throughout."""
     asked: Int[Array, ""]
     """Verdicts so far."""
     comparisons: Comparisons
-    """Counts [N, N]; of several judges [N, N, J]."""
+    """Counts [N, N]; with several judges [N, N, J]."""
     parameters: Parameters
     """The MAP of these comparisons."""
     status: Int[Array, ""]
-    """A `Status`: of the fit, or `NOT_FINITE` if a score of the last block was not finite."""
+    """The `Status` of the fit, or `NOT_FINITE` if a score of the last block was not finite."""
     shuffle: Int[Array, " P"]
     signs: Float[Array, " P"]
-    """All runs share one table of standard normals, which each permutes over the parameters
-    and signs in its own way."""
+    """All runs share one table of standard normals; each permutes it over the parameters and flips
+    signs in its own way."""
     priority: Float[Array, " M"]
-    """Decides between tied contents, in rules that rank them."""
+    """Breaks ties between contents, in rules that rank them."""
 
 
 def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
-    """The state before the first verdict: nothing asked, the prior's mean.
+    """The state before the first verdict: nothing asked, parameters at the prior's mean.
 
     Args:
-      key: of the run's own randomness: tie-breaks, the rule's draws, fresh verdicts.
+      key: for the run's own randomness: tie-breaks, the rule's draws, fresh verdicts.
 
     Raises:
       ValueError: k out of range.
@@ -107,11 +107,11 @@ def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
     p = m + (design.n_covariates + 1) * (judges or 1)
     check_k(loop.k, m)
     shuffle, signs, priority = jax.random.split(jax.random.fold_in(key, INIT), 3)
-    none = jnp.zeros(task.answers.shape, design.dtype)
+    no_verdicts = jnp.zeros(task.answers.shape, design.dtype)
     return State(
         key=key,
         asked=jnp.array(0),
-        comparisons=Comparisons(none, none),
+        comparisons=Comparisons(no_verdicts, no_verdicts),
         parameters=Parameters.zeros(design, judges),
         status=jnp.array(int(Status.CONVERGED)),
         shuffle=_random_order(shuffle, p),
@@ -121,19 +121,19 @@ def init(key: Key[Array, ""], task: Task, loop: Loop) -> State:
 
 
 def _random_order(key: Key[Array, ""], n: int) -> Int[Array, " n"]:
-    """0..n-1 in random order: the ranks of random bits, of equal ones the first before the second.
-    Counted, not sorted, as `jax.random.permutation` does: many short rows sort slowly."""
+    """0..n-1 in random order: the ranks of random bits, ties in order of their place. Ranks are
+    counted; `jax.random.permutation` sorts, which is slow for many short rows."""
     bits, number = jax.random.bits(key, (n,), jnp.uint32), jnp.arange(n)
     tied = (bits == bits[:, None]) & (number < number[:, None])
     return ((bits < bits[:, None]) | tied).sum(1)
 
 
 def look(state: State, task: Task, loop: Loop) -> View | PanelView:
-    """What the rule is given for the first pick of a block; of several judges a `PanelView`."""
+    """The view for the first pick of a block; with several judges a `PanelView`."""
     design, verdicts = task.design.centred(), task.verdicts(state.comparisons)
     posterior = laplace(state.parameters, verdicts, design, task.prior, task.variant)
     covariance = posterior.covariance()
-    share = _membership(posterior, state, task, loop)
+    chances = _estimate_membership(posterior, state, task, loop)
     probability = jax.nn.sigmoid(model.logits_of(state.parameters, design, verdicts))
     panelists = task.panelists
     if panelists is None:
@@ -141,7 +141,7 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
             design=design,
             posterior=posterior,
             covariance=covariance,
-            membership=share,
+            membership=chances,
             probability=probability,
             shown=state.comparisons.shown,
             wins=state.comparisons.wins,
@@ -149,7 +149,7 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
             priority=state.priority,
             k=loop.k,
         )
-    may_be, shown = (jnp.moveaxis(v, -1, 0) for v in (open_pairs(task), state.comparisons.shown))
+    askable, shown = (jnp.moveaxis(v, -1, 0) for v in (open_pairs(task), state.comparisons.shown))
     views = of_each_judge(
         posterior,
         state.comparisons,
@@ -158,8 +158,8 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
         design=design,
         covariance=covariance,
         probability=probability,
-        available=available_of_panel(may_be, shown, panelists, loop.protocol),
-        membership=share,
+        available=available_of_panel(askable, shown, panelists, loop.protocol),
+        membership=chances,
         priority=state.priority,
         k=loop.k,
     )
@@ -170,7 +170,7 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
 def step(
     state: State, task: Task, loop: Loop, *, picks: int | None = None
 ) -> tuple[State, Queries]:
-    """One block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
+    """Run one block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
     view, rule = look(state, task, loop), panel_rules.resolve(loop.rule)
     times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
     comparisons, undefined, queries = ask(
@@ -196,7 +196,7 @@ def recall(state: State, task: Task, loop: Loop) -> Float[Array, ""]:
 def refit(
     comparisons: Comparisons, start: Parameters, task: Task
 ) -> tuple[Parameters, Int[Array, ""]]:
-    """The MAP of these comparisons, begun at `start`, and its `Status`."""
+    """The MAP of these comparisons, started at `start`, and its `Status`."""
     start = Parameters(
         start.theta, jnp.where(task.variant.c, start.c, 0), start.kappa * task.variant.kappa
     )
@@ -204,14 +204,16 @@ def refit(
     return fit.parameters, fit.status
 
 
-def _membership(posterior: Posterior, state: State, task: Task, loop: Loop) -> Float[Array, " M"]:
+def _estimate_membership(
+    posterior: Posterior, state: State, task: Task, loop: Loop
+) -> Float[Array, " M"]:
+    """P(content is in the top k), by the estimate and the normals that the loop asks for."""
     sizes = (loop.n_samples or DRAWS[loop.membership], len(state.shuffle), task.design.dtype)
     key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)
 
     def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
         # z @ (rows, permuted and signed) = (z, permuted back and signed) @ rows, without touching
-        # the table. Permuting and mirroring coordinates leaves Sobol points as evenly spread: every
-        # coordinate, and the coordinates taken together, are spread as evenly as before.
+        # the table. Sobol points stay as evenly spread when coordinates are permuted or mirrored.
         return rows[state.shuffle] * state.signs[:, None]
 
     mask = task.design.content_mask()

@@ -1,17 +1,17 @@
-"""Which comparison to ask for next, and whom: rules that look at several judges at once.
+"""Rules that choose the next comparison and the judge to ask, from the views of all judges.
 
-A rule of this kind is a function of a read-only `PanelView` and a key that scores every ordered
-pair of every judge, its price taken into account; the loop asks the available pair and judge of
-highest score:
+Such a rule is a function of a read-only `PanelView` and a key. It scores every ordered pair of
+every judge and takes the price into account; the loop asks the available pair and judge of highest
+score:
 
     def informed(panel, key):                   # most information for the price
-        told = panel.each(lambda view: view.informativeness() * view.difference_variance())
-        return told / panel.price               # [N, N, J], finite where available
+        gain = panel.each(lambda view: view.informativeness() * view.difference_variance())
+        return gain / panel.price               # [N, N, J], finite where available
 
     run(key, task, Loop(rule=PanelRule(informed)), budget=120)
 
-These here have two judges in mind: the first, who is cheap, and the last, the reference. Those
-between are asked when neither can be.
+The rules below are made for two judges: the first, which is cheap, and the last, the reference.
+Judges between them are asked when neither can be.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from collections.abc import Callable, Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from jbt import metrics
 from jbt.acquisition import rules
 from jbt.acquisition.rules import RULES, Rule, Score
 from jbt.acquisition.views import PanelView
+from jbt.kernel import metrics
 
 SHARE = 0.5
-"""Of what is spent, the part that `escalation` and the rules like it leave to the reference."""
+"""Share of the spending that `escalation` and the rules like it give to the reference."""
 
 PanelScore = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N J"]]
 
 Place = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N"]]
-"""Scores the pairs of the reference."""
+"""Score the pairs of the reference."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +52,14 @@ def with_reference(
     place: Place,
     share: float = SHARE,
 ) -> Float[Array, "N N J"]:
-    """The cheap judge by Eq. acq, and the reference where `place` scores highest. The reference is
-    due whenever its verdict leaves it with at most `share` of all that is spent; at a half, first
+    """Ask the cheap judge by Eq. acq, and the reference where `place` scores highest. The reference
+    is due whenever its next verdict leaves it at most `share` of all spending; at a half, first
     when the cheap judge has cost as much as that verdict, and so on in turn. When one of them can
-    be asked nothing more, the rest is for the other.
+    be asked nothing more, the other gets the rest.
 
-    For a share or a place of your own:
+    A share or a place of your own:
 
-        def mine(panel, key):
+        def quarter(panel, key):
             return with_reference(panel, key, place=where_disputed, share=0.25)
 
     Raises:
@@ -71,7 +71,7 @@ def with_reference(
     due = panel.spent[-1] + panel.price[-1] <= share * (panel.spent.sum() + panel.price[-1])
     due &= reference.available.any()
     due |= ~cheap.available.any()
-    # The judge first, as the loop has it, and last at the end: the turns cancel.
+    # The judge is the first axis here, as in the loop, and moves last at the end: the turns cancel.
     judge = jnp.arange(panel.n_judges)[:, None, None]
     is_reference = judge == panel.n_judges - 1
     score = jnp.where(is_reference, place(panel, key), 0)
@@ -81,15 +81,15 @@ def with_reference(
 
 
 def at_boundary(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Across the estimated boundary, the most ambiguous pair first: LUCB, the weakest lower bound
-    inside the top k against the strongest upper bound outside."""
+    """Score pairs across the estimated boundary, the most ambiguous highest: LUCB, the weakest
+    lower bound inside the top k against the strongest upper bound outside."""
     return rules.lucb(panel.of(-1), key)
 
 
 def where_disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Pairs that estimated quality orders otherwise than the cheap judge does, whatever the order
-    shown: than its apparent quality theta + x . c, which is what a naive fit of its verdicts
-    estimates. By Eq. acq among these; where none is disputed, among all."""
+    """Score pairs that estimated quality theta and the cheap judge's apparent quality theta + x . c
+    put in opposite orders; a naive fit of that judge's verdicts estimates the latter. Eq. acq
+    decides among these pairs; where none is disputed, among all."""
     cheap, reference = panel.of(0), panel.of(-1)
     theta = cheap.design.of_items(cheap.posterior.mean.theta)
     bias = (cheap.design.covariates * cheap.posterior.mean.c).sum(1)
@@ -101,7 +101,7 @@ def where_disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]
 
 
 def anywhere(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Any pair the reference can be asked about."""
+    """Score pairs of the reference at random."""
     return rules.random(panel.of(-1), key)
 
 
@@ -111,12 +111,12 @@ def escalation(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
 
 
 def disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
-    """`with_reference` on pairs whose order hangs on the bias."""
+    """`with_reference` on pairs whose order depends on the bias."""
     return with_reference(panel, key, place=where_disputed)
 
 
 def reference_random(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
-    """`with_reference` on any pair."""
+    """`with_reference` on random pairs."""
     return with_reference(panel, key, place=anywhere)
 
 
@@ -125,12 +125,12 @@ PANEL_RULES: Mapping[str, PanelRule] = {
     "disputed": PanelRule(disputed),
     "reference_random": PanelRule(reference_random),
 }
-"""Every rule of several judges by its name. Those of `rules.RULES` go for several judges too, by
-gain for price."""
+"""Every rule for several judges by its name. Those of `rules.RULES` work for several judges too, by
+gain for the price."""
 
 
 def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
-    """The rule of a name in either registry, or a user's own function as a rule.
+    """Look a name up in both registries, or make a rule of a user's function.
 
     Raises:
       ValueError: unknown name, not callable.
@@ -139,7 +139,7 @@ def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
         return rule
     if isinstance(rule, str) and rule not in RULES:
         if rule not in PANEL_RULES:
-            known = f"one of {', '.join(RULES)}; of several judges {', '.join(PANEL_RULES)}"
+            known = f"one of {', '.join(RULES)}; for several judges {', '.join(PANEL_RULES)}"
             raise ValueError(f"unknown rule {rule!r}: {known}; or a function")
         return PANEL_RULES[rule]
     return rules.resolve(rule)

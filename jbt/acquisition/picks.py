@@ -1,4 +1,4 @@
-"""The picks between two refits: score, ask for the best, count the answer; the posterior stays."""
+"""The picks between two refits: score, ask the best, count the answer; the posterior stays."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jbt import judges, pairs, panel
 from jbt.acquisition import rules
 from jbt.acquisition.choice import choose, choose_judge
 from jbt.acquisition.panel_rules import PanelRule
 from jbt.acquisition.rules import Rule
 from jbt.acquisition.task import Panelists, Task
 from jbt.acquisition.views import PanelView, View, own_covariance
+from jbt.kernel import panel
+from jbt.simulation import judges, pairs
 from jbt.types import Comparisons, Panel, Pool, container
 
 
 @container
 class Queries:
-    """What was asked, in order. -1 and 0 where nothing was available."""
+    """What was asked, in order. Where nothing was available, items are -1 and won is 0."""
 
     first: Int[Array, " B"]
     second: Int[Array, " B"]
     won: Float[Array, " B"]
-    """Share of the verdict that the first shown won: 1 or 0, a tie 0.5, graded anything between."""
+    """Share of the verdict won by the first item: 1 or 0, a tie 0.5, graded anything between."""
     judge: Int[Array, " B"] | None = None
-    """Who was asked, where there are several judges."""
+    """The judge asked, where there are several."""
 
 
 def ask(
@@ -40,30 +41,30 @@ def ask(
     task: Task,
     protocol: str,
 ) -> tuple[Comparisons, Bool[Array, ""], Queries]:
-    """A pick at each of these times.
+    """Make a pick at each of these times.
 
     Args:
-      view: at the first of them.
-      key: of the run; a pick's own is folded with its time.
+      view: at the first time.
+      key: of the run; each pick folds it with its time.
       comparisons: counts so far.
 
     Returns:
-      The counts after; whether a score was not finite; what was asked.
+      The counts afterwards; whether a score was not finite; what was asked.
 
     Raises:
-      ValueError: scores of another shape than the rule owes, a rule of several judges for one.
+      ValueError: scores of a wrong shape, or a rule for several judges where there is one.
     """
     no = jnp.array(False)
-    each = {"rule": rule, "key": key, "task": task, "protocol": protocol}
+    options = {"rule": rule, "key": key, "task": task, "protocol": protocol}
     if isinstance(view, View):
-        pick = partial(_pick, view=view, **each)
+        pick = partial(_pick, view=view, **options)
         (counts, _, undefined), query = jax.lax.scan(
             pick, (comparisons, view.covariance, no), times
         )
         return counts, undefined, Queries(*query)
     panelists = task.panelists
     assert panelists is not None
-    pick = partial(_pick_of_panel, view=view, verdicts=panelists.panel(comparisons), **each)
+    pick = partial(_pick_of_panel, view=view, verdicts=panelists.panel(comparisons), **options)
     carry = view.views.shown, view.views.wins, view.covariance, no
     (shown, wins, _, undefined), query = jax.lax.scan(pick, carry, times)
     counts = Comparisons(jnp.moveaxis(shown, 0, -1), jnp.moveaxis(wins, 0, -1))
@@ -73,15 +74,15 @@ def ask(
 def scores(
     rule: Rule | PanelRule, view: View | PanelView, key: Key[Array, ""]
 ) -> Float[Array, "N N ..."]:
-    """The rule's scores, of several judges those of each, as last axis; before any price but what
-    the rule itself has taken into account.
+    """The rule's scores; with several judges, the judge is the last axis. Prices count only where
+    the rule itself has used them.
 
     Raises:
-      ValueError: another shape; a rule of several judges for one.
+      ValueError: scores of a wrong shape, or a rule for several judges where there is one.
     """
     if isinstance(view, PanelView):
         if isinstance(rule, Rule):
-            return view.each(lambda own: scores(rule, own, key))
+            return view.each(lambda judge_view: scores(rule, judge_view, key))
         n = view.views.available.shape[-1]
         return rules.check_shape(rule.score, rule.score(view, key), (n, n, view.n_judges))
     if isinstance(rule, PanelRule):
@@ -91,23 +92,23 @@ def scores(
 
 
 def open_pairs(task: Task) -> Bool[Array, "N N ..."]:
-    """Which ordered pairs can be asked at all, of each judge."""
-    may_be = pairs.every_pair(Pool(task.quality, task.design)) > 0
-    return (may_be if task.n_judges is None else may_be[:, :, None]) & ~jnp.isnan(task.answers)
+    """Which ordered pairs each judge can be asked at all."""
+    allowed = pairs.every_pair(Pool(task.quality, task.design)) > 0
+    return (allowed if task.n_judges is None else allowed[:, :, None]) & ~jnp.isnan(task.answers)
 
 
 def available(comparisons: Comparisons, task: Task, protocol: str) -> Bool[Array, "N N"]:
     """Which ordered pairs may be asked now."""
-    may_be = open_pairs(task)
-    return may_be & (comparisons.shown == 0) if protocol == "frozen" else may_be
+    askable = open_pairs(task)
+    return askable & (comparisons.shown == 0) if protocol == "frozen" else askable
 
 
 def available_of_panel(
-    may_be: Bool[Array, "J N N"], shown: Float[Array, "J N N"], panelists: Panelists, protocol: str
+    askable: Bool[Array, "J N N"], shown: Float[Array, "J N N"], panelists: Panelists, protocol: str
 ) -> Bool[Array, "J N N"]:
-    """Of the pairs that may be asked of each judge, those that may be asked now."""
-    may_be &= panelists.affordable(shown.sum((1, 2)))[:, None, None]
-    return may_be & (shown == 0) if protocol == "frozen" else may_be
+    """Which of the pairs that each judge can be asked at all may be asked now."""
+    askable &= panelists.affordable(shown.sum((1, 2)))[:, None, None]
+    return askable & (shown == 0) if protocol == "frozen" else askable
 
 
 def _pick(
@@ -155,39 +156,38 @@ def _pick_of_panel(
     task: Task,
     protocol: str,
 ):
-    """Every judge offers the pair that is best on its own view, and the best offer is taken. The
-    judge is the first axis in here, as `vmap` has it."""
+    """Let every judge offer the best pair on its own view, and take the best offer. The judge is
+    the first axis here, as `vmap` has it."""
     shown, wins, covariance, undefined = carry
     panelists = task.panelists
     assert panelists is not None
-    may_be = available_of_panel(view.views.available, shown, panelists, protocol)
-    new = {"shown": shown, "wins": wins, "available": may_be}
+    askable = available_of_panel(view.views.available, shown, panelists, protocol)
+    new = {"shown": shown, "wins": wins, "available": askable}
     if rule.fresh:
-        of_own = partial(own_covariance, covariance, n_contents=task.design.n_contents)
-        new["covariance"] = jax.vmap(of_own)(verdicts.discrimination, verdicts.sharing)
+        of_judge = partial(own_covariance, covariance, n_contents=task.design.n_contents)
+        new["covariance"] = jax.vmap(of_judge)(verdicts.discrimination, verdicts.sharing)
     view = dataclasses.replace(
         view,
-        views=jax.vmap(lambda own, new: dataclasses.replace(own, **new))(view.views, new),
+        views=jax.vmap(lambda old, new: dataclasses.replace(old, **new))(view.views, new),
         covariance=covariance,
         spent=panelists.spent(shown.sum((1, 2))),
     )
     for_rule, for_judge, for_ties = jax.random.split(jax.random.fold_in(key, time), 3)
     score = jnp.moveaxis(scores(rule, view, for_rule), -1, 0)
     salt = jax.random.bits(for_ties, (), jnp.uint32)
-    *pair, found = jax.vmap(choose, (0, 0, None))(score, may_be, salt)
-    judge = choose_judge(_worth(rule, view, score, *pair), view.price, found, salt)
-    first, second, asked = pair[0][judge], pair[1][judge], found[judge]
+    *pair, has_offer = jax.vmap(choose, (0, 0, None))(score, askable, salt)
+    judge = choose_judge(_worth(rule, view, score, *pair), view.price, has_offer, salt)
+    first, second, asked = pair[0][judge], pair[1][judge], has_offer[judge]
     won = _answer(for_judge, task, protocol, first, second, judge)
     won = jnp.where(asked, won, 0).astype(task.answers.dtype)
     items, chosen = jnp.arange(task.design.n_items), (jnp.arange(view.n_judges) == judge) & asked
     if rule.fresh:
-        own = view.of(judge)
-        z = panel.joint_score(
-            own.design_vector(first, second)[:, None] * chosen, verdicts, own.design.n_contents
-        )
-        covariance = _with_verdict(covariance, z, own.informativeness()[first, second])
+        asked_view = view.of(judge)
+        z = asked_view.design_vector(first, second)[:, None] * chosen
+        z = panel.joint_score(z, verdicts, asked_view.design.n_contents)
+        covariance = _with_verdict(covariance, z, asked_view.informativeness()[first, second])
     query = chosen[:, None, None] & (items == first)[:, None] & (items == second)
-    undefined |= (~jnp.isfinite(score) & may_be).any()
+    undefined |= (~jnp.isfinite(score) & askable).any()
     carry = shown + query, wins + jnp.where(query, won, 0), covariance, undefined
     first, second, judge = (jnp.where(asked, v, -1) for v in (first, second, judge))
     return carry, (first, second, won, judge)
@@ -200,10 +200,10 @@ def _worth(
     first: Int[Array, " J"],
     second: Int[Array, " J"],
 ) -> Float[Array, " J"]:
-    """Of each judge's offer."""
+    """What each judge's offer is worth for its price."""
     if isinstance(rule, Rule) and not rule.gain:
         return jax.vmap(View.settled)(view.views, first, second) / view.price
-    best = jax.vmap(lambda own, i, j: own[i, j])(score, first, second)
+    best = jax.vmap(lambda judge_score, i, j: judge_score[i, j])(score, first, second)
     return best / view.price if isinstance(rule, Rule) else best
 
 
@@ -218,7 +218,7 @@ def _answer(
 def _after_asking(
     view: View, first: Int[Array, ""], second: Int[Array, ""], asked: Bool[Array, ""]
 ) -> Float[Array, "P P"]:
-    """The view's covariance with one more verdict's Fisher information."""
+    """The view's covariance once one more verdict's Fisher information is added."""
     w = view.informativeness()[first, second] * asked
     return _with_verdict(view.covariance, view.design_vector(first, second), w)
 
@@ -226,6 +226,6 @@ def _after_asking(
 def _with_verdict(
     covariance: Float[Array, "P P"], z: Float[Array, " P"], w: Float[Array, ""]
 ) -> Float[Array, "P P"]:
-    """Of the posterior with information w about z' beta added (Sherman and Morrison)."""
+    """The posterior covariance with information w about z' beta added (Sherman and Morrison)."""
     along = covariance @ z
     return covariance - w / (1 + w * (z * along).sum()) * along[:, None] * along

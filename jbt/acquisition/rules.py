@@ -1,9 +1,9 @@
-"""Which comparison to ask for next: score functions, and the names they are known by.
+"""Rules that choose the next comparison: score functions, registered by name.
 
 A rule is a function of a read-only `View` and a key that scores every ordered pair; the loop
-asks the available pair of highest score, ties broken by a seeded permutation. To add one:
+asks the available pair of highest score, ties broken at random by seed. To add one:
 
-    def widest(view, key):                      # ask where the qualities differ least surely
+    def widest(view, key):                      # ask where the difference is least certain
         return view.difference_variance()       # [N, N], finite where view.available
 
     run(key, task, Loop(rule=widest), budget=120)
@@ -11,9 +11,9 @@ asks the available pair of highest score, ties broken by a seeded permutation. T
 Scores of unavailable pairs (the diagonal, padding, what the frozen protocol has answered already)
 are ignored, whatever they are. A rule may draw from the key, which is new at every pick.
 
-Where there are several judges, a rule is asked about each, on that judge's own view, and the pair
-and the judge of the largest score over price are taken (`Rule.gain`). What needs all judges at once
-is a rule of `jbt.acquisition.panel_rules`.
+With several judges, a rule scores each judge's own view, and the loop takes the pair and the judge
+of the largest score over price (`Rule.gain`). A rule that needs all judges at once belongs in
+`jbt.acquisition.panel_rules`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jbt.acquisition.contests import Fallback, Order, lucb, prefer, thompson
 from jbt.acquisition.views import View, contrast
 
 CHOICES = "choices"
-"""Family of the rules that are another reading of one above, and run only if asked for."""
+"""Family of the rules that read another rule differently; they run only if asked for."""
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
@@ -49,15 +49,11 @@ class Rule:
     """Update the covariance by the Fisher term of every pick before the next one; its verdict
     is not needed."""
     family: str = "yours"
-    """Rules of one family are compared with the paper's and corrected for one another (Holm)."""
-    colour: str = "black"
-    """In figures, a name of `jbt.plots.COLOURS`."""
-    line: str = ":"
-    """In figures, Matplotlib's line style."""
+    """Rules of one family are compared with the paper's and corrected together (Holm)."""
     gain: bool = True
-    """Whether the score is an amount, at least 0, whose ratio to a price says something. If not, it
-    ranks pairs and no more: of several judges each is then offered the pair it ranks first, and the
-    one is asked whose verdict is expected to settle most of its pair for the price
+    """Whether the score is an amount, at least 0, that can be divided by a price. If not, it only
+    ranks pairs: with several judges, the rule then chooses one pair for each judge, and the loop
+    asks the judge whose verdict is expected to settle most of its pair for the price
     (`View.settled`)."""
 
 
@@ -67,8 +63,8 @@ def top_k_aware(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 
 def top_k_aware_either_order(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Eq. acq of unordered pairs: p (1 - p) is the mean over the two orders, and the order is drawn
-    by the tie-break. What the paper names as the alternative to choosing the order."""
+    """Eq. acq of unordered pairs, the paper's alternative to choosing the order: p (1 - p) is the
+    mean over the two orders, and the tie-break draws the order."""
     w = view.informativeness()
     return (w + w.T) / 2 * view.difference_variance() * view.relevance()
 
@@ -94,45 +90,44 @@ def entropy_only(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 
 def random(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Any available pair."""
+    """A random score: any available pair."""
     return jax.random.uniform(key, view.shown.shape, view.shown.dtype)
 
 
 def round_robin(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """The items shown least; among those the pair asked least; shown first whoever has been
-    first less often."""
+    """Ask the items shown least; among their pairs the one asked least; first the item that has
+    been first less often."""
     first, second = view.shown.sum(1), view.shown.sum(0)
     times = first + second
     times = times - jnp.where(view.design.item_mask, times, jnp.inf).min()
     pair = view.shown + view.shown.T
     surplus = first - second
     order = surplus - surplus[:, None]
-    # The second term is below 1, the step of the first; the third is below the second's as long
-    # as no pair has been asked twenty times.
+    # The second term is below 1, the step of the first. The third is below the second's step as
+    # long as no pair has been asked twenty times.
     return -(times[:, None] + times) + 0.5 / (1 + pair) + 1e-3 * order / (1 + jnp.abs(order))
 
 
 def top_two(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Top-two sampling on the top set: draw a set from the posterior, draw until another set
+    """Top-two sampling on the top set: draw a set from the posterior, draw until a different set
     comes, and ask a pair on which the two disagree, by the score of Eq. acq. After Russo's top-two
     Thompson sampling (2016). Where eight draws agree, Eq. acq decides alone."""
-    leader, *others = jax.random.split(key, 1 + CHALLENGERS)
+    leader, *challengers = jax.random.split(key, 1 + CHALLENGERS)
     leading = view.is_top(view.draw(leader))
-    rivals = jax.vmap(lambda other: view.is_top(view.draw(other)))(jnp.stack(others))
+    rivals = jax.vmap(lambda key: view.is_top(view.draw(key)))(jnp.stack(challengers))
     rival = rivals[(rivals != leading).any(1).argmax()]
-    # Of the leader alone, and of the rival alone.
+    # One content in the leader's set alone, the other in the rival's alone.
     disputed = view.across(leading & ~rival, rival & ~leading)
     return prefer(disputed, top_k_aware(view, key))
 
 
 def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """One-step expected reduction of the membership entropy, nats, to first order in what the
-    verdict tells and for a boundary linear in the qualities.
+    """One-step expected reduction of the membership entropy, nats, to first order in a verdict's
+    information and for a boundary linear in the qualities.
 
-    Content m is in the top k when u_m = theta_m - boundary > 0. The boundary, which is the k-th
-    order statistic of the others, is taken to be the mean quality weighted by p (1 - p). A verdict
-    with Fisher information w about the logit z' beta tells of u_m as much as would lower its
-    variance by
+    Content m is in the top k when u_m = theta_m - boundary > 0. The boundary is the k-th order
+    statistic of the others; the mean quality weighted by p (1 - p) stands in for it. A verdict
+    with Fisher information w about the logit z' beta lowers the variance of u_m by
 
         v_m = w (Cov(u_m, z' beta))^2 / (1 + w Var(z' beta)),
 
@@ -140,9 +135,9 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
         v_m phi(Phi^-1(p_m))^2 / (2 s_m^2 p_m (1 - p_m)) + O(v_m^2).
 
-    Summed over contents. It counts what a verdict tells through c and kappa as well, and what it
-    does not tell because these are in doubt. Membership is a matter of ranks, so that the
-    unit of theta does not matter; over the price this is the fall expected for each unit of cost.
+    The score is the sum over contents. It includes the information that comes through c and kappa,
+    and leaves out what their uncertainty hides. Membership depends on ranks alone, so the unit of
+    theta does not matter; divided by the price, the score is the expected fall per unit of cost.
     """
     m, p = view.design.n_contents, view.membership
     spread = p * (1 - p)
@@ -155,55 +150,53 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     known = doubtful & (variance > 0)
     slope = norm.pdf(ndtri(jnp.where(known, p, 0.5))) ** 2
     gain = jnp.where(known, slope / jnp.where(known, variance * spread, 1), 0)
-    told = contrast((to_boundary * gain[:, None]).T @ to_boundary, view.design)
+    squared = contrast((to_boundary * gain[:, None]).T @ to_boundary, view.design)
     w = view.informativeness()
-    return 0.5 * w * told / (1 + w * view.logit_variance())
+    return 0.5 * w * squared / (1 + w * view.logit_variance())
 
 
-def reading(score: Score, colour: str, line: str, **choices: Order | Fallback | float) -> Rule:
-    """A rule of the paper with other choices than ours in what the paper leaves open."""
-    return Rule(partial(score, **choices), False, CHOICES, colour, line, gain=False)
+def reading(score: Score, **choices: Order | Fallback | float) -> Rule:
+    """A rule of the paper with other choices than ours where the paper leaves them open."""
+    return Rule(partial(score, **choices), False, CHOICES, gain=False)
 
 
 RULES: Mapping[str, Rule] = {
-    "top_k_aware": Rule(top_k_aware, False, "paper", "blue", "-"),
-    # those the paper compares it with
-    "thompson": Rule(thompson, False, "baselines", "orange", "-", gain=False),
-    "lucb": Rule(lucb, False, "baselines", "green", "-", gain=False),
-    "global_uncertainty": Rule(global_uncertainty, False, "baselines", "purple", "-"),
-    "round_robin": Rule(round_robin, False, "baselines", "sky", "-", gain=False),
-    "random": Rule(random, False, "baselines", "yellow", "-", gain=False),
+    "top_k_aware": Rule(top_k_aware, False, "paper"),
+    # the rules that the paper compares it with
+    "thompson": Rule(thompson, False, "baselines", gain=False),
+    "lucb": Rule(lucb, False, "baselines", gain=False),
+    "global_uncertainty": Rule(global_uncertainty, False, "baselines"),
+    "round_robin": Rule(round_robin, False, "baselines", gain=False),
+    "random": Rule(random, False, "baselines", gain=False),
     # factors of its score left out
-    "no_variance": Rule(no_variance, False, "ablations", "sky", ":"),
-    "no_informativeness": Rule(no_informativeness, False, "ablations", "purple", ":"),
-    "entropy_only": Rule(entropy_only, False, "ablations", "green", ":"),
-    "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper", "blue", "--"),
-    "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper", "vermilion", "-"),
-    "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper", "vermilion", "--"),
-    "top_two": Rule(top_two, False, "beyond the paper", "black", "--", gain=False),
-    # what the paper leaves open, read otherwise
-    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES, "blue", "-."),
-    "thompson_inside_first": reading(thompson, "orange", ":", order="inside_first"),
-    "thompson_by_priority": reading(thompson, "orange", "-.", order="by_priority"),
-    "thompson_other_order": reading(thompson, "yellow", "--", fallback="other_order"),
-    "thompson_random_fallback": reading(thompson, "yellow", ":", fallback="random"),
+    "no_variance": Rule(no_variance, False, "ablations"),
+    "no_informativeness": Rule(no_informativeness, False, "ablations"),
+    "entropy_only": Rule(entropy_only, False, "ablations"),
+    "top_k_aware_fresh": Rule(top_k_aware, True, "beyond the paper"),
+    "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper"),
+    "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper"),
+    "top_two": Rule(top_two, False, "beyond the paper", gain=False),
+    # other choices where the paper leaves them open
+    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES),
+    "thompson_inside_first": reading(thompson, order="inside_first"),
+    "thompson_by_priority": reading(thompson, order="by_priority"),
+    "thompson_other_order": reading(thompson, fallback="other_order"),
+    "thompson_random_fallback": reading(thompson, fallback="random"),
     "thompson_inside_first_random_fallback": reading(
-        thompson, "yellow", "-.", order="inside_first", fallback="random"
+        thompson, order="inside_first", fallback="random"
     ),
-    "lucb_width_1": reading(lucb, "green", "--", width=1.0),
-    "lucb_width_3": reading(lucb, "green", "-.", width=3.0),
-    "lucb_inside_first": reading(lucb, "sky", "--", order="inside_first"),
-    "lucb_by_priority": reading(lucb, "sky", "-.", order="by_priority"),
-    "lucb_other_order": reading(lucb, "purple", "--", fallback="other_order"),
-    "lucb_random_fallback": reading(lucb, "purple", "-.", fallback="random"),
-    "lucb_inside_first_random_fallback": reading(
-        lucb, "vermilion", ":", order="inside_first", fallback="random"
-    ),
+    "lucb_width_1": reading(lucb, width=1.0),
+    "lucb_width_3": reading(lucb, width=3.0),
+    "lucb_inside_first": reading(lucb, order="inside_first"),
+    "lucb_by_priority": reading(lucb, order="by_priority"),
+    "lucb_other_order": reading(lucb, fallback="other_order"),
+    "lucb_random_fallback": reading(lucb, fallback="random"),
+    "lucb_inside_first_random_fallback": reading(lucb, order="inside_first", fallback="random"),
 }
-"""Every rule by its name: score, fresh, family, colour, line."""
+"""Every rule by its name: score, fresh, family."""
 
 DEFAULT_RULES: tuple[str, ...] = tuple(n for n, rule in RULES.items() if rule.family != CHOICES)
-"""What comparisons of rules run unless told otherwise."""
+"""The rules that comparisons run by default."""
 
 
 def families() -> dict[str, tuple[str, ...]]:
@@ -213,7 +206,7 @@ def families() -> dict[str, tuple[str, ...]]:
 
 
 def resolve(rule: str | Rule | Score) -> Rule:
-    """The rule of a name, or a user's own function as a rule.
+    """Look a name up, or make a rule of a user's function.
 
     Raises:
       ValueError: unknown name, not callable.
@@ -232,13 +225,13 @@ def resolve(rule: str | Rule | Score) -> Rule:
 def check_shape(
     function: Callable[..., Array], score: Array, shape: tuple[int, ...]
 ) -> Float[Array, "..."]:
-    """The score; raise `ValueError` unless it has this shape."""
+    """Return the score; raise `ValueError` unless it has this shape."""
     if jnp.shape(score) != shape:
-        found = f"must return scores {[*shape]}, got shape {jnp.shape(score)}"
-        raise ValueError(f"{name_of(function)} {found}")
+        problem = f"must return scores {[*shape]}, got shape {jnp.shape(score)}"
+        raise ValueError(f"{name_of(function)} {problem}")
     return score
 
 
 def name_of(function: Callable[..., Array]) -> str:
-    """Of a rule's function, for messages; of a partial one, of what it completes."""
+    """The name of a rule's function, for messages; of a partial, that of the function inside."""
     return getattr(getattr(function, "func", function), "__name__", "rule")

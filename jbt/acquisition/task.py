@@ -1,4 +1,4 @@
-"""What the active loop works on."""
+"""The task of the active loop: a pool, its judges and their prices, and the fitted model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jbt import model
+from jbt.kernel import model
 from jbt.types import (
     Comparisons,
     Design,
@@ -24,26 +24,26 @@ from jbt.types import (
 )
 
 PROTOCOLS = ("frozen", "stochastic")
-"""frozen: each ordered pair is asked at most once (of several judges, once of each), and its answer
-is the verdict. stochastic: any pair at any time, and its answer is a probability from which a
-verdict is drawn."""
+"""frozen: each ordered pair is asked at most once (with several judges, once of each), and its
+answer is the verdict. stochastic: any pair may be asked at any time, and its answer is the
+probability that a verdict is drawn from."""
 
 ROUNDING = 8
-"""By how many units of rounding, relatively, a sum of prices may exceed the purse."""
+"""Relative excess of a sum of prices over the purse that passes, in units of rounding."""
 
 
 @container
 class Panelists:
-    """The judges that can be asked, where there are several, and their prices."""
+    """Several judges that can be asked, and their prices."""
 
     discrimination: Float[Array, " J"]
     sharing: Float[Array, "J J"]
-    """Both as in `jbt.types.Panel`: what the model inside takes for true."""
+    """Both as in `jbt.types.Panel`; the fitted model assumes them."""
     price: Float[Array, " J"]
-    """Of one verdict of each judge, in any unit; infinite for one who cannot be asked."""
+    """Price of a verdict of each judge, in any unit; infinite for a judge that cannot be asked."""
     purse: Float[Array, ""]
-    """What may be spent in all, in the unit of the prices. A verdict that costs more than what is
-    left of it is not available."""
+    """The most that may be spent, in the unit of the prices. A verdict that costs more than the
+    rest of it is not available."""
 
     @classmethod
     def build(
@@ -51,7 +51,7 @@ class Panelists:
     ) -> Panelists:
         """J judges, each argument None for its default; see `Task.build`."""
         if n_judges < 1:
-            raise ValueError("answers must be of at least one judge, got none")
+            raise ValueError("answers must come from at least one judge, got none")
         discrimination, price = (1.0 if v is None else v for v in (discrimination, price))
         purse = jnp.inf if purse is None else purse
         sharing = jnp.eye(n_judges) if sharing is None else sharing
@@ -76,15 +76,15 @@ class Panelists:
         return cls(s, sharing, price, purse)
 
     def panel(self, counts: Comparisons) -> Panel:
-        """Counts [N, N, J] of their verdicts as the model takes them."""
+        """The verdicts counted in [N, N, J], in the form that the model takes."""
         return Panel(counts, self.discrimination, self.sharing)
 
     def spent(self, asked: Float[Array, "... J"]) -> Float[Array, "... J"]:
-        """On each judge, who gave so many verdicts."""
+        """Spending on each judge after `asked` verdicts of each."""
         return jnp.where(asked > 0, asked * self.price, 0)
 
     def affordable(self, asked: Float[Array, " J"]) -> Bool[Array, " J"]:
-        """Of whom one more verdict can be paid, after so many of each."""
+        """Whether one more verdict of each judge can be paid, after `asked` verdicts of each."""
         total = self.spent(asked).sum() + self.price
         rounding = 1 + ROUNDING * float(jnp.finfo(total.dtype).eps)
         return jnp.isfinite(self.price) & (total <= self.purse * rounding)
@@ -92,21 +92,21 @@ class Panelists:
 
 @container
 class Task:
-    """What the loop works on: a pool whose judges can be asked, and the model inside."""
+    """A pool whose judges can be asked, and the model that is fitted to their answers."""
 
     quality: Float[Array, " M"]
-    """True quality, for the recall alone."""
+    """True quality; only the recall uses it."""
     design: Design
     answers: Float[Array, "N N ..."]
     """Frozen protocol: the verdict of each ordered pair, as the share won by the first shown: 1 or
     0, a tie 0.5, a graded verdict anything between. Stochastic: the probability that the first
-    shown wins. NaN where there is no answer and the pair cannot be asked. Of several judges, the
-    judge as last axis."""
+    shown wins. NaN where there is no answer and the pair cannot be asked. With several judges, the
+    judge is the last axis."""
     prior: Prior
     variant: Variant
-    """Free coefficients of the model inside, traced: naive and bias-aware are one kernel."""
+    """Free coefficients of the fitted model, traced: naive and bias-aware are one kernel."""
     panelists: Panelists | None = None
-    """Where there are several judges; None for one, whose verdicts are counted and not paid."""
+    """The judges, if there are several; a single judge's verdicts are counted and not paid."""
 
     @classmethod
     def build(
@@ -121,26 +121,27 @@ class Task:
         price: Any = None,
         purse: Any = None,
     ) -> Task:
-        """A task from a pool and its judge: `judges.frozen_draw`, `frozen_argmax` or the recorded
-        verdicts of a real judge for the frozen protocol, `judges.verdict_probability` for the
-        stochastic one. For several judges, those of each, stacked as last axis; by convention the
-        first is the cheapest and the last the reference.
+        """Build a task from a pool and the answers of its judge: `judges.frozen_draw`,
+        `frozen_argmax` or a real judge's recorded verdicts for the frozen protocol,
+        `judges.verdict_probability` for the stochastic one. With several judges, their answers are
+        stacked along the last axis; by convention the first is the cheapest and the last the
+        reference.
 
         Args:
-          answers: [N, N], of several judges [N, N, J], see the field.
-          variant: free coefficients, which may be traced; default all of them (bias-aware). Of
+          answers: [N, N], with several judges [N, N, J]; see the field.
+          variant: free coefficients, which may be traced; default all of them (bias-aware). With
             several judges c is [D, J] and kappa [J].
           prior: default `Prior()`.
-          discrimination: s_g, which the model takes for true, a number or [J]; default 1.
-          sharing: [J, J], see `jbt.types.Panel`; default the identity, own biases for each.
+          discrimination: s_g, which the model assumes, a number or [J]; default 1.
+          sharing: [J, J], see `jbt.types.Panel`; default the identity, each judge its own biases.
           price: of a verdict, a number or [J]; default 1. Infinite: never asked.
-          purse: what may be spent in all; default as much as there is to buy.
-            The last four are of several judges alone, and may be traced.
+          purse: the most that may be spent; default unlimited.
+            The last four need several judges, and may be traced.
 
         Raises:
-          ValueError: answers of another shape, or outside 0..1 (NaN passes); a variant of another
+          ValueError: answers of a wrong shape, or outside 0..1 (NaN passes); a variant of another
             number of covariates or judges; a price, purse or discrimination not above 0; any of
-            the last four for one judge.
+            the last four with one judge.
         """
         design = pool.design
         n = design.n_items
@@ -162,19 +163,19 @@ class Task:
             panelists = Panelists.build(n_judges, design.dtype, *terms)
         elif any(term is not None for term in terms):
             raise ValueError(
-                f"discrimination, sharing, price and purse are of several judges, whose answers "
-                f"are [{n}, {n}, J]: got {answers.shape}"
+                f"discrimination, sharing, price and purse need several judges, with answers "
+                f"[{n}, {n}, J]: got {answers.shape}"
             )
         answers = answers.astype(design.dtype)
         return cls(pool.quality, design, answers, prior, variant, panelists)
 
     @property
     def n_judges(self) -> int | None:
-        """J of several judges, None of one."""
+        """J with several judges, None with one."""
         return None if self.panelists is None else self.panelists.price.shape[0]
 
     def verdicts(self, counts: Comparisons) -> Verdicts:
-        """Counts of what was asked, [N, N] or [N, N, J], as the model takes them."""
+        """The verdicts counted in [N, N] or [N, N, J], in the form that the model takes."""
         return counts if self.panelists is None else self.panelists.panel(counts)
 
 

@@ -1,9 +1,9 @@
-"""What a rule is shown: the posterior of the last refit, and what has been asked since.
+"""The views that rules look at: the posterior of the last refit, and the picks since.
 
-A rule of one judge sees a `View`. Where there are several judges, each has a view of its own: the
-model of judge g has the parameters (s_g theta, c_g, kappa_g), which are linear in those of all
-judges, so that a Gaussian over all is one over these (`jbt.panel`). In it p is the judge's own, and
-p (1 - p) Var(theta_i - theta_j) holds s_g^2: what can be said of one judge holds for each.
+A rule for one judge gets a `View`. With several judges, each has its own view: the model of judge g
+has the parameters (s_g theta, c_g, kappa_g), which are linear in the parameters of all judges, so
+that a Gaussian over all of them gives one over these (`jbt.kernel.panel`). In this view p is the
+judge's own, p (1 - p) Var(theta_i - theta_j) contains s_g^2, and formulas for one judge hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from jbt import metrics, panel
+from jbt.kernel import metrics, panel
 from jbt.types import Comparisons, Design, Parameters, Posterior, container
 
 
@@ -26,26 +26,26 @@ class View:
 
     design: Design
     posterior: Posterior
-    """Of the last refit."""
+    """The posterior at the last refit."""
     covariance: Float[Array, "P P"]
-    """Of the posterior; for a rule with `fresh=True`, after the picks since the refit."""
+    """The posterior's covariance; for a rule with `fresh=True`, after the picks since the refit."""
     membership: Float[Array, " M"]
     """P(content is in the top k) at the last refit."""
     probability: Float[Array, "N N"]
-    """P(first wins) of the fitted model, in the order shown."""
+    """P(first wins) under the fitted model, in the order shown."""
     shown: Float[Array, "N N"]
     """How often each ordered pair has been asked, the picks since the refit included."""
     wins: Float[Array, "N N"]
-    """How often the first shown then won, likewise."""
+    """How often the first shown won, the picks since the refit included."""
     available: Bool[Array, "N N"]
     """Which ordered pairs may be asked."""
     priority: Float[Array, " M"]
-    """Seeded and without ties: decides between contents that are tied."""
+    """Breaks ties between contents; seeded and without ties itself."""
     k: int = dataclasses.field(metadata={"static": True})
     """Size of the top set."""
 
     def quality_covariance(self) -> Float[Array, "M M"]:
-        """Sigma: c and kappa are marginalised."""
+        """Sigma, with c and kappa marginalised."""
         m = self.design.n_contents
         return self.covariance[:m, :m]
 
@@ -62,8 +62,8 @@ class View:
         return self.probability * (1 - self.probability)
 
     def relevance(self) -> Float[Array, "N N"]:
-        """Entropy of the two memberships, nats; 0 for two items of one content, whose
-        comparison says nothing about quality."""
+        """Sum of the entropies of the two memberships, nats; 0 for two items of one content, whose
+        comparison holds no information about quality."""
         p = self.membership
         h = self.design.of_items(-xlogy(p, p) - xlogy(1 - p, 1 - p))
         total = h[:, None] + h
@@ -75,22 +75,22 @@ class View:
         return contrast(self.covariance, self.design)
 
     def settled(self, first: Int[Array, ""], second: Int[Array, ""]) -> Float[Array, ""]:
-        """Share of Var(theta_i - theta_j) that a verdict on this pair is expected to take away, to
+        """Share of Var(theta_i - theta_j) that a verdict on this pair is expected to remove, to
         first order: with w its Fisher information and z' beta its logit,
 
             w Cov(theta_i - theta_j, z' beta)^2 / ((1 + w Var(z' beta)) Var(theta_i - theta_j)).
 
-        Less where the judge's own biases are in doubt; 0 for two items of one content."""
+        It is smaller where the judge's biases are uncertain, and 0 for two items of one content."""
         z = self.design_vector(first, second)
         quality = jnp.where(jnp.arange(len(z)) < self.design.n_contents, z, 0)
-        along = self.covariance @ z
+        projected = self.covariance @ z
         variance = quality @ self.covariance @ quality
         w = self.informativeness()[first, second]
-        fall = w * (quality @ along) ** 2 / (1 + w * (z @ along))
+        fall = w * (quality @ projected) ** 2 / (1 + w * (z @ projected))
         return jnp.where(variance > 0, fall / jnp.where(variance > 0, variance, 1), 0)
 
     def design_vector(self, first: Int[Array, ""], second: Int[Array, ""]) -> Float[Array, " P"]:
-        """z = (e_i - e_j, x_i - x_j, 1) of one ordered pair."""
+        """The design vector z = (e_i - e_j, x_i - x_j, 1) of one ordered pair."""
         d = self.design
         owner = jnp.arange(d.n_items) if d.content is None else d.content
         contents = jnp.arange(d.n_contents)
@@ -99,7 +99,7 @@ class View:
         return z.astype(self.covariance.dtype)
 
     def is_top(self, quality: Float[Array, " M"]) -> Bool[Array, " M"]:
-        """Whether each content is one of the k of highest quality, ties by priority."""
+        """Whether each content is one of the k of highest quality; priority breaks ties."""
         tie = metrics.tie_of(quality)
         quality = jnp.where(self.design.content_mask(), quality, -jnp.inf)
         above = quality > quality[:, None] + tie
@@ -107,12 +107,12 @@ class View:
         return ((above | tied).sum(1) < self.k) & self.design.content_mask()
 
     def across(self, inside: Bool[Array, " M"], outside: Bool[Array, " M"]) -> Bool[Array, "N N"]:
-        """Pairs, in either order, of which one content is inside and the other outside."""
-        i, o = self.design.of_items(inside), self.design.of_items(outside)
-        return (i[:, None] & o) | (o[:, None] & i)
+        """Pairs, in either order, of an inside and an outside content."""
+        inner, outer = self.design.of_items(inside), self.design.of_items(outside)
+        return (inner[:, None] & outer) | (outer[:, None] & inner)
 
     def draw(self, key: Key[Array, ""]) -> Float[Array, " M"]:
-        """A draw of quality from the posterior of the last refit."""
+        """Draw quality from the posterior of the last refit."""
         root, m = self.posterior.root, self.design.n_contents
         z = jax.random.normal(key, root.shape[:1], root.dtype)
         return self.posterior.mean.theta + z @ root[:, :m]
@@ -124,19 +124,19 @@ class PanelView:
 
     views: View
     """Each judge's own view, the judge as leading axis of every array: theta is s_g theta, the
-    biases are those of the judge, shown and wins count the judge's verdicts, and available are the
-    pairs the judge may be asked about at a price that can still be paid. Membership, priority and
-    the standard normals of a draw are common to all."""
+    biases are the judge's, shown and wins count the judge's verdicts, and available are the pairs
+    that the judge may be asked at a price that can still be paid. Membership, priority and the
+    standard normals of a draw are common to all."""
     posterior: Posterior
-    """Of the last refit, of the parameters of all judges (`Panel`)."""
+    """The posterior of all judges' parameters (`Panel`) at the last refit."""
     covariance: Float[Array, "P P"]
-    """Of these; for a rule with `fresh=True`, after the picks since the refit."""
+    """Its covariance; for a rule with `fresh=True`, after the picks since the refit."""
     price: Float[Array, " J"]
-    """Of a verdict of each judge."""
+    """Price of a verdict of each judge."""
     spent: Float[Array, " J"]
-    """On each judge so far, the picks since the refit included."""
+    """Spending on each judge so far, the picks since the refit included."""
     purse: Float[Array, ""]
-    """What may be spent in all."""
+    """The most that may be spent."""
 
     @property
     def n_judges(self) -> int:
@@ -148,7 +148,7 @@ class PanelView:
         return jax.tree.map(lambda leaf: leaf[judge], self.views)
 
     def each(self, function: Callable[[View], Shaped[Array, "..."]]) -> Shaped[Array, "... J"]:
-        """A function of one judge's view, of all; the judge as last axis."""
+        """A function applied to every judge's view; the judge is the last axis of the result."""
         return jax.vmap(function, out_axes=-1)(self.views)
 
 
@@ -166,11 +166,13 @@ def of_each_judge(
     priority: Float[Array, " M"],
     k: int,
 ) -> View:
-    """The views of all judges, the judge as leading axis, from the posterior of their parameters
-    together."""
+    """The views of all judges, the judge as leading axis, from the joint posterior of their
+    parameters."""
     m, mean = design.n_contents, posterior.mean.flat()
 
-    def own(s: Array, shares: Array, probability: Array, counts: Comparisons, available: Array):
+    def judge_view(
+        s: Array, shares: Array, probability: Array, counts: Comparisons, available: Array
+    ):
         root = panel.of_one_judge(posterior.root, s, shares, m)
         return View(
             design=design,
@@ -187,7 +189,7 @@ def of_each_judge(
             k=k,
         )
 
-    return jax.vmap(own, in_axes=(0, 0, -1, -1, 0))(
+    return jax.vmap(judge_view, in_axes=(0, 0, -1, -1, 0))(
         discrimination, sharing, probability, counts, available
     )
 
@@ -198,13 +200,13 @@ def own_covariance(
     shares: Float[Array, " J"],
     n_contents: int,
 ) -> Float[Array, "own_P own_P"]:
-    """Of the parameters of one judge's own model, from that of all judges' parameters."""
-    half = panel.of_one_judge(covariance, discrimination, shares, n_contents)
-    return panel.of_one_judge(half.T, discrimination, shares, n_contents)
+    """The covariance of one judge's own parameters, from that of all judges' parameters."""
+    rows = panel.of_one_judge(covariance, discrimination, shares, n_contents)
+    return panel.of_one_judge(rows.T, discrimination, shares, n_contents)
 
 
 def contrast(q: Float[Array, "P P"], design: Design) -> Float[Array, "N N"]:
-    """z' Q z of every ordered pair, with its design vector z = (e_i - e_j, x_i - x_j, 1)."""
+    """z' Q z for every ordered pair, with its design vector z = (e_i - e_j, x_i - x_j, 1)."""
     m, x = design.n_contents, design.covariates
     if design.content is None:
         left = jnp.concatenate([q[:m, :] + x @ q[m:-1, :]], 0)
@@ -212,6 +214,6 @@ def contrast(q: Float[Array, "P P"], design: Design) -> Float[Array, "N N"]:
         left = design.ownership() @ q[:m, :] + x @ q[m:-1, :]
     items = left[:, :m] if design.content is None else left[:, :m] @ design.ownership().T
     between = items + left[:, m:-1] @ x.T
-    own = jnp.diag(between)
-    with_kappa = 2 * left[:, -1]
-    return own[:, None] + own - between - between.T + with_kappa[:, None] - with_kappa + q[-1, -1]
+    within = jnp.diag(between)
+    kappa = 2 * left[:, -1]
+    return within[:, None] + within - between - between.T + kappa[:, None] - kappa + q[-1, -1]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tyro
-
-from jbt import files
+from jbt import own
+from jbt.border.result import give
 from jbt.commands.options import TableOptions
-from jbt.own import doctor
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions(TableOptions):
-    """What a verdict table supports and what it does not, with the next command to type."""
+    """Check what a verdict table supports, and propose the next command to type."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,16 +21,14 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    options = tyro.cli(DoctorOptions, args=argv, prog="jbt doctor")
-    options.check_outputs()
+    options = DoctorOptions.parse(argv, "doctor")
     tables = options.read()
-    checks = doctor.examine(tables, options.typed())
-    if options.json is not None:
-        content = [check.record() for check in checks]
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    title = f"What {options.verdicts.name} supports"
-    report = doctor.report(title, tables.summary, checks)
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, doctor.table(checks), doctor.figure(checks))
+    checks = own.doctor(tables, options.typed())
+    give(
+        checks,
+        f"What {options.verdicts.name} supports",
+        tables.summary,
+        json_file=options.json,
+        folder=options.out,
+    )
     return 0

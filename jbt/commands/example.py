@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from jbt import files
-from jbt.own import doctor
-from jbt.own.example import example
+from jbt.border import files
+from jbt.own.examine import doctor
+from jbt.own.tables.example import example
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class ExampleOptions:
     """Write three small, invented tables to start from: verdicts.csv, items.csv, anchors.csv."""
 
     dir: Annotated[Path, tyro.conf.Positional]
-    """Folder for the tables, made if need be; no file in it is overwritten."""
+    """Folder for the tables, created if missing; no file in it is overwritten."""
     json: Path | None = None
     """Write the names of the tables and the commands to try to this file."""
 
@@ -37,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     tables = {options.dir / f"{name}.csv": table for name, table in example().items()}
     for path in tables:
         if path.exists() or path.is_symlink():
-            raise ValueError(f"{path} is there already, and is not overwritten")
+            raise ValueError(f"{path} already exists and is not overwritten")
     files.make_folder(options.dir)
     files.write_together(
         {
@@ -57,10 +56,10 @@ def main(argv: Sequence[str]) -> int:
         ("replay", {}),
         ("gate", {}),
     ]
-    commands = [doctor.command_line(name, {**known, **more}) for name, more in changes]
+    commands = [doctor.command_line(name, {**known, **settings}) for name, settings in changes]
     if options.json is not None:
         content = {"files": list(map(str, tables)), "commands": commands}
-        files.write_text(options.json, json.dumps(content, indent=1) + "\n")
+        files.write_json(options.json, content)
     for path, table in tables.items():
         print(f"{path}: {len(table)} rows of {', '.join(table.columns)}")
     print("\nInvented: four models, twelve questions, two judges. To try on them:")

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import pandas as pd
-import tyro
-
-from jbt import files, own, runtime
+from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own import doctor, fit_report, panel_report
-from jbt.own.analysis import check_k
-from jbt.own.panel_fit import fit_panel
-from jbt.own.reading import NUMBER
-from jbt.own.report import Report
-from jbt.sweep import check_number
+from jbt.experiments.declare import check_number
+from jbt.own.fits.pools import check_k
+from jbt.own.tables.sheets import NUMBER
 from jbt.types import Prior
 
 
@@ -34,8 +26,8 @@ class FitOptions(JointOptions):
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
-    """Of a joint fit, factors on quality in the judges' logits that are known, NAME=NUMBER
-    (space-separated); the others are estimated where anything is trusted, and 1 elsewhere."""
+    """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER
+    (space-separated). The others are estimated if a reference or anchors are given, else 1."""
 
     def prior(self) -> Prior:
         lam = 1.0 if self.lam is None else self.lam
@@ -47,15 +39,15 @@ class FitOptions(JointOptions):
         """`discrimination` by judge.
 
         Raises:
-          ValueError: no NAME=NUMBER; without --joint.
+          ValueError: a word is not NAME=NUMBER, or --joint is missing.
         """
         if self.discrimination and not self.joint:
-            raise ValueError("--discrimination is of a joint fit: add --joint")
-        each = [_discrimination(word) for word in self.discrimination]
-        names = [name for name, _ in each]
+            raise ValueError("--discrimination needs a joint fit: add --joint")
+        factors = [_discrimination(word) for word in self.discrimination]
+        names = [name for name, _ in factors]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"--discrimination names {twice[0]!r} twice")
-        return dict(each)
+        return dict(factors)
 
 
 def _discrimination(word: str) -> tuple[str, float]:
@@ -72,75 +64,25 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    options = tyro.cli(FitOptions, args=argv, prog="jbt fit")
-    options.check_outputs()
+    options = FitOptions.parse(argv, "fit")
     prior = options.prior()
     runtime.start()
     tables = options.read()
-    together = options.together(tables, options.graded())
+    panel = options.together(tables, options.graded())
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
-    fitting: Any = {"prior": prior, "spread": options.lam is None}
-    together_of_each = own.fit_judges(batch, **fitting)
-    fits = own.fit(batch, k=options.k, judges=together_of_each, **fitting)
-    untied = options.batch(tables.without_ties()) if _has_ties(batch) else None
-    judges = own.summarise(
-        batch, fits, k=options.k, judges=together_of_each, untied=untied, **fitting
-    )
-    report = fit_report.report(
-        f"Fit of {options.verdicts.name}",
-        _lead(options, batch),
-        batch,
-        judges,
-        k=options.k,
-        per_pool=options.per_pool,
-    )
-    table, panel = fit_report.table(batch, judges), None
-    if together is not None:
-        joint = options.batch(together[0])
-        found = fit_panel(joint, together[1], k=options.k, **fitting)
-        more = panel_report.sections(joint, found, judges, k=options.k, per_pool=options.per_pool)
-        report = Report(report.title, report.lead, [*report.sections, *more])
-        table = pd.concat([table, panel_report.table(joint, found)], ignore_index=True)
-        panel = panel_report.record(joint, found)
-    if options.json is not None:
-        files.write_text(options.json, _json(options, judges, fits, panel))
-    if options.out is not None:
-        from jbt.own.fit_figure import figure
-
-        report.write(options.out, table, figure(batch, judges))
-    print(report.text())
+    joint = None if panel is None else (options.batch(panel[0]), panel[1])
+    analysis = own.analyse(batch, k=options.k, prior=prior, spread=options.lam is None, joint=joint)
+    title = f"Fit of {options.verdicts.name}"
+    options.give(analysis, title, _lead(options, batch), per_pool=options.per_pool)
     if any(p.repeated for p in batch.pools):
         print(
             "warning: some ordered pairs were judged more than once, and the repeats are treated "
-            "as independent verdicts; a judge that repeats itself is counted as if it were sure",
+            "as independent verdicts; a judge that repeats itself looks certain",
             file=sys.stderr,
         )
     return 0
-
-
-def _json(
-    options: FitOptions,
-    judges: list[own.JudgeSummary],
-    fits: list[own.PoolFit],
-    joint: dict[str, Any] | None,
-) -> str:
-    """A judge or pool a line: of many pools, that is written ten times as fast as with indents."""
-    lists = {"judges": judges, "pools": fits}
-    parts = [f'"settings": {json.dumps(options.settings(), allow_nan=False)}']
-    for name, some in lists.items():
-        lines = ",\n".join(json.dumps(one.record(), allow_nan=False) for one in some)
-        parts.append(f'"{name}": [\n{lines}\n]')
-    if joint is not None:
-        parts.append(f'"joint": {json.dumps(joint, allow_nan=False)}')
-    return "{" + ",\n".join(parts) + "}\n"
-
-
-def _has_ties(batch: own.Batch) -> bool:
-    """Whether ties are among the verdicts, and others are too."""
-    of = batch.tables.verdicts["p_first"]
-    return bool((of == 0.5).any() and (of != 0.5).any())
 
 
 def _lead(options: FitOptions, batch: own.Batch) -> list[str]:
@@ -148,7 +90,6 @@ def _lead(options: FitOptions, batch: own.Batch) -> list[str]:
     n = f"{len(batch.pools)} fits: {len(tables.pools)} pools x {len(tables.judges)} judges"
     lam = "estimated" if options.lam is None else f"{options.lam:g}"
     return [
-        *tables.summary,
-        *doctor.headline(doctor.examine(tables, options.typed())),
+        *options.lead(tables),
         f"{n}, MAP with lam {lam}, lam_b {options.lam_b:g}, float64",
     ]

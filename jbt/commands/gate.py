@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import tyro
-
-from jbt import files, own, runtime
+from jbt import own, runtime
 from jbt.commands.options import TableOptions
-from jbt.own import doctor, gate_report
-from jbt.own.gate import pairs_alone
+from jbt.own.gates.decide import pairs_alone
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(TableOptions):
-    """Whether to switch the correction on, decided from trusted labels (--anchors) on which the
-    naive and the bias-aware ranking differ: for every pool, and for every judge over all pools
-    (MAP, float64). Pools of two are merged for the fit: alone, no covariate changes their order."""
+    """Decide from trusted labels (--anchors) on which the naive and the bias-aware ranking differ
+    whether to switch the correction on: for every pool, and for every judge over all pools (MAP,
+    float64). Pools of two items are merged for the fit: alone, no covariate changes their order."""
 
     rule: Literal["sign", "sign_sequential", "at_least", "strict", "margin", "census"] = "sign"
-    """When it is switched on. sign: exact one-sided test on the discordant labels;
-    sign_sequential: by betting on labels that are certain, in a pool valid whenever labelling
-    stops; at_least, strict, margin: by counts, without a guarantee; census: every disputed member
+    """Rule for switching it on. sign: exact one-sided test on the discordant labels;
+    sign_sequential: betting on labels that are certain, valid within a pool whenever labelling
+    stops; at_least, strict, margin: counts, without a guarantee; census: every disputed member is
     labelled, and recall rises."""
     alpha: float = 0.05
     """Level of the tests, above 0 and below 1/2."""
     margin: int = 2
-    """Of the rule margin, by how many labels right has to be ahead (count)."""
+    """For the rule margin, by how many labels the corrected ranking must be ahead (count)."""
     k: int = 1
-    """Size of the top set that labels of members are about (count)."""
+    """Size of the top set to which labels of members refer (count)."""
     labels: Literal["pairs", "disputed", "swaps", "members"] | None = None
-    """Of what the anchors are a random draw: of all pairs, of those that the rankings dispute, of
-    the pairs of swapped contents, of the swapped contents; default pairs, or members if they are
-    such labels."""
+    """The population from which the anchors are a random draw: all pairs, the pairs that the
+    rankings dispute, the pairs of swapped contents, the swapped contents; default pairs, or members
+    if the labels are of members."""
     hold_out: float = 0.0
-    """Share of the pools with anchors (of the anchors in one pool) that do not decide, and on which
-    the decisions are tried."""
+    """Share of the pools with anchors (in one pool: of the anchors) held out from the decisions, to
+    test them."""
     tie_breaks: bool = False
-    """A pair that one ranking ties and the other does not is discordant, too."""
+    """A pair that only one ranking ties is discordant, too."""
     per_pool: bool = False
     """List the pools with a discordant label, however many there are."""
     seed: int = 0
@@ -54,8 +50,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
     """
-    options = tyro.cli(GateOptions, args=argv, prog="jbt gate")
-    options.check_outputs()
+    options = GateOptions.parse(argv, "gate")
     rule = own.Rule(options.rule, options.alpha, options.margin)
     if not options.covariates:
         raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
@@ -65,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     tables, fitted = own_pools(options)
     batch = options.batch(fitted)
     options.announce(fitted)
-    found = own.gate(
+    decisions = own.gate(
         tables,
         batch,
         rule=rule,
@@ -76,31 +71,15 @@ def main(argv: Sequence[str]) -> int:
         prior=options.prior(),
         seed=options.seed,
     )
-    if options.json is not None:
-        content = {
-            "settings": {
-                **options.settings(),
-                "labels": found.labels,
-                "merge_pools": fitted is not tables,
-            },
-            "pools": [one.record() for one in found.pools],
-            "judges": [one.record() for one in found.judges],
-            "n_unanswered": found.n_unanswered,
-        }
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
-    report = gate_report.report(
-        f"Gate of {options.verdicts.name}", lead, found, batch, per_pool=options.per_pool
-    )
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, gate_report.table(found), gate_report.figure(found))
+    settings = {"labels": decisions.labels, "merge_pools": fitted is not tables}
+    title, lead = f"Gate of {options.verdicts.name}", options.lead(tables)
+    options.give(decisions, title, lead, settings, per_pool=options.per_pool)
     return 0
 
 
 def own_pools(options: TableOptions) -> tuple[own.Tables, own.Tables]:
-    """The tables with the pools of the file; and those to be fitted, where the pools are one if
-    that is asked for, or if alone none could be corrected.
+    """The tables with the pools of the file, and the tables to fit: merged into one pool if asked
+    for, or if no pool could be corrected alone.
 
     Raises:
       ValueError: see `own.read`.

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-import tyro
-
-from jbt import files, runtime
+from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own import doctor, identify, identify_merged, identify_panel
-from jbt.own.report import Report
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifyOptions(JointOptions):
-    """What the verdicts say about the coefficient of each covariate, and what the prior said
-    instead: silent directions, profile likelihood, and the estimate without a prior (float64)."""
+    """Check whether the verdicts identify the coefficient of each covariate: estimate without a
+    prior, profile likelihood, null directions, and what the prior chose elsewhere (float64)."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,46 +21,18 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem; no covariate.
     """
-    options = tyro.cli(IdentifyOptions, args=argv, prog="jbt identify")
-    options.check_outputs()
+    options = IdentifyOptions.parse(argv, "identify")
     if not options.covariates:
         raise ValueError("jbt identify needs a covariate (--covariates)")
     tables, prior = options.read(), options.prior()
-    together = options.together(tables)
+    panel = options.together(tables)
     options.announce(tables)
     runtime.start()
     batch = options.batch(tables)
-    lead = doctor.headline(doctor.examine(tables, options.typed()))
-    how = {
-        "transform": options.transform,
-        "standardise": options.standardise,
-        "position": options.position,
-        "prior": prior,
-    }
-    found = identify.identify(tables, batch, prior)
-    found = identify_merged.with_prompts(found, tables, options.covariates, **how)
-    jointly = []
-    if together is not None:
-        both, judges = together
-        jointly = identify_panel.identify_panel(options.batch(both), judges, prior)
-        jointly = identify_merged.with_prompts(
-            jointly, both, options.covariates, **how, judges=judges
-        )
-    if options.json is not None:
-        content = {"settings": options.settings(), "pools": [one.record() for one in found]}
-        if together is not None:
-            content["joint"] = [one.record() for one in jointly]
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    title = f"What {options.verdicts.name} says about " + ", ".join(batch.covariates)
+    joint = None if panel is None else (options.batch(panel[0]), panel[1])
+    identified = own.identify(batch, prior, joint=joint)
+    lead = options.lead(tables)[len(tables.summary) :]
     lead.append(f"prior: lam = {options.lam:g}, lam_b = {options.lam_b:g}; float64")
-    report = identify.report(title, lead, found)
-    table = identify.table(found)
-    if together is not None:
-        more = identify_panel.sections(together[0], jointly, together[1])
-        report = Report(report.title, report.lead, [*report.sections, *more])
-        both = [table.assign(joint=False), identify_panel.table(jointly).assign(joint=True)]
-        table = pd.concat(both, ignore_index=True)
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, table, identify.figure(found))
+    title = f"What {options.verdicts.name} says about " + ", ".join(batch.covariates)
+    options.give(identified, title, lead)
     return 0

@@ -7,22 +7,22 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import tyro
 
-from jbt import __version__, files
+from jbt import __version__
+from jbt.border import files
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
-"""What is shown of the mapping first."""
+"""Roles in the mapping that are printed first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
     """Write verdicts.csv, items.csv and, where the source has gold labels, anchors.csv from files
-    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra jbt[parquet]; also
+    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra judge-bt[parquet]; also
     gzipped."""
 
     files: tyro.conf.Positional[tuple[Path, ...]]
@@ -31,30 +31,31 @@ class ImportOptions:
     """Folder for the tables."""
     format: formats.Name = "auto"
     """Format of the files; auto recognises it by their keys."""
-    order: formats.ToldOrder = None
-    """Whether the first of a verdict was shown first, of all verdicts; default what the source
-    says, unknown where it does not."""
+    order: formats.GivenOrder = None
+    """Whether the first item of every verdict was shown first; default: as the source says, or
+    unknown if it does not."""
     judge: tuple[str, ...] = ()
-    """Name of the judge, or one for each file; default what the source says."""
+    """Name of the judge, or one for each file; default: as the source says."""
     first: str | None = None
     """Column of a generic table with the first item."""
     second: str | None = None
     """Column of a generic table with the second item."""
     winner: tuple[str, ...] = ()
     """Column of a generic table with the winner: first | second | model_a | model_b | left | right
-    | 1 | 2 | a | b | tie | error, the item's own name, or its column's. Two or three columns: 1
+    | 1 | 2 | a | b | tie | error, the item's name, or its column's. Two or three columns: marked 1
     where the first won, where the second won, where they tied."""
     pool: str | None = None
     """Column of a generic table with the pool."""
     judge_column: str | None = None
     """Column of a generic table with the judge."""
     texts: tuple[str, str] | None = None
-    """Columns of a generic table with the texts of the first and second item, to be counted."""
+    """Columns of a generic table with the texts of the first and second item, in which words,
+    characters and markdown are counted."""
     counts: tuple[tuple[str, str, str], ...] = ()
-    """Covariates of a generic table that are counted already: a name and the columns of the first
-    and second item, any number of times."""
+    """Covariates of a generic table that are already counted: a name and the columns of the first
+    and second item; may be repeated."""
     strong_weight: int = 1
-    """How often a verdict >> of Arena-Hard counts (count); 3 in Arena-Hard itself."""
+    """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
     overwrite: bool = False
     """Overwrite tables in the folder."""
     json: Path | None = None
@@ -69,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     """
     options = tyro.cli(ImportOptions, args=argv, prog="jbt import")
     _check_paths(options)
-    found = formats.collect(
+    imported = formats.collect(
         options.files,
         format=options.format,
         order=options.order,
@@ -85,15 +86,15 @@ def main(argv: Sequence[str]) -> int:
         ),
         strong_weight=options.strong_weight,
     )
-    written = found.write(options.out, options.overwrite)
+    written = imported.write(options.out, options.overwrite)
     if options.json is not None:
-        _write_json(options.json, options, found, written)
-    _print(options, found, written)
+        _write_json(options.json, options, imported, written)
+    _print(options, imported, written)
     return 0
 
 
 def _check_paths(options: ImportOptions) -> None:
-    """What is read must not be written, nor anything outside `--out` and `--json`."""
+    """Raise `ValueError` where the outputs cannot be written, or would overwrite what is read."""
     files.check_writable(options.json)
     formats.check_folder(options.out, options.overwrite)
     tables = {(options.out / name).resolve() for name in formats.TABLES}
@@ -104,43 +105,35 @@ def _check_paths(options: ImportOptions) -> None:
         raise ValueError(f"--json would overwrite {options.json}")
 
 
-def _write_json(path: Path, options: ImportOptions, found: Imported, written: list[Path]) -> None:
+def _write_json(
+    path: Path, options: ImportOptions, imported: Imported, written: list[Path]
+) -> None:
     content = {
-        "settings": {**_plain(asdict(options)), "jbt": __version__},
-        "format": found.format.name,
-        "mapping": {role: list(keys) for role, keys in found.mapping.items()},
-        "unused": list(found.unused),
-        "counts": found.counts,
-        "judges": found.judges,
-        "contents": found.contents,
-        "covariates": found.measures,
-        "notes": found.notes(),
-        "not_known": found.not_known(),
-        "written": _plain(written),
+        "settings": {**json.loads(json.dumps(asdict(options), default=str)), "jbt": __version__},
+        "format": imported.format.name,
+        "mapping": {role: list(keys) for role, keys in imported.mapping.items()},
+        "unused": list(imported.unused),
+        "counts": imported.counts,
+        "judges": imported.judges,
+        "contents": imported.contents,
+        "covariates": imported.measures,
+        "notes": imported.notes(),
+        "not_known": imported.not_known(),
+        "written": list(map(str, written)),
     }
-    files.write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    files.write_json(path, content)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, Path) else value
-
-
-def _print(options: ImportOptions, found: Imported, written: list[Path]) -> None:
-    counts = found.counts
-    n_files = len(options.files)
-    print(
-        f"{found.format.title} ({found.format.name}): {_number(counts['records'], 'record')} of "
-        f"{_number(n_files, 'file')}"
-    )
-    roles = [r for r in ROLES if r in found.mapping]
-    for role in [*roles, *(r for r in found.mapping if r not in roles)]:
-        print(f"  {role:8} <- {', '.join(found.mapping[role])}")
-    if found.unused:
-        print(f"  not used    {', '.join(found.unused)}")
+def _print(options: ImportOptions, imported: Imported, written: list[Path]) -> None:
+    counts = imported.counts
+    source = f"{imported.format.title} ({imported.format.name})"
+    n_files = _number(len(options.files), "file")
+    print(f"{source}: {_number(counts['records'], 'record')} of {n_files}")
+    roles = [r for r in ROLES if r in imported.mapping]
+    for role in [*roles, *(r for r in imported.mapping if r not in roles)]:
+        print(f"  {role:8} <- {', '.join(imported.mapping[role])}")
+    if imported.unused:
+        print(f"  not used    {', '.join(imported.unused)}")
     judges = _number(counts["judges"], "judge") if counts["judges"] else "judge not named"
     print(
         f"{_number(counts['verdicts'], 'verdict')}: {_number(counts['ties'], 'tie')}, "
@@ -148,19 +141,18 @@ def _print(options: ImportOptions, found: Imported, written: list[Path]) -> None
         f"order shown {counts['order_shown']}, unknown {counts['order_unknown']}"
     )
     contents = f" of {_number(counts['contents'], 'content')}" if counts["contents"] else ""
-    print(
-        f"{_number(counts['items'], 'item')}{contents}: {', '.join(found.measures) or 'no counts'}"
-    )
+    measures = ", ".join(imported.measures) or "no counts"
+    print(f"{_number(counts['items'], 'item')}{contents}: {measures}")
     if counts["anchors"]:
         print(_number(counts["anchors"], "anchor"))
-    for note in found.notes():
+    for note in imported.notes():
         print(f"Note: {note}")
-    if found.not_known():
-        print("Not known:", *found.not_known(), sep="\n  ")
+    if imported.not_known():
+        print("Not known:", *imported.not_known(), sep="\n  ")
     print(f"Wrote {', '.join(map(str, written))}. Next:")
     command = ["jbt", "doctor", "--verdicts", str(written[0]), "--items", str(written[1])]
-    if found.measures:
-        command += ["--covariates", found.measures[0], "--transform", "log1p"]
+    if imported.measures:
+        command += ["--covariates", imported.measures[0], "--transform", "log1p"]
     print(f"  {shlex.join(command)}")
 
 

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import pandas as pd
-import tyro
-
-from jbt import files, own, runtime
+from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own import Leaderboard, doctor, robust, standings
-from jbt.own.listing import Difference
-from jbt.own.merged import merge_pools
-from jbt.simulate import check_seed
+from jbt.own.leaderboards.listing import Difference
+from jbt.own.leaderboards.problem import merge_pools
+from jbt.simulation.simulate import check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderboardOptions(JointOptions):
-    """Rank models over all pools, naive and corrected, with intervals that respect that verdicts on
-    one pool go together (MAP, float64). Models are the contents: the column `content` of the items,
-    or their names without it."""
+    """Rank models over all pools, naive and corrected, with intervals that allow for dependence
+    between verdicts on one pool (MAP, float64). Models are the contents: the column `content` of
+    the items, or the names of the items without it."""
 
     merge_pools: bool = True
-    """A leaderboard makes all pools one, always."""
+    """A leaderboard always merges all pools."""
     difference: Difference = "plain"
-    """How covariates a and b of two items differ: a - b, or relative, (a - b) / (a + b), with c per
-    root mean square of that unless --no-standardise."""
+    """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
+    per root mean square of that unless --no-standardise."""
     bootstrap: int = 0
     """Resamples of the pools for percentile intervals (count, at least 100); 0: the jackknife."""
     seed: int = 0
-    """Of the resampling."""
+    """Seed of the resampling."""
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
@@ -45,14 +39,13 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    options = tyro.cli(LeaderboardOptions, args=argv, prog="jbt leaderboard")
-    options.check_outputs()
+    options = LeaderboardOptions.parse(argv, "leaderboard")
     if not options.merge_pools:
-        raise ValueError("a leaderboard makes all pools one; jbt fit ranks each for itself")
+        raise ValueError("a leaderboard always merges all pools; jbt fit ranks each pool")
     check_seed(options.seed)
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
-    together = options.together(tables)
+    panel = options.together(tables)
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(
@@ -65,38 +58,10 @@ def main(argv: Sequence[str]) -> int:
         prior=prior,
         bootstrap=options.bootstrap,
         seed=options.seed,
-        together=together,
+        together=panel,
+        robust=options.robust,
     )
-    compared = []
-    if options.robust:
-        compared = robust.compare(
-            tables,
-            options.covariates,
-            transform=options.transform,
-            standardise=options.standardise,
-            difference=options.difference,
-            position=options.position,
-            prior=prior,
-        )
-    if options.json is not None:
-        content = {"settings": options.settings(), **_nested(boards, compared)}
-        files.write_text(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    checks = doctor.examine(merge_pools(tables), options.typed())
-    lead = [*tables.summary, *doctor.headline(checks)]
-    title = f"Leaderboard of {options.verdicts.name}"
-    report = standings.report(title, lead, boards, prior, options.bootstrap, compared)
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, standings.table(boards), standings.figure(boards))
+    checks = own.doctor(merge_pools(tables), options.typed())
+    lead = [*tables.summary, *checks.headline()]
+    options.give(boards, f"Leaderboard of {options.verdicts.name}", lead)
     return 0
-
-
-def _nested(boards: list[Leaderboard], compared: list[pd.DataFrame]) -> dict[str, Any]:
-    """One leaderboard as it is, several each with its judge."""
-    records = [board.record() for board in boards]
-    for one, ranks in zip(records, compared, strict=False):
-        one["robust"] = robust.record(ranks)
-    if len(boards) == 1:
-        return records[0]
-    each = zip(boards, records, strict=True)
-    return {"leaderboards": [{"judge": board.judge, **one} for board, one in each]}

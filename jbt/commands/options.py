@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from jbt import __version__, files, own
+from jbt import __version__, own
+from jbt.border import files
+from jbt.border.parsing import parse
+from jbt.border.report import NAMES as REPORT
+from jbt.border.result import Result, give
+from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
-from jbt.own.panels import Judges
-from jbt.own.report import NAMES as REPORT
-from jbt.sweep import check_number
+from jbt.own.fits.judges import Judges
 from jbt.types import Prior
+
+Options = TypeVar("Options", bound="TableOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """A user's tables and how they are to be read; a command's options inherit these."""
+    """Options for reading a user's tables, inherited by the options of each command."""
 
     verdicts: Path
     """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
     of one of the two) or p_first (0 to 1); optional judge, count, order (shown | unknown). CSV, or
-    Parquet with the extra jbt[parquet]."""
+    Parquet with the extra judge-bt[parquet]."""
     items: Path | None = None
     """Table of items: pool, item, optional content, optional quality, any numeric covariate
     columns."""
@@ -41,20 +46,20 @@ class TableOptions:
     judge_column: str = Columns.judge
     """Column of the verdicts with the judge."""
     judge: str | None = None
-    """This judge only; default all, separately."""
+    """This judge only; default all judges, each separately."""
     covariates: tuple[str, ...] = ()
     """Columns of the items table that may bias the judge (space-separated)."""
     transform: Transform = "none"
-    """Applied to every covariate before standardising."""
+    """Transformation of every covariate before standardising."""
     standardise: bool = True
     """Centre and scale covariates over the whole items table, so that c is in logits per
     standard deviation; else use them as they are, c in logits per unit."""
     content: str = "content"
     """Column of the items table that says which items share a quality; `none` unties them."""
     merge_pools: bool = False
-    """Make all pools one, in which contents of one name share a quality."""
+    """Merge all pools into one, in which contents of one name share a quality."""
     ties: Ties = "half"
-    """A tie is half a win for each, or dropped."""
+    """A tie counts as half a win for each, or is dropped."""
     position: Position = "auto"
     """Whether kappa is estimated; auto fixes it at 0 in pools where no pair was shown in both
     orders."""
@@ -77,6 +82,17 @@ class TableOptions:
             for table in (self.verdicts, self.items, self.anchors):
                 if table and path.exists() and table.exists() and path.samefile(table):
                     raise ValueError(f"{option} would overwrite {table}")
+
+    @classmethod
+    def parse(cls: type[Options], argv: Sequence[str], command: str) -> Options:
+        """The options of `jbt COMMAND`.
+
+        Raises:
+          ValueError: an output cannot be written, or would overwrite a table.
+        """
+        options = parse(cls, argv, prog=f"jbt {command}")
+        options.check_outputs()
+        return options
 
     def read(self) -> Tables:
         """The tables.
@@ -115,36 +131,59 @@ class TableOptions:
         """The prior of the fits.
 
         Raises:
-          ValueError: a precision that is none.
+          ValueError: a precision is not valid.
         """
         check_number("lam", self.lam)
         check_number("lam_b", self.lam_b)
         return Prior(self.lam, self.lam_b)
 
+    def lead(self, tables: Tables) -> list[str]:
+        """The first lines of a report: what was read, and what the tables do not support."""
+        return [*tables.summary, *own.doctor(tables, self.typed()).headline()]
+
+    def give(
+        self,
+        result: Result,
+        title: str,
+        lead: list[str],
+        settings: Mapping[str, Any] | None = None,
+        **in_report: Any,
+    ) -> None:
+        """Print a result, and write it where the options say.
+
+        Args:
+          lead: the first lines of the report.
+          settings: in place of the options' own in the JSON.
+          in_report: what the result's `report` takes beside title and lead.
+        """
+        where: Any = {"json_file": self.json, "folder": self.out}
+        settings = {**self.settings(), **(settings or {})}
+        give(result, title, lead, settings=settings, **where, **in_report)
+
     def typed(self) -> dict[str, Any]:
-        """The options that say which tables and how to read them, but for those at their default;
-        what `own.doctor` puts into the commands it proposes."""
+        """The options of this class that are not at their default: those that `own.doctor` puts
+        into the commands it proposes."""
         shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
         given = {f.name: getattr(self, f.name) for f in shared}
         return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
 
     def settings(self) -> dict[str, Any]:
-        """Every option as JSON has it, with precision and version."""
+        """Every option for JSON, with precision and version."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
         return {**settings, "dtype": "float64", "jbt": __version__}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointOptions(TableOptions):
-    """Options of the commands that can take all judges of a table together."""
+    """Options of the commands that can fit all judges of a table together."""
 
     joint: bool = False
-    """Besides each judge alone, all of them in one fit, with one quality and each its own c and
-    kappa. Trusted pairs (--anchors) enter it as verdicts of a judge `anchors`, without order and
-    bias. `jbt fit` estimates each judge's discrimination where anything is trusted; elsewhere all
-    are taken to be 1."""
+    """Besides each judge alone, fit all judges together, with common qualities and each judge's own
+    c and kappa. Trusted pairs (--anchors) enter as verdicts of a judge `anchors`, without order and
+    bias. `jbt fit` estimates each judge's discrimination if a reference or anchors are given;
+    otherwise all are taken to be 1."""
     reference: str | None = None
-    """Of a joint fit, the judge whose c and kappa are taken to be 0."""
+    """In a joint fit, the judge whose c and kappa are taken to be 0."""
 
     def together(
         self, tables: Tables, discrimination: Mapping[str, float] | None = None
@@ -156,7 +195,7 @@ class JointOptions(TableOptions):
         """
         if not self.joint:
             if self.reference is not None:
-                raise ValueError("--reference is of a joint fit: add --joint")
+                raise ValueError("--reference needs a joint fit: add --joint")
             return None
         tables = tables.with_anchors()
         judges = Judges.of(tables, reference=self.reference, discrimination=discrimination)

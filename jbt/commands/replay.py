@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import numpy as np
-import pandas as pd
-import tyro
-
-from jbt import files, own, runtime
+from jbt import own, runtime
 from jbt.acquisition.rules import DEFAULT_RULES
+from jbt.border.progress import bar
 from jbt.commands.options import TableOptions
-from jbt.own import Replay, doctor
-from jbt.own.curves import NAMES, figure
-from jbt.own.oracle import Model
-from jbt.own.report import Report, Section
-from jbt.own.verdicts import ALL
-from jbt.progress import bar
-from jbt.stats import FEWEST
+from jbt.own.replays.oracle import Model
 from jbt.types import check_count
 
 MOST_SEEDS = 10_000
-"""More runs of each rule on each pool would not end."""
+"""Largest number of runs of each rule on each pool, so that the command ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(TableOptions):
-    """How few of these verdicts would have done? Acquisition rules choose which of the recorded
-    verdicts to look at, and what they have found after each number of them is compared with what
-    all verdicts give, and with trusted quality or anchors where there are some (float64)."""
+    """How few of these verdicts would have been enough? Acquisition rules choose which of the
+    recorded verdicts to use; their top set after each number of verdicts is compared with that of
+    all verdicts, and with trusted quality or anchors where there are some (float64)."""
 
     k: int = 1
     """Size of the top set (count)."""
     model: Model = "bias_aware"
-    """Inside the loop, and of the fit to all verdicts."""
+    """Model of the fits inside the loop and of the fit to all verdicts."""
     rules: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules (space-separated)."""
     seeds: int = 20
     """Runs of each rule on each pool (count)."""
     refit_every: int | None = None
     """R, verdicts between refits (count); default a twentieth of the ordered pairs with a verdict
-    in the pool that has most, from 1 to 8."""
+    in the pool with the most, from 1 to 8."""
     budgets: tuple[int, ...] = ()
-    """Verdicts of a pool (count, space-separated); default every R up to all there are."""
+    """Verdicts of a pool (count, space-separated); default every R up to all verdicts."""
     target: float = 0.9
-    """Recall of what all verdicts give, for which the verdicts needed are told (share of k)."""
+    """Recall of what all verdicts give at which the verdicts needed are counted (share of k)."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 
@@ -59,13 +48,12 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option or table, one line a problem.
     """
-    options = tyro.cli(ReplayOptions, args=argv, prog="jbt replay")
-    options.check_outputs()
+    options = ReplayOptions.parse(argv, "replay")
     check_count("seeds", options.seeds, most=MOST_SEEDS)
     runtime.start()
     tables = options.read()
     options.announce(tables)
-    found = own.replay(
+    replay = own.replay(
         tables,
         options.batch(tables),
         k=options.k,
@@ -79,131 +67,6 @@ def main(argv: Sequence[str]) -> int:
         seed=options.seed,
         progress=partial(bar, name="replay", unit="call"),
     )
-    if options.json is not None:
-        content = {
-            "settings": options.settings(),
-            "needed": _records(found.needed),
-            "table": _records(found.table),
-        }
-        files.write_text(options.json, json.dumps(content, allow_nan=False) + "\n")
-    lead = [*tables.summary, *doctor.headline(doctor.examine(tables, options.typed()))]
-    report = _report(options, found, lead)
-    print(report.text())
-    if options.out is not None:
-        report.write(options.out, found.table.round(6), figure(found.table, found.k, found.target))
-    return 0
-
-
-def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Rows as JSON has them: null for what is undefined."""
-    table = table.round(6)
-    return table.astype(object).where(table.notna(), None).to_dict("records")
-
-
-def _report(options: ReplayOptions, found: Replay, lead: list[str]) -> Report:
-    rules = found.table["rule"].nunique()
-    runs = f"{rules} rules, {found.seeds} seeds each, a refit after every "
-    runs += "verdict" if found.refit_every == 1 else f"{found.refit_every} verdicts"
-    units = f"budgets are verdicts of one pool; {_intervals(found.verdicts['n_pools'])}"
-    sections = [section for judge in found.verdicts.itertuples() for section in _of(found, judge)]
     title = f"How few verdicts of {options.verdicts.name} would have done"
-    return Report(title, [*lead, *found.notes, runs, units], sections)
-
-
-def _intervals(n_pools: pd.Series) -> str:
-    """What intervals are over, or why there are none."""
-    few = (n_pools > 1) & (n_pools < FEWEST)
-    why = f"fewer than {FEWEST} pools, of which no interval covers what it says"
-    if few.all():
-        return f"no intervals: {why}"
-    alone = ", or the seeds where there is one pool alone" if (n_pools == 1).any() else ""
-    except_for = f"; none for a judge with {why}" if few.any() else ""
-    return f"[ ]: 95 % intervals at least, over pools{alone}{except_for}"
-
-
-def _of(found: Replay, judge: Any) -> Iterator[Section]:
-    """What there is to say of a judge: by all verdicts, and by trusted labels."""
-    name = judge.judge or "all verdicts"
-    table = found.table[found.table["pool"] == ALL]
-    rows = table[_is(table, judge.judge)]
-    needed = found.needed[_is(found.needed, judge.judge)]
-    for scored_by, of_score in rows.groupby("scored_by", sort=False):
-        title = f"{name}: recall of the top {found.k} by {NAMES[str(scored_by)]}"
-        said = []
-        if scored_by == "full_data":
-            said = [f"{judge.n_pools} pools, {judge.n_verdicts} ordered pairs judged"]
-            said += _sentences(found, rows, needed)
-        yield Section(title, said, _table(found, str(scored_by), of_score, needed))
-
-
-def _is(table: pd.DataFrame, judge: str | None) -> pd.Series:
-    return table["judge"].isna() if judge is None else table["judge"] == judge
-
-
-def _table(found: Replay, scored_by: str, rows: pd.DataFrame, needed: pd.DataFrame) -> pd.DataFrame:
-    """What was needed, where it is scored by all verdicts; and recall at a few budgets."""
-    every = rows["budget"].unique()
-    at = np.unique([np.abs(every - every[-1] * part).argmin() for part in (0.25, 0.5, 0.75, 1)])
-    full = scored_by == "full_data"
-    budgets = [b for b in every[at] if not (full and b == every[-1] and len(at) > 1)]
-    spent = needed.set_index("rule")
-    lines = []
-    for rule, curve in rows.groupby("rule", sort=False):
-        line = {"rule": rule}
-        if full:
-            numbers = (float(spent[c][str(rule)]) for c in ("budget", "low", "high"))
-            line[f"verdicts for {found.target:g}"] = _interval(*numbers)
-        curve = curve.set_index("budget")
-        for b in budgets:
-            line[f"after {b}"] = _interval(*_numbers(curve.loc[b]), digits=2)
-        lines.append(line)
-    return pd.DataFrame(lines)
-
-
-def _numbers(row: Any) -> tuple[float, float, float]:
-    return row["recall"], row["low"], row["high"]
-
-
-def _interval(value: float, low: float, high: float, *, digits: int = 0) -> str:
-    if np.isnan(value):
-        return "more"
-    if np.isnan(low) and np.isnan(high):
-        return f"{value:.{digits}f}"
-    ends = ["more" if np.isnan(end) else f"{end:.{digits}f}" for end in (low, high)]
-    return f"{value:.{digits}f} [{', '.join(ends)}]"
-
-
-def _sentences(found: Replay, rows: pd.DataFrame, needed: pd.DataFrame) -> Iterator[str]:
-    """How many of these verdicts did you need?"""
-    curve = rows[rows["scored_by"] == "full_data"]
-    share = f"{found.target:.0%}".replace("%", " %")
-    what = f"{share} of the top {found.k} that all verdicts give"
-    if needed["budget"].isna().all():
-        yield f"no rule found {what} within {curve['budget'].max()} verdicts of a pool"
-        return
-    area = curve.groupby("rule")["recall"].mean()
-    ranked = needed.assign(area=needed["rule"].map(area)).sort_values(
-        ["budget", "area"], ascending=[True, False], na_position="last"
-    )
-    best = ranked.iloc[0]
-    among = (
-        f", the best of {len(ranked)} rules (chosen afterwards, which flatters it),"
-        if len(ranked) > 1
-        else ""
-    )
-    spent = _interval(best["budget"], best["low"], best["high"])
-    said = f"{best['rule']}{among} found {what} after {spent} verdicts of a pool"
-    said += f" ({best['share']:.0%} of them)".replace("%", " %")
-    random = needed[needed["rule"] == "random"]
-    if len(random) and best["rule"] != "random":
-        other = random.iloc[0]
-        said += f"; in random order it took {_interval(*other[['budget', 'low', 'high']])}"
-    yield said
-    for scored_by, trusted in rows[rows["rule"] == best["rule"]].groupby("scored_by", sort=False):
-        if scored_by != "full_data":
-            then = trusted.set_index("budget")
-            before, after = (
-                _interval(*_numbers(row), digits=2)
-                for row in (then.loc[best["budget"]], then.iloc[-1])
-            )
-            yield f"by {NAMES[str(scored_by)]} its recall was {before} then, {after} after all"
+    options.give(replay, title, options.lead(tables))
+    return 0

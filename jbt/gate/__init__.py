@@ -1,10 +1,11 @@
-"""The trusted-anchor gate: whether to switch a correction on, from a few trusted labels, and what
-is guaranteed when.
+"""The trusted-anchor gate: decides from a few trusted labels whether to switch a correction on, and
+with which guarantees.
 
-`labels` says which labels there are, `draws` draws them, `rules` and `betting` decide; `trial`
-tries every rule on every kind of label.
+`labels` defines the kinds of labels, `draws` draws them, `rules` and `betting` decide; `trials`
+tries every rule on every kind of label. `fuse` and `adjudicate` use labels without a switch.
 """
 
+from jbt import _moved
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
 from jbt.gate.labels import (
     LABELS,
@@ -27,7 +28,9 @@ from jbt.gate.rules import (
     p_value,
     sign,
 )
-from jbt.gate.trial import Rules, Trial, decided, trial
+from jbt.gate.trials import Rules, Trial, decided, trial
+
+_moved.keep_function("jbt.gate", "trial")
 
 __all__ = [
     "LABELS",

@@ -1,4 +1,4 @@
-"""Labels drawn at random, many sets of them at once, as the rules see them.
+"""Random draws of labels, many sets at once, in the form that the rules take.
 
 A set of K labels is the first K of a longer one, so that one draw serves every K.
 """
@@ -21,36 +21,36 @@ from jbt.types import ScalarLike, container
 
 @container
 class Noise:
-    """Chances that a label is not the truth; they may be traced."""
+    """Chances that a label is wrong; they may be traced."""
 
     fresh: ScalarLike = 0.0
-    """Turned around, afresh at each use."""
+    """Chance that a label is reversed, drawn afresh at each use."""
     stored: ScalarLike = 0.0
-    """Turned around once, for whoever uses it. Of pairs, none of which is used twice, as
-    `fresh`."""
+    """Chance that a label is reversed once and for all. For pairs, none of which is used twice, the
+    same as `fresh`."""
     length: ScalarLike = 0.0
-    """Stored, and says what length would: that the longer of two is better, that a content is good
-    where its covariate is above the pool's mean."""
+    """Chance that a stored label follows length: the longer of two is better, a content is good if
+    its covariate is above the pool's mean."""
 
 
 @container
 class Drawn:
-    """What came of each label set, at each number of labels."""
+    """Counts of each label set, at each number of labels."""
 
     right: Float[Array, "sets K"]
     """Discordant labels that say bias-aware is right."""
     wrong: Float[Array, "sets K"]
-    """That say naive is."""
+    """Discordant labels that say naive is right."""
     used: Float[Array, "sets K"]
-    """Labels bought: of contents each once, however often drawn."""
+    """Labels bought; a content counts once, however often drawn."""
     stopped: Bool[Array, "alpha sets K"]
-    """Whether betting on them one at a time has enabled by then."""
+    """Whether betting on the labels one at a time has enabled the correction by then."""
     used_stopped: Float[Array, "alpha sets K"]
-    """Labels bought if buying stops at that."""
+    """Labels bought if buying stops when betting enables."""
 
 
 _Account = tuple[Array, ...]
-"""Of pairs, how many of each sort are left; of members, which are labelled. [sets] each."""
+"""For pairs, how many of each sort are left; for members, which are labelled. [sets] each."""
 
 
 @container
@@ -74,25 +74,25 @@ def of_pairs(
     noise: Noise | None = None,
     most: int | None = None,
 ) -> Drawn:
-    """Labels of pairs, without replacement; all there are where K is more. Betting takes their
-    number for known, and labels for true: noise takes its guarantee away.
+    """Labels of pairs, drawn without replacement; all of them if K is larger. Betting assumes that
+    their number is known and that labels are true: noise voids its guarantee.
 
     Args:
       key: PRNG key, consumed.
-      urn: the labels there are.
+      urn: the labels of the pool.
       n_anchors: K, numbers of labels, increasing.
       sets: label sets (count).
       alpha: levels of the test by betting.
       noise: default none.
-      most: no urn holds more labels (count); saves time.
+      most: bound on the labels in an urn (count); saves time.
     """
     noise = Noise() if noise is None else noise
     dtype = urn.right.dtype
     turned = noise.fresh + noise.stored - 2 * noise.fresh * noise.stored
     by_length = (1 - noise.length) * turned
     short_turned = noise.length + by_length
-    # Counts apart, each [sets]: what a short axis in last place would cost.
-    there = (
+    # Separate counts, each [sets], as a short last axis would be slow.
+    sorts = (
         urn.right_short,
         urn.right - urn.right_short,
         urn.wrong_short,
@@ -103,19 +103,19 @@ def of_pairs(
 
     def draw(left: _Account, u: Float[Array, "2 sets"]) -> tuple[_Account, Array, Array, Array]:
         ends = list(itertools.accumulate(left))
-        at = u[0] * ends[-1]
-        up_to = [(at < end).astype(dtype) for end in ends]
-        which = [up_to[0], *(b - a for a, b in itertools.pairwise(up_to))]
-        right, wrong = which[0] + which[1], which[2] + which[3]
-        chance = jnp.where(which[0] + which[2] > 0, short_turned, by_length)
+        place = u[0] * ends[-1]
+        below = [(place < end).astype(dtype) for end in ends]
+        drawn = [below[0], *(b - a for a, b in itertools.pairwise(below))]
+        right, wrong = drawn[0] + drawn[1], drawn[2] + drawn[3]
+        chance = jnp.where(drawn[0] + drawn[2] > 0, short_turned, by_length)
         turn = (u[1] < chance).astype(dtype)
-        told = right + turn * (wrong - right), wrong + turn * (right - wrong)
-        return tuple(n - w for n, w in zip(left, which, strict=True)), *told, which[4]
+        label = right + turn * (wrong - right), wrong + turn * (right - wrong)
+        return tuple(n - d for n, d in zip(left, drawn, strict=True)), *label, drawn[4]
 
     def used(before: _Account, after: _Account) -> Array:
         return sum(before, 0 * before[0]) - sum(after, 0 * after[0])
 
-    source = tuple(jnp.full(sets, n, dtype) for n in there)
+    source = tuple(jnp.full(sets, n, dtype) for n in sorts)
     uniforms = jax.random.uniform(key, (n_anchors[-1], 2, sets), dtype)
     population = urn.right + urn.wrong + urn.tied
     return _draw_all(draw, used, source, uniforms, n_anchors, alpha, population, most)
@@ -131,45 +131,45 @@ def of_members(
     alpha: Sequence[float] = (0.05,),
     noise: Noise | None = None,
 ) -> tuple[Drawn, Bool[Array, " sets"]]:
-    """Draws of two contents, one that bias-aware alone has in its top k and one that naive alone
-    has, with replacement; nothing where there are none.
+    """Draws of two contents with replacement, one in bias-aware's top k alone and one in naive's
+    alone; no labels if there are none.
 
     Args: as `of_pairs`; K counts draws.
 
     Returns:
-      What came of them; and whether, all of these contents being labelled, recall would rise.
+      The draws; and whether labels of all these contents say that recall would rise.
     """
     noise = Noise() if noise is None else noise
     dtype, k = naive.n.dtype, len(naive.good)
     zero = jnp.zeros(sets, dtype)
     key_labels, key_draws = jax.random.split(key)
-    both = jax.tree.map(lambda *v: jnp.stack(v), bias_aware, naive)
+    tops = jax.tree.map(lambda *v: jnp.stack(v), bias_aware, naive)
     u = jax.random.uniform(key_labels, (2, sets, 2, k), dtype)
-    says = both.good ^ (u[0] < noise.stored)
-    says = jnp.where(u[1] < noise.length, both.long, says)
-    answers = [[says[:, side, at].astype(dtype) for at in range(k)] for side in range(2)]
+    labels = tops.good ^ (u[0] < noise.stored)
+    labels = jnp.where(u[1] < noise.length, tops.long, labels)
+    answers = [[labels[:, side, i].astype(dtype) for i in range(k)] for side in range(2)]
 
     def draw(seen: _Account, u: Float[Array, "4 sets"]) -> tuple[_Account, Array, Array, Array]:
-        now, told = [], []
+        drawn, label = [], []
         for side in range(2):
-            drawn = jnp.floor(u[side] * both.n[side])
-            which = [((drawn == at) & (at < both.n[side])).astype(dtype) for at in range(k)]
-            good = sum((w * yes for w, yes in zip(which, answers[side], strict=True)), zero)
+            place = jnp.floor(u[side] * tops.n[side])
+            chosen = [((place == i) & (i < tops.n[side])).astype(dtype) for i in range(k)]
+            good = sum((w * yes for w, yes in zip(chosen, answers[side], strict=True)), zero)
             turn = (u[2 + side] < noise.fresh).astype(dtype)
-            told.append(good + turn * (1 - 2 * good))
-            now += which
-        there = jnp.minimum(both.n[0], 1)
-        right, wrong = there * told[0] * (1 - told[1]), there * told[1] * (1 - told[0])
-        return tuple(map(jnp.maximum, seen, now)), right, wrong, zero
+            label.append(good + turn * (1 - 2 * good))
+            drawn += chosen
+        exists = jnp.minimum(tops.n[0], 1)
+        right, wrong = exists * label[0] * (1 - label[1]), exists * label[1] * (1 - label[0])
+        return tuple(map(jnp.maximum, seen, drawn)), right, wrong, zero
 
     def used(before: _Account, after: _Account) -> Array:
         return sum((b - a for a, b in zip(before, after, strict=True)), zero)
 
     source = (zero,) * (2 * k)
     uniforms = jax.random.uniform(key_draws, (n_anchors[-1], 4, sets), dtype)
-    found = _draw_all(draw, used, source, uniforms, n_anchors, alpha, jnp.inf)
-    good = (says & (jnp.arange(k) < both.n[:, None])).sum(-1)
-    return found, good[:, 0] > good[:, 1]
+    draws = _draw_all(draw, used, source, uniforms, n_anchors, alpha, jnp.inf)
+    good = (labels & (jnp.arange(k) < tops.n[:, None])).sum(-1)
+    return draws, good[:, 0] > good[:, 1]
 
 
 def _draw_all(
@@ -182,38 +182,38 @@ def _draw_all(
     population: ScalarLike,
     most: int | None = None,
 ) -> Drawn:
-    """Label after label, with a look at each K."""
+    """Draw label after label, and record the counts at each K."""
     if any(a >= b for a, b in itertools.pairwise([0, *n_anchors])):
         raise ValueError(f"n_anchors must increase from above 0, got {list(n_anchors)}")
     for level in alpha:
         check_alpha(level)
     dtype, sets = uniforms.dtype, uniforms.shape[-1]
-    enough = 1 / jnp.asarray(alpha, dtype)[:, None]
+    threshold = 1 / jnp.asarray(alpha, dtype)[:, None]
 
     def step(s: _State, u: Array) -> tuple[_State, tuple[Array, ...]]:
         source, right, wrong, tied = draw(s.source, u)
         outcome = right + tied / 2
-        told = (right + wrong + tied) > 0
+        discordant = (right + wrong + tied) > 0
         after = jax.vmap(betting.bet, in_axes=(0, 0, None))(s.wealth, outcome, population)
-        wealth = jax.tree.map(lambda new, old: jnp.where(told, new, old), after, s.wealth)
-        more = used(s.source, source)
+        wealth = jax.tree.map(lambda new, old: jnp.where(discordant, new, old), after, s.wealth)
+        bought = used(s.source, source)
         s = _State(
             s.right + right,
             s.wrong + wrong,
-            s.used + more,
-            jnp.maximum(s.stopped, (wealth.wealth >= enough).astype(dtype)),
-            s.used_stopped + (1 - s.stopped) * more,
+            s.used + bought,
+            jnp.maximum(s.stopped, (wealth.wealth >= threshold).astype(dtype)),
+            s.used_stopped + (1 - s.stopped) * bought,
             wealth,
             source,
         )
         return s, (s.right, s.wrong, s.used, s.stopped, s.used_stopped)
 
     zero = jnp.zeros(sets, dtype)
-    never = jnp.zeros((len(alpha), sets), dtype)
+    zeros = jnp.zeros((len(alpha), sets), dtype)
     start = jax.tree.map(lambda v: jnp.broadcast_to(v, (sets,)), betting.start(dtype))
-    state = _State(zero, zero, zero, never, never, start, source)
+    state = _State(zero, zero, zero, zeros, zeros, start, source)
     steps = len(uniforms) if most is None else min(most, len(uniforms))
-    _, after_each = jax.lax.scan(step, state, uniforms[:steps])
-    at = np.minimum(n_anchors, steps) - 1
-    right, wrong, n_used, stopped, used_stopped = (jnp.moveaxis(v[at], 0, -1) for v in after_each)
+    _, path = jax.lax.scan(step, state, uniforms[:steps])
+    last = np.minimum(n_anchors, steps) - 1
+    right, wrong, n_used, stopped, used_stopped = (jnp.moveaxis(v[last], 0, -1) for v in path)
     return Drawn(right, wrong, n_used, stopped > 0, used_stopped)

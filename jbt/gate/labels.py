@@ -1,12 +1,12 @@
-"""What trusted labels there are to be had about two rankings of one pool, and how they come out.
+"""The kinds of trusted labels about two rankings of one pool, and their outcomes.
 
-    pairs      any two contents of unlike quality: which is better? (the paper's)
-    disputed   of these, two contents that the naive and the bias-aware ranking order differently
-    swaps      of those, one content of the naive top k alone and one of the bias-aware alone
-    members    the contents of `swaps`, each alone: is it one of the truly best k?
+    pairs      any two contents of different quality: which is better? (the paper's)
+    disputed   two contents that the naive and the bias-aware ranking order differently
+    swaps      a disputed pair of one content in the naive top k alone and one in the bias-aware's
+    members    a content of `swaps` by itself: is it one of the truly best k?
 
-Both rankings are known before any label is bought. Pairs are drawn without replacement, so that how
-many of each sort a pool has says all about their labels: an urn.
+Both rankings are known before any label is bought. Pairs are drawn without replacement, so the
+number of pairs of each sort determines the distribution of their labels: an urn.
 """
 
 from __future__ import annotations
@@ -14,47 +14,48 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import metrics
-from jbt.reference import Rankings
+from jbt.estimators.reference import Rankings
+from jbt.kernel import metrics
 from jbt.types import container
 
 LABELS = ("pairs", "disputed", "swaps", "members")
 """Every kind of label."""
 OF_PAIRS = ("pairs", "disputed", "swaps")
-"""Those of two contents, drawn without replacement."""
+"""Labels of two contents, drawn without replacement."""
 
 
 @container
 class Tops:
-    """Which contents are among the k best: [M] each, exactly k of them in a ranking's."""
+    """Which contents are among the k best, [M] each; exactly k in each ranking."""
 
     naive: Bool[Array, " M"]
     bias_aware: Bool[Array, " M"]
     good: Bool[Array, " M"]
-    """In truth; with those tied with the k-th place."""
+    """The truly best, with those tied with the k-th place."""
 
 
 @container
 class Urn:
-    """How many labels of one kind a pool has, by how they come out."""
+    """Number of labels of one kind in a pool, by outcome."""
 
     right: Float[Array, ""]
-    """Bias-aware has the pair right, naive has not."""
+    """Pairs that bias-aware orders rightly and naive wrongly."""
     right_short: Float[Array, ""]
-    """Of these, how many where the better content has the smaller covariate."""
+    """Those of `right` whose better content has the smaller covariate."""
     wrong: Float[Array, ""]
-    """Naive has the pair right, bias-aware has not."""
+    """Pairs that naive orders rightly and bias-aware wrongly."""
     wrong_short: Float[Array, ""]
+    """Those of `wrong` whose better content has the smaller covariate."""
     tied: Float[Array, ""]
-    """The rankings differ, and both contents have one quality."""
+    """Pairs that the rankings order differently and whose contents have the same quality."""
     agreed: Float[Array, ""]
-    """The rankings do not differ, or one of them is tied."""
+    """Pairs that the rankings do not order differently, or that one of them ties."""
 
 
 @container
 class Members:
-    """The contents that one ranking alone has in its top k: in the first `n` of k places, the truly
-    good ones first."""
+    """The contents in one ranking's top k alone: in the first `n` of k places, the truly good ones
+    first."""
 
     n: Float[Array, ""]
     good: Bool[Array, " k"]
@@ -70,9 +71,8 @@ def exact_top(
     Args:
       estimate: [M].
       k: 1..M - 1.
-      order: [M] unlike numbers; of contents tied with the k-th place (`metrics.tie_of`) those with
-      the
-        least go first.
+      order: [M] distinct numbers; contents tied with the k-th place (`metrics.tie_of`) are taken in
+        this order.
       mask: [M] real contents.
     """
     value, tie = jnp.where(mask, estimate, -jnp.inf), metrics.tie_of(estimate)
@@ -84,25 +84,25 @@ def exact_top(
 
 
 def tops(r: Rankings, order: Int[Array, " M"]) -> Tops:
-    """The top k of both rankings and of the truth, ties in a ranking broken by `order` [M]."""
+    """The top k of both rankings and the true top k; `order` [M] breaks ties in a ranking."""
     mask = r.pool.design.content_mask()
     naive, bias_aware = (exact_top(v, r.k, order, mask) for v in (r.naive, r.bias_aware))
     quality = jnp.where(mask, r.pool.quality, -jnp.inf)
-    # Within the tolerance: compilers compute quality where it is used, and round it as they like.
+    # Within a tolerance, as compilers recompute quality where it is used, with other rounding.
     cut = metrics.kth_largest(quality, r.k) - metrics.tie_of(quality)
     return Tops(naive, bias_aware, mask & (quality >= cut))
 
 
 def recall(top: Bool[Array, " M"], good: Bool[Array, " M"], k: int) -> Float[Array, ""]:
-    """Share of a top k, of exactly k contents, that is truly good."""
+    """Share of truly good contents in a top k of exactly k contents."""
     return (top & good).sum() / k
 
 
 def urn(r: Rankings, t: Tops, labels: str) -> Urn:
-    """The labels of one kind of pairs that a pool has. The covariate is the first.
+    """The labels of one kind of pairs in a pool. The covariate is the first.
 
     Raises:
-      ValueError: another kind, items that share a content.
+      ValueError: a kind that is not in `OF_PAIRS`, items that share a content.
     """
     if labels not in OF_PAIRS:
         raise ValueError(f"labels must be one of {', '.join(OF_PAIRS)}, got {labels!r}")
@@ -112,28 +112,28 @@ def urn(r: Rankings, t: Tops, labels: str) -> Urn:
     truth, naive, aware = (
         jnp.sign(jnp.where(jnp.abs(d) > tie, d, 0))
         for d, tie in (
-            (_ahead(r.pool.quality), 0.0),
-            (_ahead(r.naive), metrics.tie_of(r.naive)),
-            (_ahead(r.bias_aware), metrics.tie_of(r.bias_aware)),
+            (_differences(r.pool.quality), 0.0),
+            (_differences(r.naive), metrics.tie_of(r.naive)),
+            (_differences(r.bias_aware), metrics.tie_of(r.bias_aware)),
         )
     )
     pair = jnp.triu(mask[:, None] & mask, 1)
     if labels == "swaps":
-        only = t.bias_aware & ~t.naive, t.naive & ~t.bias_aware
-        pair &= (only[0][:, None] & only[1]) | (only[1][:, None] & only[0])
-    differ = pair & (naive * aware < 0)
-    short = _ahead(r.pool.design.covariates[:, 0]) * truth < 0
-    right, wrong = differ & (aware * truth > 0), differ & (naive * truth > 0)
-    # Labels of the disputed may come out tied; the paper's pairs are of unlike quality.
-    tied = differ & (truth == 0)
-    agreed = pair & ~differ & (truth != 0)
+        aware_only, naive_only = t.bias_aware & ~t.naive, t.naive & ~t.bias_aware
+        pair &= (aware_only[:, None] & naive_only) | (naive_only[:, None] & aware_only)
+    disputed = pair & (naive * aware < 0)
+    short = _differences(r.pool.design.covariates[:, 0]) * truth < 0
+    right, wrong = disputed & (aware * truth > 0), disputed & (naive * truth > 0)
+    # Disputed pairs may be tied in quality; the paper's pairs differ in quality.
+    tied = disputed & (truth == 0)
+    agreed = pair & ~disputed & (truth != 0)
     if labels != "pairs":
         agreed = jnp.zeros_like(agreed)
     else:
         tied = jnp.zeros_like(tied)
 
-    def count(which: Bool[Array, "M M"]) -> Float[Array, ""]:
-        return which.sum().astype(r.naive.dtype)
+    def count(pairs: Bool[Array, "M M"]) -> Float[Array, ""]:
+        return pairs.sum().astype(r.naive.dtype)
 
     return Urn(
         count(right),
@@ -146,24 +146,24 @@ def urn(r: Rankings, t: Tops, labels: str) -> Urn:
 
 
 def members(r: Rankings, t: Tops) -> tuple[Members, Members]:
-    """The contents that bias-aware alone has in its top k, and those that naive alone has. The
-    covariate is the first."""
+    """The contents in bias-aware's top k alone, and those in naive's alone. The covariate is the
+    first."""
     design = r.pool.design
     mask, x = design.content_mask(), design.covariates[:, 0]
     long = x > jnp.where(mask, x, 0).sum() / mask.sum()
 
-    def of(only: Bool[Array, " M"]) -> Members:
-        # Sorts of contents, one after the other: how many come before each place.
+    def listed(contents: Bool[Array, " M"]) -> Members:
+        # The contents are listed sort by sort: good and long, good, long, neither.
         sorts = [(g, b) for g in (True, False) for b in (True, False)]
-        sizes = jnp.stack([(only & (t.good == g) & (long == b)).sum() for g, b in sorts])
+        sizes = jnp.stack([(contents & (t.good == g) & (long == b)).sum() for g, b in sorts])
         place = jnp.arange(r.k)
         sort = (place[:, None] >= jnp.cumsum(sizes)).sum(1)
-        n = only.sum()
-        long_ones = (sort % 2 == 0) & (place < n)
-        return Members(n.astype(r.naive.dtype), sort < 2, long_ones)
+        n = contents.sum()
+        is_long = (sort % 2 == 0) & (place < n)
+        return Members(n.astype(r.naive.dtype), sort < 2, is_long)
 
-    return of(t.bias_aware & ~t.naive), of(t.naive & ~t.bias_aware)
+    return listed(t.bias_aware & ~t.naive), listed(t.naive & ~t.bias_aware)
 
 
-def _ahead(values: Float[Array, " M"]) -> Float[Array, "M M"]:
+def _differences(values: Float[Array, " M"]) -> Float[Array, "M M"]:
     return values[:, None] - values

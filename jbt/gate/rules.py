@@ -1,8 +1,8 @@
-"""Whether to switch the correction on, from how often it was right.
+"""Rules that decide whether to switch the correction on, from the labels it got right and wrong.
 
-Every rule sees the *discordant* labels alone, those on which the naive and the bias-aware ranking
-differ: `right` where bias-aware has it as the label says, `wrong` where naive does. On all others
-the two rankings agree, or one of them is tied, and a comparison of the two learns nothing.
+Every rule sees only the *discordant* labels, those on which the naive and the bias-aware ranking
+differ: `right` where bias-aware agrees with the label, `wrong` where naive does. On all other
+labels the two rankings agree, or one of them is tied, and they cannot be compared.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Counts = Float[Array, "*labels"]
 
 
 def at_least(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
-    """The paper's words: enable if bias-aware "agrees with these anchors at least as well as
-    naive". So it enables where no label is discordant."""
+    """The paper's rule: enable if bias-aware "agrees with these anchors at least as well as naive".
+    So a tie enables: as many right as wrong, also none of either."""
     return right >= wrong
 
 
@@ -28,8 +28,8 @@ def strict(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
 
 
 def critical_values(alpha: float, most: int) -> np.ndarray:
-    """For n = 0..most discordant labels, the least number right at which `sign` enables: the
-    smallest r with P(Bin(n, 1/2) >= r) <= alpha, n + 1 where there is none.
+    """For n = 0..most discordant labels, the smallest number of right ones at which `sign` enables:
+    the smallest r with P(Bin(n, 1/2) >= r) <= alpha, n + 1 if there is none.
 
     Raises:
       ValueError: alpha not above 0 and below 1/2.
@@ -45,15 +45,15 @@ def critical_values(alpha: float, most: int) -> np.ndarray:
 
 def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*labels"]:
     """The exact one-sided sign test on the discordant labels: enable if bias-aware is right too
-    often to be right on no more than half of them. At a level below one half:
+    often for a method that is right on at most half of them.
 
-    **What it guarantees.** (1) Pairs, drawn at random from all or from the disputed ones: in any
-    pool where the bias-aware model is right on at most half of the untied pairs that the two order
-    differently, it enables with probability at most alpha. (2) Members, a drawn from the contents
-    that bias-aware alone has in its top k and b from those that naive alone has, independently and
-    with replacement, `right` if a is good and b is not: in any pool whose recall the correction
-    would not raise, it enables with probability at most alpha. It says nothing of pools where pairs
-    are ordered better and top-k recall falls, on pairs.
+    **Guarantee**, at a level below one half. (1) Pairs, drawn at random from all or from the
+    disputed ones: in any pool where the bias-aware model is right on at most half of the untied
+    pairs that the two order differently, the test enables with probability at most alpha. (2)
+    Members, a drawn from the contents in bias-aware's top k alone and b from those in naive's
+    alone, independently and with replacement, `right` if a is good and b is not: in any pool whose
+    recall the correction would not raise, the test enables with probability at most alpha. Labels
+    of pairs do not protect pools where pairs are ordered better but top-k recall falls.
 
     **Proof.** Given their number n, the discordant pair labels are n of the D disputed untied pairs
     without replacement, R <= D/2 of them right. More right pairs make `right` stochastically
@@ -65,32 +65,31 @@ def sign(right: Counts, wrong: Counts, critical: np.ndarray) -> Bool[Array, "*la
     draws are independent. Given n discordant ones, `right` is then binomial with a chance of at
     most 1/2.
 
-    **Wrong labels.** Turned around with one chance e below one half, whichever ranking is right,
-    and independently of one another, they keep both. Neither condition may be dropped: if the
-    chance is 0.05 where bias-aware is right and 0.35 where naive is, 65 % of the labels of a pool
-    at one half speak for bias-aware; and who misjudges a content errs on all its pairs together.
-    For pairs let s be the noisy lead, right less wrong, of all labels but one. Making that one
+    **Wrong labels.** Both bounds hold if labels are reversed with the same chance e below one half,
+    whichever ranking is right, and independently. Neither condition may be dropped: if the chance
+    is 0.05 where bias-aware is right and 0.35 where naive is, 65 % of the labels of a pool at one
+    half favour bias-aware; and a labeller who misjudges a content errs on all its pairs together.
+    For pairs let s be the noisy lead, right minus wrong, of all labels but one. Making that one
     truly right instead of wrong raises the chance of a lead of at least c either way by (1 - 2e)
-    (P(s = c - 1) - P(s = 1 - c)), which is not negative where the others' truth is not behind: so
-    |lead| grows with the true |lead|. At R = D/2 the true one is stochastically less than the
-    binomial's, by the ratio above, hence the noisy one too; the binomial stays what it is, and all
-    are symmetric, so that tails beyond n/2 compare likewise. With fewer right pairs the noisy count
-    is less again. For members the chances of calling a and b good keep their order, if those for a
-    good content and for another are the same on either side. A stored wrong
-    label that is drawn again breaks the second bound, noise that prefers length both. Critical
-    values of the hypergeometric, D being known, would have more power and hold for true labels
-    alone.
+    (P(s = c - 1) - P(s = 1 - c)), which is not negative where the true lead of the others is not:
+    so |lead| grows with the true |lead|. At R = D/2 the true |lead| is stochastically less than the
+    binomial's, by the ratio above, hence the noisy one too; noise leaves the binomial as it is, and
+    all are symmetric, so tails beyond n/2 compare the same way. With fewer right pairs the noisy
+    count is smaller still. For members the chances of calling a and b good keep their order, if
+    those for a good content and for another are the same on either side. A stored wrong label that
+    is drawn again breaks the second bound, noise that favours length breaks both. Critical values
+    of the hypergeometric, with D known, would have more power but hold only for true labels.
 
     Args:
       right, wrong: numbers of discordant labels.
-      critical: from `critical_values`, for at least as many as there may be.
+      critical: from `critical_values`, for at least the largest possible number of labels.
     """
     n = (right + wrong).astype(jnp.int32)
     return right >= jnp.asarray(critical)[n]
 
 
 def p_value(right: np.ndarray | int, wrong: np.ndarray | int) -> np.ndarray:
-    """Of `sign`: P(Bin(right + wrong, 1/2) >= right); 1 without discordant labels."""
+    """The p-value of `sign`: P(Bin(right + wrong, 1/2) >= right); 1 without discordant labels."""
     from scipy.stats import binom
 
     right, wrong = np.asarray(right), np.asarray(wrong)
@@ -108,7 +107,7 @@ RULES: Mapping[str, str] = {
 """Every decision rule, and when it enables the correction."""
 
 OF_COUNTS = ("at_least", "strict", "margin", "sign")
-"""Those that see how many labels were right and wrong, and no more."""
+"""Rules that use only the numbers of right and wrong labels."""
 
 
 def decide(
@@ -125,22 +124,22 @@ def decide(
       rule: one of `OF_COUNTS`.
       right, wrong: numbers of discordant labels.
       critical: for `sign`, from `critical_values`.
-      margin: for `margin`, how many labels more must be right than wrong.
+      margin: for `margin`, the least excess of right over wrong labels.
 
     Raises:
-      ValueError: another rule, `sign` without its critical values.
+      ValueError: a rule not in `OF_COUNTS`, `sign` without its critical values.
     """
     if rule == "sign" and critical is not None:
         return sign(right, wrong, critical)
-    found = {
+    rules = {
         "at_least": lambda: at_least(right, wrong),
         "strict": lambda: strict(right, wrong),
         "margin": lambda: right - wrong >= margin,
     }
-    if rule not in found:
+    if rule not in rules:
         why = " with critical values" if rule == "sign" else ""
         raise ValueError(f"a rule of counts{why} is needed ({', '.join(OF_COUNTS)}), got {rule!r}")
-    return found[rule]()
+    return rules[rule]()
 
 
 def check_alpha(alpha: float) -> None:

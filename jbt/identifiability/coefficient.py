@@ -1,8 +1,8 @@
-"""One coefficient c as the parameter of interest: which it is, what is unknown beside it, and how
-much is known about it then.
+"""One coefficient c as the parameter of interest: which one it is, the nuisance parameters, and the
+information about it that is left.
 
-Without a prior, in float64, and on (theta, c, kappa) as they stand, so that flatness is found, not
-assumed.
+There is no prior, all is float64, and the parameters are (theta, c, kappa) themselves, so that
+flatness is measured, not assumed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import model
-from jbt.fit import check_judges, fit_supremum
-from jbt.newton import RIDGE, information_scale
+from jbt.kernel import model
+from jbt.kernel.fit import check_judges, fit_supremum
+from jbt.kernel.newton import RIDGE, information_scale
 from jbt.types import (
     Design,
     Fit,
@@ -31,15 +31,15 @@ from jbt.types import (
 
 @container
 class Coefficient:
-    """One entry of c, and all that may tell of it."""
+    """One entry of c, with the comparisons and the design."""
 
     comparisons: Verdicts
     design: Design
     nuisance: Variant
-    """The coefficients that are unknown beside it, as the qualities are; itself held."""
+    """The other free coefficients, which are nuisance parameters as the qualities are."""
     covariate: Int[Array, ""]
     judge: Int[Array, ""]
-    """Of a panel, whose: the set of coefficients. Else 0."""
+    """For a panel, the set of coefficients it belongs to; else 0."""
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class Coefficient:
         judge: int | Int[Array, ""],
         variant: Variant | None,
     ) -> Coefficient:
-        """Checked; of a variant (default all free) the mask of the others.
+        """Check the arguments. `variant`: the free coefficients, default all.
 
         Raises:
           ValueError: no such covariate, no such judge, a variant for other judges, float32.
@@ -70,17 +70,17 @@ class Coefficient:
         if variant is None:
             variant = model.variant("bias_aware", design, judges)
         check_judges(variant, judges)
-        one = cls(comparisons, design, variant, jnp.asarray(covariate), jnp.asarray(judge))
-        return dataclasses.replace(one, nuisance=one._with(variant, free=False))
+        entry = cls(comparisons, design, variant, jnp.asarray(covariate), jnp.asarray(judge))
+        return dataclasses.replace(entry, nuisance=entry._with(variant, free=False))
 
     @property
     def index(self) -> Int[Array, ""]:
-        """Among the flat parameters."""
+        """Its place among the flat parameters."""
         return self.design.n_contents + self._offset
 
     @property
     def _offset(self) -> Int[Array, ""]:
-        """Among all of c."""
+        """Its place among all entries of c."""
         return self.covariate * (n_judges(self.comparisons) or 1) + self.judge
 
     def _with(self, variant: Variant, *, free: bool) -> Variant:
@@ -88,7 +88,7 @@ class Coefficient:
         return Variant(c.reshape(variant.c.shape), variant.kappa)
 
     def centred(self) -> Coefficient:
-        """The same in a design that is centred, which changes nothing but the rounding."""
+        """The same coefficient with a centred design, which changes nothing but the rounding."""
         return dataclasses.replace(self, design=self.design.centred())
 
     def zeros(self) -> Parameters:
@@ -98,23 +98,23 @@ class Coefficient:
         return parameters.c.reshape(-1)[self._offset]
 
     def top(self, start: Parameters | None) -> Fit:
-        """Supremum of the likelihood."""
+        """Fit at the supremum of the likelihood."""
         variant = self._with(self.nuisance, free=True)
         return fit_supremum(self.comparisons, self.design, variant, start=start)
 
     def top_at(self, value: Float[Array, ""], start: Parameters) -> Fit:
-        """Supremum of the likelihood with c fixed at `value`."""
+        """Fit at the supremum of the likelihood with c fixed at `value`."""
         c = start.c.reshape(-1).at[self._offset].set(value).reshape(start.c.shape)
         start = dataclasses.replace(start, c=c)
         return fit_supremum(self.comparisons, self.design, self.nuisance, start=start)
 
     def moved(self, parameters: Parameters, change: Float[Array, " P"]) -> Parameters:
-        """By a change of the flat parameters."""
+        """The parameters after a change of the flat parameters."""
         judges = n_judges(self.comparisons)
         return Parameters.unflat(parameters.flat() + change, self.design.n_contents, judges)
 
     def information(self, parameters: Parameters) -> Float[Array, "P P"]:
-        """About all parameters."""
+        """Fisher information about all parameters."""
         return model.score_and_information(parameters, self.design, self.comparisons)[1]
 
     def left(self, information: Float[Array, "P P"]) -> Float[Array, ""]:
@@ -126,7 +126,7 @@ class Coefficient:
         return change @ information @ change
 
     def compensation(self, information: Float[Array, "P P"]) -> Float[Array, " P"]:
-        """How the maximising parameters change as c goes up by 1, to first order."""
+        """Change of the maximising parameters as c goes up by 1, to first order."""
         index, m = self.index, self.design.n_contents
         others = model.free_mask(self.nuisance, self.design)
         scale = information_scale(self.comparisons, self.design.centred(), others)
@@ -138,24 +138,24 @@ class Coefficient:
         return (-jnp.linalg.solve(rest, border)).at[index].set(1)
 
     def varies(self) -> Bool[Array, ""]:
-        """Whether the covariate takes more than one value; in rows, whether it ever differs."""
-        made = self.comparisons
-        if isinstance(made, Panel) and isinstance(made.verdicts, Rows):
-            differs = made.verdicts.difference[:, self.covariate] != 0
-            return (differs & self._concerned(made)).any()
-        if isinstance(made, Rows):
-            return (made.difference[:, self.covariate] != 0).any()
+        """Whether the covariate takes more than one value; for rows, whether it ever differs."""
+        comparisons = self.comparisons
+        if isinstance(comparisons, Panel) and isinstance(comparisons.verdicts, Rows):
+            differs = comparisons.verdicts.difference[:, self.covariate] != 0
+            return (differs & self._concerned(comparisons)).any()
+        if isinstance(comparisons, Rows):
+            return (comparisons.difference[:, self.covariate] != 0).any()
         return self.design.spread()[self.covariate] > 0
 
     def is_asked(self) -> Bool[Array, ""]:
-        """Whether there is any verdict; of a panel, by a judge whose coefficient it is."""
-        made = self.comparisons
-        if isinstance(made, Panel):
-            return jnp.where(self._concerned(made), made.shown, 0).sum() > 0
-        return made.shown.sum() > 0
+        """Whether there is any verdict; for a panel, by a judge with this coefficient."""
+        comparisons = self.comparisons
+        if isinstance(comparisons, Panel):
+            return jnp.where(self._concerned(comparisons), comparisons.shown, 0).sum() > 0
+        return comparisons.shown.sum() > 0
 
     def _concerned(self, panel: Panel) -> Bool[Array, " J"]:
-        """Which judges' coefficients this one is a part of."""
+        """Which judges have this coefficient in their own."""
         return panel.sharing[:, self.judge] != 0
 
 
@@ -168,21 +168,21 @@ def efficient_information(
     judge: int | Int[Array, ""] = 0,
     variant: Variant | None = None,
 ) -> Float[Array, ""]:
-    """Fisher information about one coefficient c when the other parameters are unknown, at given
-    parameters: minus the second derivative of the profile log-likelihood where these are its
-    maximum, nats per squared unit of c. 1.96 / sqrt(it) is the half-width of a 95 % Wald interval.
+    """Fisher information about one coefficient c when the other parameters are unknown, nats per
+    squared unit of c. At the maximum it is minus the second derivative of the profile
+    log-likelihood, and 1.96 / sqrt(information) is the half-width of a 95 % Wald interval.
 
-    Depends on the comparisons through how often each pair was shown, which may be a fraction.
+    Only the number of times each pair was shown matters, and it may be a fraction.
 
     Args:
-      parameters: where, fitted or true.
+      parameters: where the information is computed, fitted or true.
       comparisons, design: one pool, float64; of one judge, or of a panel.
-      covariate: which one, 0..D-1.
-      judge: of a panel, whose, 0..J-1; may be traced, as `covariate` may.
+      covariate: index of the covariate, 0..D-1; may be traced.
+      judge: for a panel, index of the judge, 0..J-1; may be traced.
       variant: free coefficients, default all.
 
     Raises:
       ValueError: no such covariate, no such judge, float32.
     """
-    of = Coefficient.of(comparisons, design, covariate, judge, variant).centred()
-    return of.left(of.information(parameters))
+    coefficient = Coefficient.of(comparisons, design, covariate, judge, variant).centred()
+    return coefficient.left(coefficient.information(parameters))

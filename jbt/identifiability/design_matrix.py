@@ -20,32 +20,33 @@ def comparison_matrix(design: Design, shown: np.ndarray | Panel) -> np.ndarray:
 
     Args:
       design: one pool, float64.
-      shown: [N, N] how often each ordered pair was shown; or a panel of counts, the rows of whose
-        judges follow each other.
+      shown: [N, N] how often each ordered pair was shown; or a panel of counts.
 
     Returns:
-      [pairs, P], columns (theta, c, kappa). Pairs with padding are left out.
+      [pairs, P], columns (theta, c, kappa); for a panel judge by judge. Pairs with padding are left
+      out.
 
     Raises:
       ValueError: not [N, N].
     """
     check_shape(design, shown)
     if isinstance(shown, Panel):
-        each = of_each_judge(shown, design)
-        made = np.moveaxis(np.asarray(shown.shown), -1, 0)
-        own = [comparison_matrix(design, of_one) for of_one in made]
-        return np.concatenate([z @ to_own for z, to_own in zip(own, each, strict=True)])
+        maps = of_each_judge(shown, design)
+        counts = np.moveaxis(np.asarray(shown.shown), -1, 0)
+        matrices = [comparison_matrix(design, judge_counts) for judge_counts in counts]
+        return np.concatenate([z @ to_judge for z, to_judge in zip(matrices, maps, strict=True)])
     items, x = np.asarray(design.item_mask), np.asarray(design.covariates)
-    owns = owner(design).astype(float)
+    ownership = owner(design).astype(float)
     i, j = np.nonzero(np.asarray(shown) * items[:, None] * items)
-    return np.concatenate([owns[i] - owns[j], x[i] - x[j], np.ones((len(i), 1))], axis=1)
+    theta = ownership[i] - ownership[j]
+    return np.concatenate([theta, x[i] - x[j], np.ones((len(i), 1))], axis=1)
 
 
 def matrix_and_gram(
     design: Design, shown: np.ndarray | Rows | Panel
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[rows, P] Z, and [P, P] Z'Z: of counts the design matrix itself, of rows a small one with the
-    same Z'Z."""
+    """[rows, P] Z, and [P, P] Z'Z. For counts Z is the design matrix, for rows a small matrix with
+    the same Z'Z."""
     if isinstance(shown, Rows):
         gram = _gram_of_rows(shown, design.n_contents)
     elif isinstance(shown, Panel) and isinstance(shown.verdicts, Rows):
@@ -57,32 +58,32 @@ def matrix_and_gram(
 
 
 def of_each_judge(panel: Panel, design: Design) -> np.ndarray:
-    """[..., J, own P, P], by which each judge's own parameters follow from the panel's, see
-    `jbt.panel`."""
+    """[..., J, own P, P] linear maps from the panel's parameters to those of each judge's own
+    model, see `jbt.kernel.panel`."""
     s, sharing = np.asarray(panel.discrimination), np.asarray(panel.sharing)
     m, n_biases, judges = design.n_contents, design.covariates.shape[-1] + 1, s.shape[-1]
-    to_own = np.zeros((*s.shape, m + n_biases, m + n_biases * judges))
-    to_own[..., :m, :m] = s[..., None, None] * np.eye(m)
+    maps = np.zeros((*s.shape, m + n_biases, m + n_biases * judges))
+    maps[..., :m, :m] = s[..., None, None] * np.eye(m)
     for d in range(n_biases):
-        to_own[..., m + d, m + d * judges : m + (d + 1) * judges] = sharing
-    return to_own
+        maps[..., m + d, m + d * judges : m + (d + 1) * judges] = sharing
+    return maps
 
 
 def _gram_of_listed(panel: Panel, rows: Rows, design: Design) -> np.ndarray:
     """[P, P], Z'Z of a panel of rows."""
-    each = of_each_judge(panel, design)
-    gram = np.zeros((each.shape[-1],) * 2)
-    for g, to_own in enumerate(each):
-        own = _gram_of_rows(jax.tree.map(lambda v, g=g: v[..., g], rows), design.n_contents)
-        gram += to_own.T @ own @ to_own
+    maps = of_each_judge(panel, design)
+    gram = np.zeros((maps.shape[-1],) * 2)
+    for g, to_judge in enumerate(maps):
+        judge_rows = jax.tree.map(lambda v, g=g: v[..., g], rows)
+        gram += to_judge.T @ _gram_of_rows(judge_rows, design.n_contents) @ to_judge
     return gram
 
 
 def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
-    """[P, P], Z'Z of the design matrix Z of the rows that stand for a verdict, each once."""
-    made = np.asarray(rows.shown) > 0
-    first, second = np.asarray(rows.first)[made], np.asarray(rows.second)[made]
-    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[made]
+    """[P, P], Z'Z of the design matrix Z of the rows that hold a verdict, each row once."""
+    real = np.asarray(rows.shown) > 0
+    first, second = np.asarray(rows.first)[real], np.asarray(rows.second)[real]
+    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[real]
     pairs = np.bincount(first.astype(np.int64) * m + second, minlength=m * m).reshape(m, m)
     laplacian = np.diag(pairs.sum(1) + pairs.sum(0)) - pairs - pairs.T
     border = [np.bincount(first, v, minlength=m) - np.bincount(second, v, minlength=m) for v in x.T]
@@ -90,8 +91,8 @@ def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
 
 
 def _with_gram(gram: np.ndarray) -> np.ndarray:
-    """A [P, P] matrix Z with this Z'Z, which has the null space of every such matrix. What is
-    null by `NULL` is null to rounding in it."""
+    """A [P, P] matrix Z with this Z'Z, and so with the same null space as every such matrix.
+    Directions that are null by `NULL` are null to rounding in it."""
     lengths = np.sqrt(np.diagonal(gram))
     scale = np.where(lengths > 0, lengths, 1)
     values, vectors = np.linalg.eigh(gram / scale / scale[:, None])

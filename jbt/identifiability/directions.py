@@ -1,4 +1,4 @@
-"""What no comparison made depends on: the null space of their design matrix, with names."""
+"""The null space of the design matrix of the comparisons made, with names for its directions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jbt.fit import check_judges
 from jbt.identifiability.design_matrix import NULL, matrix_and_gram, shown_contents
+from jbt.kernel.fit import check_judges
 from jbt.types import Design, Panel, Rows, Variant
 
 
 @dataclass(frozen=True)
 class NullSpace:
-    """The directions the comparisons made are silent about."""
+    """The null directions of the comparisons made."""
 
     rank: int
-    """Of the design matrix."""
+    """Rank of the design matrix."""
     n_columns: int
-    """Contents of the pool, and those of c and kappa that are unknown."""
+    """Number of contents in the pool plus number of unknown coefficients of c and kappa."""
     directions: np.ndarray
     """[nullity, P] a basis, in the order (theta, c, kappa)."""
     names: tuple[str, ...]
@@ -40,21 +40,21 @@ def null_space(
     position: bool = True,
     variant: Variant | None = None,
 ) -> NullSpace:
-    """A basis of the null space of the comparisons made, whose directions have names.
+    """A basis of the null space of the comparisons made, with a name for each direction.
 
-    First the constants of the contents that comparisons link. Then each of c_1 ... c_D, kappa (of a
-    panel each for all judges before the next) whose column is a combination of the columns before
-    it: the amounts that undo a change of it.
+    First comes one constant for each connected component of contents. Then one direction for each
+    of c_1 ... c_D, kappa (for a panel each for all judges before the next) whose column is a
+    combination of the columns before it: it holds the amounts that undo a change of it.
 
     Args:
       design: one pool, float64.
       shown: [N, N] how often each ordered pair was shown, or rows of verdicts, or a panel.
       covariates: their names, default x1 ... xD.
       contents: their names, default 0 ... M-1.
-      judges: of a panel, their names, default judge 1 ... judge J.
-      position: whether kappa is a parameter; where it is known, it is no column.
-      variant: which coefficients are parameters, default all; those known are no columns, nor are
-        sets of coefficients in which no judge has a part.
+      judges: names of a panel's judges, default judge 1 ... judge J.
+      position: whether kappa is a parameter; where it is known, it has no column.
+      variant: which coefficients are parameters, default all; those known have no column, nor have
+        sets of coefficients that no judge uses.
 
     Raises:
       ValueError: not one name for each covariate, content or judge; a variant for other judges.
@@ -69,32 +69,32 @@ def null_space(
     unknown = biases.unknown(variant, position)
     real = np.flatnonzero(shown_contents(design))
     z, gram = matrix_and_gram(design, shown)
-    n_islands, island = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
+    n_components, component = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
 
     directions, names = [], []
-    for k in range(n_islands):
+    for k in range(n_components):
         direction = np.zeros(z.shape[1])
-        direction[real[island == k]] = 1
+        direction[real[component == k]] = 1
         directions.append(direction)
         where = (
             "every quality"
-            if n_islands == 1
-            else _qualities([owners[m] for m in real[island == k]])
+            if n_components == 1
+            else _qualities([owners[m] for m in real[component == k]])
         )
         names.append(f"adding 1 to {where}")
 
-    before, lengths = real.tolist(), np.linalg.norm(z, axis=0)
+    independent, lengths = real.tolist(), np.linalg.norm(z, axis=0)
     for q in np.flatnonzero(np.r_[np.zeros(n_contents, bool), unknown.ravel()]).tolist():
         column = z[:, q]
-        # Of least norm: the constants, which change nothing, are left out.
-        amounts = np.linalg.lstsq(z[:, before], column, rcond=1e-12)[0]
-        if np.linalg.norm(column - z[:, before] @ amounts) > NULL * lengths[q]:
-            before.append(q)
+        # Least norm leaves out the constants, which change nothing.
+        amounts = np.linalg.lstsq(z[:, independent], column, rcond=1e-12)[0]
+        if np.linalg.norm(column - z[:, independent] @ amounts) > NULL * lengths[q]:
+            independent.append(q)
             continue
         direction = np.zeros(z.shape[1])
-        direction[before], direction[q] = amounts, -1
+        direction[independent], direction[q] = amounts, -1
         directions.append(direction)
-        # A column of zeros changes no logit whatever the others do.
+        # A column of zeros changes no logit, whatever happens to the others.
         moved = np.abs(direction) * lengths > NULL * lengths[q]
         moved[q] = True
         names.append(biases.name(direction, moved, n_contents))
@@ -107,13 +107,13 @@ class _Biases:
     """The coefficients (c, kappa), with their names."""
 
     names: Sequence[str]
-    """Of the D covariates and position."""
+    """Names of the D covariates and position."""
     judges: Sequence[str] | None
-    """Of a panel's judges."""
+    """Names of a panel's judges; None for one judge."""
     sharing: np.ndarray
-    """[J, J] of a panel; [[1]] of one judge."""
+    """[J, J] for a panel; [[1]] for one judge."""
     discrimination: np.ndarray
-    """[J] of a panel; [1] of one judge."""
+    """[J] for a panel; [1] for one judge."""
 
     @classmethod
     def of(
@@ -144,43 +144,40 @@ class _Biases:
         unknown = np.ones((len(self.names), len(self.sharing)), bool)
         if variant is not None:
             check_judges(variant, None if self.judges is None else len(self.judges))
-            each = [np.asarray(variant.c), np.asarray(variant.kappa)[None]]
-            unknown &= np.concatenate(each).reshape(unknown.shape)
+            free = [np.asarray(variant.c), np.asarray(variant.kappa)[None]]
+            unknown &= np.concatenate(free).reshape(unknown.shape)
         unknown[-1] &= position
         return unknown & np.any(self.sharing != 0, axis=0)
 
     def name(self, direction: np.ndarray, moved: np.ndarray, n_contents: int) -> str:
-        """Of a null direction [P], given which entries of it matter."""
+        """Name of a null direction [P], given which of its entries matter."""
         shape = (len(self.names), len(self.sharing))
         coefficients = np.flatnonzero(moved[n_contents:].reshape(shape).any(1)).tolist()
-        each = (direction[n_contents:].reshape(shape) @ self.sharing.T) / self.discrimination
+        change = (direction[n_contents:].reshape(shape) @ self.sharing.T) / self.discrimination
         parts = ["quality"] * bool(moved[:n_contents].any())
-        parts += [self.names[d] + self._whose(each[d]) for d in coefficients]
-        *against, last = parts
-        if not against:
+        parts += [self.names[d] + self._whose(change[d]) for d in coefficients]
+        *traded, last = parts
+        if not traded:
             differs = "in which no comparison differs"
             if self.judges is not None:
                 differs = "none of whose comparisons differs in it"
             return f"changing the coefficient of {last}, {differs}"
-        name = f"trading {' and '.join(against)} against {last}"
+        name = f"trading {' and '.join(traded)} against {last}"
         is_covariate = coefficients[-1] < len(self.names) - 1
-        if against == ["quality"] and is_covariate and _equal(each[coefficients[-1]]):
+        if traded == ["quality"] and is_covariate and _equal(change[coefficients[-1]]):
             c = "c - delta" if np.all(self.discrimination == 1) else "c_g - s_g delta"
             name += f": theta + delta x, {c}"
         return name
 
-    def _whose(self, of_each: np.ndarray) -> str:
-        """[J] by how much the direction moves the coefficient of each judge, over s_g."""
+    def _whose(self, change: np.ndarray) -> str:
+        """Names of the judges whose coefficient moves, given the change [J] of each over s_g."""
         if self.judges is None:
             return ""
-        if _equal(of_each):
+        if _equal(change):
             return " in all judges at once"
-        whose = [
-            name
-            for name, v in zip(self.judges, of_each, strict=True)
-            if abs(v) > NULL * np.abs(of_each).max()
-        ]
-        return f" in {' and '.join(whose)}"
+        moved = np.abs(change) > NULL * np.abs(change).max()
+        names = [name for name, moves in zip(self.judges, moved, strict=True) if moves]
+        return f" in {' and '.join(names)}"
 
 
 def _equal(values: np.ndarray) -> bool:
@@ -188,6 +185,6 @@ def _equal(values: np.ndarray) -> bool:
 
 
 def _qualities(contents: Sequence[str]) -> str:
-    some = ", ".join(contents[:6]) + ", ..." * (len(contents) > 6)
-    what = "the quality of content" if len(contents) == 1 else "the qualities of contents"
-    return f"{what} {some}, which nothing compares with the others"
+    names = ", ".join(contents[:6]) + ", ..." * (len(contents) > 6)
+    noun = "the quality of content" if len(contents) == 1 else "the qualities of contents"
+    return f"{noun} {names}, which no comparison links to the others"

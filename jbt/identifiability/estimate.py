@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jbt import model
-from jbt.fit import FLAT
 from jbt.identifiability.coefficient import Coefficient
-from jbt.identifiability.likelihood import over
+from jbt.identifiability.profile_likelihood import over
+from jbt.kernel import model
+from jbt.kernel.fit import FLAT
 from jbt.types import (
     Comparisons,
     Design,
@@ -29,19 +29,18 @@ from jbt.types import (
 
 @container
 class BiasEstimate:
-    """What the comparisons alone say about one coefficient c. All NaN but `curvature` unless the
-    status is CONVERGED."""
+    """The estimate of one coefficient c from the comparisons alone. If the status is not CONVERGED,
+    all numbers but `curvature` and `parameters` are NaN."""
 
     c: Float[Array, ""]
     """Maximum likelihood estimate, logits per unit of the covariate."""
     status: Int[Array, ""]
     """A `Status`: CONVERGED if the estimate exists; else FLAT, DISCONNECTED, SEPARATED,
-    COVARIATE_CONSTANT, NO_VERDICTS (of a panel: by the judge asked about), NOT_CONVERGED or
-    NOT_FINITE."""
+    COVARIATE_CONSTANT, NO_VERDICTS (of this judge), NOT_CONVERGED or NOT_FINITE."""
     curvature: Float[Array, ""]
-    """Minus the second derivative of the profile log-likelihood where it is highest, or as far as
-    it was followed, nats per squared unit of c: the information about c when all other parameters
-    are unknown."""
+    """Minus the second derivative of the profile log-likelihood at its maximum, or as far as it was
+    followed, nats per squared unit of c: the information about c when all other parameters are
+    unknown."""
     wald_low: Float[Array, ""]
     wald_high: Float[Array, ""]
     """c minus and plus z / sqrt(curvature)."""
@@ -64,14 +63,14 @@ def estimate_bias(
 ) -> BiasEstimate:
     """The prior-free estimate of one coefficient, with a Wald and a profile-likelihood interval.
 
-    It may exist where that of the qualities does not: an item that always wins has a quality at
-    infinity, and drops out of what is known about c.
+    It may exist where estimates of the qualities do not: an item that always wins has a quality at
+    infinity, and carries no information about c.
 
     Args:
       comparisons, design: one pool, float64; of one judge, or of a panel.
-      covariate: which one, 0..D-1.
-      judge: of a panel, whose, 0..J-1; may be traced, as `covariate` may. For the difference of two
-        judges' see `difference`.
+      covariate: index of the covariate, 0..D-1; may be traced.
+      judge: for a panel, index of the judge, 0..J-1; may be traced. `difference` makes the
+        difference between two judges a parameter.
       variant: free coefficients, default all; this one is free in any case.
       start: where to begin; the coefficients that the variant fixes stay there, default 0.
       level: coverage of the intervals, in (0, 1).
@@ -79,38 +78,40 @@ def estimate_bias(
     Raises:
       ValueError: no such covariate or judge, level out of range, float32.
     """
-    of = Coefficient.of(comparisons, design, covariate, judge, variant)
+    coefficient = Coefficient.of(comparisons, design, covariate, judge, variant)
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}")
     z = jnp.asarray(NormalDist().inv_cdf((1 + level) / 2))
-    return _estimate_bias(of, start, z)
+    return _estimate_bias(coefficient, start, z)
 
 
 @jax.jit
-def _estimate_bias(of: Coefficient, start: Parameters | None, z: Float[Array, ""]) -> BiasEstimate:
+def _estimate_bias(
+    entry: Coefficient, start: Parameters | None, z: Float[Array, ""]
+) -> BiasEstimate:
     """`z`: half-width of the interval in standard errors."""
-    of = of.centred()  # or a large mean would drown what is left of the information
-    top = of.top(start)
-    curvature = of.left(of.information(top.parameters))
-    status = _existence(of, top.status, curvature)
+    entry = entry.centred()  # a large mean would drown the information that is left
+    top = entry.top(start)
+    curvature = entry.left(entry.information(top.parameters))
+    status = _existence(entry, top.status, curvature)
 
     exists = status == Status.CONVERGED
-    c = of.value_in(top.parameters)
+    c = entry.value_in(top.parameters)
     half = z / jnp.sqrt(jnp.where(exists, curvature, 1))
 
-    def fallen(c: Float[Array, ""], start: Parameters) -> tuple[Array, Array, Parameters]:
-        """Twice the fall of the profile from its top less z^2, and its slope."""
-        fit = of.top_at(c, start)
-        slope = -2 * model.score(fit.parameters, of.design, of.comparisons)[of.index]
+    def drop(c: Float[Array, ""], start: Parameters) -> tuple[Array, Array, Parameters]:
+        """Twice the fall of the profile from its maximum less z^2; its slope; the parameters."""
+        fit = entry.top_at(c, start)
+        slope = -2 * model.score(fit.parameters, entry.design, entry.comparisons)[entry.index]
         return 2 * (fit.objective - top.objective) - z**2, slope, fit.parameters
 
     def end(begin: Float[Array, ""]) -> Float[Array, ""]:
-        """Newton's method. The fall is convex in c: after one step the iterates are outside and
-        come in monotonically."""
+        """Find an end of the interval by Newton's method. The fall is convex in c: after one step
+        the iterates are outside and come in monotonically."""
 
         def step(s: tuple) -> tuple:
             c, _, parameters, steps = s
-            excess, slope, parameters = fallen(c, parameters)
+            excess, slope, parameters = drop(c, parameters)
             return (
                 jnp.where(jnp.abs(excess) > 1e-9, c - excess / slope, c),
                 excess,
@@ -121,18 +122,18 @@ def _estimate_bias(of: Coefficient, start: Parameters | None, z: Float[Array, ""
         def going(s: tuple) -> Bool[Array, ""]:
             return exists & (jnp.abs(s[1]) > 1e-9) & (s[3] < 40)
 
-        first = (begin, jnp.asarray(jnp.inf, of.design.dtype), top.parameters, jnp.array(0))
+        first = (begin, jnp.asarray(jnp.inf, entry.design.dtype), top.parameters, jnp.array(0))
         c, excess, _, _ = jax.lax.while_loop(going, step, first)
         return jnp.where(jnp.abs(excess) < 1e-6, c, jnp.nan)
 
-    low, high = over(end, jnp.stack([c - half, c + half]), of.comparisons)
-    found = jnp.isfinite(low) & jnp.isfinite(high)
-    # Rounding may keep more than `FLAT` of the information where the profile rises without end. It
-    # falls on one side alone then, and both ends are found there.
-    one_sided = exists & found & ~((low < c) & (c < high))
+    low, high = over(end, jnp.stack([c - half, c + half]), entry.comparisons)
+    both_ends = jnp.isfinite(low) & jnp.isfinite(high)
+    # Where the profile rises without end, rounding may keep more than `FLAT` of the information.
+    # The profile then falls on one side alone, and both ends are found there.
+    one_sided = exists & both_ends & ~((low < c) & (c < high))
     status = jnp.where(one_sided, Status.SEPARATED, status)
-    status = jnp.where(exists & ~found, Status.NOT_CONVERGED, status)
-    exists = exists & found & ~one_sided
+    status = jnp.where(exists & ~both_ends, Status.NOT_CONVERGED, status)
+    exists = exists & both_ends & ~one_sided
 
     def defined(value: Float[Array, ""]) -> Float[Array, ""]:
         return jnp.where(exists, value, jnp.nan)
@@ -150,53 +151,53 @@ def _estimate_bias(of: Coefficient, start: Parameters | None, z: Float[Array, ""
 
 
 def _existence(
-    of: Coefficient, fit_status: Int[Array, ""], curvature: Float[Array, ""]
+    entry: Coefficient, fit_status: Int[Array, ""], curvature: Float[Array, ""]
 ) -> Int[Array, ""]:
-    """Whether the profile of c has a single finite top, and if not, why."""
+    """CONVERGED if the profile of c has a single finite maximum; else the status that says why."""
 
-    def least(of: Coefficient) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        even = model.information_at_even_odds(of.comparisons, of.design.centred())
-        return of.left(even), FLAT * even[of.index, of.index]
+    def left_at_even_odds(entry: Coefficient) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Information left about c, and the least at which c is not flat."""
+        even = model.information_at_even_odds(entry.comparisons, entry.design.centred())
+        return entry.left(even), FLAT * even[entry.index, entry.index]
 
-    made, threshold = least(of)
-    flat = made <= threshold
-    every = _every_pair(of.comparisons, of.design)
-    if every is None:
+    left, least = left_at_even_odds(entry)
+    all_pairs = _every_pair(entry.comparisons, entry.design)
+    if all_pairs is None:
         mendable = jnp.array(False)
     else:
-        possible, its_threshold = least(dataclasses.replace(of, comparisons=every))
-        linked = _connected(of.comparisons.shown, of.design.item_mask)
-        mendable = (possible > its_threshold) & ~linked
-    status = jnp.where(curvature <= threshold, Status.SEPARATED, fit_status)
-    silent = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
-    status = jnp.where(flat, silent, status)
-    status = jnp.where(of.varies(), status, Status.COVARIATE_CONSTANT)
-    status = jnp.where(of.is_asked(), status, Status.NO_VERDICTS)
+        possible, threshold = left_at_even_odds(dataclasses.replace(entry, comparisons=all_pairs))
+        linked = _connected(entry.comparisons.shown, entry.design.item_mask)
+        mendable = (possible > threshold) & ~linked
+    status = jnp.where(curvature <= least, Status.SEPARATED, fit_status)
+    not_identified = jnp.where(mendable, Status.DISCONNECTED, Status.FLAT)
+    status = jnp.where(left <= least, not_identified, status)
+    status = jnp.where(entry.varies(), status, Status.COVARIATE_CONSTANT)
+    status = jnp.where(entry.is_asked(), status, Status.NO_VERDICTS)
     return jnp.where(fit_status == Status.NOT_FINITE, Status.NOT_FINITE, status)
 
 
 def _every_pair(comparisons: Verdicts, design: Design) -> Verdicts | None:
-    """Every ordered pair shown once, of a panel to every judge. None for rows, which do not tell
+    """Every ordered pair shown once, for a panel to every judge. None for rows, which do not say
     what else could be compared."""
     if isinstance(comparisons, Panel):
-        every = _every_pair(comparisons.verdicts, design)
-        if every is None:
+        counts = _every_pair(comparisons.verdicts, design)
+        if counts is None:
             return None
         to_each = jax.tree.map(
-            lambda v: jnp.broadcast_to(v[:, :, None], comparisons.shown.shape), every
+            lambda v: jnp.broadcast_to(v[:, :, None], comparisons.shown.shape), counts
         )
         return dataclasses.replace(comparisons, verdicts=to_each)
     if isinstance(comparisons, Rows):
         return None
     items = design.item_mask
-    every = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
-    return Comparisons(every, every / 2)
+    counts = (items[:, None] & items & ~jnp.eye(design.n_items, dtype=bool)).astype(design.dtype)
+    return Comparisons(counts, counts / 2)
 
 
 def _connected(
     shown: Float[Array, "N N"] | Float[Array, "N N J"], items: Bool[Array, " N"]
 ) -> Bool[Array, ""]:
-    """Whether chains of comparisons link all items; of a panel, those of every judge alone."""
+    """Whether chains of comparisons link all items; for a panel, each judge's alone."""
     if shown.ndim == 3:
         return jax.vmap(_connected, in_axes=(2, None))(shown, items).all()
     linked = (shown + shown.T > 0) | jnp.eye(len(items), dtype=bool)

@@ -1,4 +1,4 @@
-"""What the verdicts do not determine: where the likelihood is flat, or rises all the way."""
+"""Directions that the verdicts do not determine: the likelihood is flat or rises without end."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import model
-from jbt.fit import FLAT, fit_supremum, scaled_information
-from jbt.newton import information_scale
+from jbt.kernel import model
+from jbt.kernel.fit import FLAT, fit_supremum, scaled_information
+from jbt.kernel.newton import information_scale
 from jbt.types import Design, Parameters, Variant, Verdicts
 
 
 def undetermined(
     comparisons: Verdicts, design: Design, variant: Variant, *, start: Parameters | None = None
 ) -> Float[np.ndarray, "directions P"]:
-    """Directions of (theta, c, kappa) along which the likelihood has no single finite top: flat,
-    as nothing compared depends on them, or rising to infinity, as in every verdict about them the
-    same side won. A combination a'beta has a prior-free estimate if it is 0 along all of them.
+    """Directions of (theta, c, kappa) along which the likelihood has no single finite maximum: it
+    is flat because no comparison made depends on them, or it rises to infinity because the same
+    side won every verdict about them. A combination a'beta has a prior-free estimate if it is 0
+    along all of them.
 
-    They are those that keep less than `FLAT` of their information at even odds where the likelihood
-    has reached its supremum. The constant of theta, which is always one, is left out.
+    These directions keep less than `FLAT` of their information at even odds when the likelihood has
+    reached its supremum. The constant of theta, which is always among them, is left out.
 
     Args:
       comparisons, design: one pool, float64; of one judge, or of a panel.
@@ -43,8 +44,8 @@ def undetermined(
 def _at_supremum(
     comparisons: Verdicts, design: Design, variant: Variant, start: Parameters | None
 ) -> tuple[Float[Array, "P P"], Float[Array, " P"]]:
-    """The information at the supremum in units of that at even odds, the constant of theta and the
-    fixed parameters pinned; and these units."""
+    """The information at the supremum in units of that at even odds, with the constant of theta and
+    the fixed parameters pinned; and these units."""
     top = fit_supremum(comparisons, design, variant, start=start)
     design = design.centred()
     free = model.free_mask(variant, design)

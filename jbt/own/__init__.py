@@ -7,36 +7,57 @@
         print(fit.pool, fit.judge, fit.status.name, fit.c, fit.kappa)
 
 `jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
-setting. Needs pandas, so `import jbt` leaves it out.
+setting. `tables` reads verdicts, `formats` the files of other tools; `shared_coefficients` and
+`fits` estimate; `examine` says what can be estimated; `leaderboards`, `gates` and `replays` rank,
+decide and rerun. Needs pandas, so `import jbt` leaves it out.
 """
 
-from jbt.own.analysis import PoolFit, fit
-from jbt.own.batch import Batch, Group, PoolTable, Position, load
-from jbt.own.board import Leaderboard
-from jbt.own.gate import Decision, Gate, gate
-from jbt.own.joint import JudgeFit, fit_judges
-from jbt.own.labelling import Labelling, labelling
-from jbt.own.leaderboard import leaderboard
-from jbt.own.panel_fit import PanelFit, fit_panel
-from jbt.own.panels import Judges
-from jbt.own.reading import TableError
-from jbt.own.replay import Replay, replay
-from jbt.own.rule import Rule
-from jbt.own.summary import JudgeSummary, summarise
+from jbt import _moved
+from jbt.own.examine.checks import Check, Checks
+from jbt.own.examine.doctor import doctor
+from jbt.own.examine.identify import Identification, Identified, identify
+from jbt.own.fits.analysis import Analysis, analyse
+from jbt.own.fits.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.fits.judges import Judges
+from jbt.own.fits.one_judge import JudgeFit, fit_judges
+from jbt.own.fits.panel import PanelFit, fit_panel
+from jbt.own.fits.pools import PoolFit, fit
+from jbt.own.fits.summary import JudgeSummary, summarise
+from jbt.own.gates.decide import gate
+from jbt.own.gates.decision import Decision
+from jbt.own.gates.labelling import Labelling, labelling
+from jbt.own.gates.report import Gate
+from jbt.own.gates.rule import Rule
+from jbt.own.leaderboards.board import Leaderboard
+from jbt.own.leaderboards.rank import leaderboard
+from jbt.own.leaderboards.report import Leaderboards
+from jbt.own.replays.report import Replay
+from jbt.own.replays.run import replay
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
-from jbt.own.verdicts import Columns
+from jbt.own.tables.sheets import TableError
+from jbt.own.tables.verdicts import Columns
+
+for _name in ("gate", "labelling", "leaderboard", "replay"):
+    _moved.keep_function("jbt.own", _name)
+del _name
 
 __all__ = [
+    "Analysis",
     "Batch",
+    "Check",
+    "Checks",
     "Columns",
     "Decision",
     "Gate",
     "Group",
+    "Identification",
+    "Identified",
     "JudgeFit",
     "JudgeSummary",
     "Judges",
     "Labelling",
     "Leaderboard",
+    "Leaderboards",
     "PanelFit",
     "PoolFit",
     "PoolTable",
@@ -47,11 +68,14 @@ __all__ = [
     "Tables",
     "Ties",
     "Transform",
+    "analyse",
     "covariate_values",
+    "doctor",
     "fit",
     "fit_judges",
     "fit_panel",
     "gate",
+    "identify",
     "labelling",
     "leaderboard",
     "load",

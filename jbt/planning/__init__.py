@@ -1,17 +1,14 @@
-"""Before any verdict or label is bought: what a design would tell.
+"""Plans made before any verdict or label is bought: what a design would identify, how precisely.
 
-`precision` says how well a bias coefficient would be known, `gate` how many trusted labels the
-decision to correct for it takes.
+`pairing_plan` and `reference_plan` compute how precisely a bias coefficient would be known,
+`gate_plan` how many trusted labels the decision to correct for it takes.
 """
 
-from jbt.planning.gate import GatePlan, gate_labels, over_pools
-from jbt.planning.precision import (
-    PairingPlan,
+from jbt.planning.gate_plan import GatePlan, gate_labels, over_pools
+from jbt.planning.pairing_plan import PairingPlan, Z, expected_half_width, pairing
+from jbt.planning.reference_plan import (
     ReferencePlan,
-    Z,
-    expected_half_width,
     expected_half_width_beside,
-    pairing,
     realised_over_expected,
     reference_verdicts,
 )

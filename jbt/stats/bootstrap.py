@@ -10,8 +10,8 @@ RESAMPLES = 2000
 REPLICATES = 4000
 """Small studies drawn from many pools."""
 MOST_BLOCKS = 20_000
-"""Pools resampled one by one; more of them in as many blocks, so that neither time nor memory
-grows with their number."""
+"""Most pools resampled one by one. More are resampled in this many blocks, so that neither time nor
+memory grows with their number."""
 
 
 def bootstrap_means(
@@ -19,15 +19,15 @@ def bootstrap_means(
 ) -> np.ndarray:
     """Means over resampled pools.
 
-    All rows are resampled together, so differences between them stay paired. Beyond 20,000 pools
-    blocks of neighbours are resampled whole, whose means scatter as those of pools do.
+    All rows are resampled together, so differences between them stay paired. Beyond 20,000 pools,
+    blocks of neighbouring pools are resampled; their means scatter as those of pools do.
 
     Args:
       values: [..., P] a number a pool; NaN (no result) is left out of its mean.
-      seed: of the resampling.
+      seed: seed of the resampling.
       size: pools drawn, with replacement; default P (the bootstrap). Smaller sizes give the
         sampling distribution of a smaller study.
-      resamples: R.
+      resamples: number of resamples, R.
 
     Returns:
       [R, ...].
@@ -67,22 +67,22 @@ def bootstrap_means(
 def _means_of_few(
     flat: np.ndarray, rng: np.random.Generator, size: int, resamples: int
 ) -> np.ndarray:
-    """[R, rows] means of `size` drawn pools, without touching those that are not drawn."""
+    """[R, rows] means of `size` drawn pools, without touching the others."""
     drawn = rng.integers(0, flat.shape[-1], (resamples, size))
     means = np.empty((resamples, len(flat)))
     for row, values in enumerate(flat):
-        picked = values[drawn].astype(np.float64)
-        known = np.isfinite(picked)
+        sample = values[drawn].astype(np.float64)
+        known = np.isfinite(sample)
         with np.errstate(invalid="ignore"):
-            means[:, row] = np.where(known, picked, 0).sum(1) / known.sum(1)
+            means[:, row] = np.where(known, sample, 0).sum(1) / known.sum(1)
     return means
 
 
 def study_means(
     values: np.ndarray, *, seed: int, size: int, same_pools: bool = False
 ) -> np.ndarray:
-    """Means [R, G] that studies of `size` pools find at each of G points, [G, P] pools each: fresh
-    pools at every point, or the same ones at all of them."""
+    """Means [R, G] that studies of `size` pools find at each of G points, from `values` [G, P]:
+    fresh pools at every point, or the same pools at all points."""
     if same_pools:
         return bootstrap_means(values, seed=seed, size=size, resamples=REPLICATES)
     points = [
@@ -95,14 +95,13 @@ def study_means(
 def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
     """Means over acquisition seeds [..., P] that scatter over pools as means of `seeds` would.
 
-    Var(mean of a pool) = between + within / seeds. Both parts are estimated from the seeds there
-    are, and the pools' means moved towards (or from) their overall mean by one factor, which keeps
-    that mean.
+    Var(mean of a pool) = between + within / seeds. Both parts are estimated from the seeds at hand;
+    one factor then moves the pools' means towards (or away from) their overall mean, which stays.
 
     Args:
-      values: [..., S, P] a number a seed and pool.
-      seeds: acquisition seeds of the study meant; None for as many as there are. From one seed
-        nothing can be told about others, and its numbers are returned as they are.
+      values: [..., S, P] a number for each seed and pool.
+      seeds: acquisition seeds of the study in question; None for as many as there are. A single
+        seed says nothing about others, so its numbers are returned unchanged.
     """
     mean = values.mean(-2)
     s = values.shape[-2]
@@ -121,13 +120,13 @@ def mean_interval(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with its interval: mean, low, high. NaN is left out.
 
-    Of 30 pools or more it is that of the percentile bootstrap. Of 5 to 29, of which that covers too
-    rarely, it is Student's t. Of fewer than 5, or of fewer than 30 that are all alike, there is
+    For 30 pools or more, the interval is the percentile bootstrap's. For 5 to 29, where that covers
+    too rarely, it is Student's t. For fewer than 5, or fewer than 30 that are all alike, there is
     none: NaN.
     """
-    mean, *many = percentile_interval(values, seed=seed, level=level)
-    few = student_interval(values, level=level)[1:]
-    low, high = np.where(np.isfinite(values).sum(-1) < MANY, few, many)
+    mean, *bootstrapped = percentile_interval(values, seed=seed, level=level)
+    student = student_interval(values, level=level)[1:]
+    low, high = np.where(np.isfinite(values).sum(-1) < MANY, student, bootstrapped)
     return mean, np.asarray(low), np.asarray(high)
 
 
@@ -135,7 +134,7 @@ def percentile_interval(
     values: np.ndarray, *, seed: int, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high. One
-    pool has no interval: NaN. Of five pools a 95 % interval covers 78 to 85 %."""
+    pool has no interval: NaN. With five pools a 95 % interval covers 78 to 85 %."""
     tail = (1 - level) / 2
     interval = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
     low, high = np.where(np.isfinite(values).sum(-1) > 1, interval, np.nan)
@@ -147,8 +146,8 @@ def bca_interval(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with its bias-corrected and accelerated bootstrap interval
     (Efron 1987), from the resamples of `percentile_interval`: mean, low, high. NaN is left out. One
-    pool, or pools that are all alike, have no interval: NaN. Exact to the second order, where the
-    percentile interval is to the first; of a handful of pools neither covers what it says."""
+    pool, or pools that are all alike, have no interval: NaN. It is exact to second order, the
+    percentile interval to first; with a handful of pools neither reaches its nominal coverage."""
     from scipy.stats import norm
 
     known = np.isfinite(values)
@@ -156,38 +155,38 @@ def bca_interval(
     mean = np.asarray(np.nanmean(values, axis=-1))
     resampled = bootstrap_means(values, seed=seed)
     below = ((resampled < mean).mean(0) + (resampled <= mean).mean(0)) / 2
-    off = np.where(known, np.nan_to_num(values) - mean[..., None], 0)
-    square = (off**2).sum(-1)
+    deviation = np.where(known, np.nan_to_num(values) - mean[..., None], 0)
+    square = (deviation**2).sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Leaving pool i out moves the mean by -off_i / (n - 1).
-        acceleration = (off**3).sum(-1) / (6 * square**1.5)
+        # Leaving pool i out moves the mean by -deviation_i / (n - 1).
+        acceleration = (deviation**3).sum(-1) / (6 * square**1.5)
         shift = norm.ppf(below)
         ends = []
         for z in norm.ppf([(1 - level) / 2, (1 + level) / 2]):
-            at = np.asarray(norm.cdf(shift + (shift + z) / (1 - acceleration * (shift + z))))
-            ends.append(_quantile_of_each(resampled, at))
+            levels = np.asarray(norm.cdf(shift + (shift + z) / (1 - acceleration * (shift + z))))
+            ends.append(_columnwise_quantiles(resampled, levels))
     low, high = np.where((n > 1) & (square > 0), ends, np.nan)
     return mean, np.asarray(low), np.asarray(high)
 
 
-def _quantile_of_each(samples: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Of samples [R, ...], each column's quantile at its own level [...]."""
-    columns, levels = samples.reshape(len(samples), -1), np.ravel(at)
-    each = [
+def _columnwise_quantiles(samples: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """The quantile of each column of samples [R, ...] at its level [...]."""
+    columns = samples.reshape(len(samples), -1).T
+    quantiles = [
         np.quantile(column, level) if np.isfinite(level) else np.nan
-        for column, level in zip(columns.T, levels, strict=True)
+        for column, level in zip(columns, np.ravel(levels), strict=True)
     ]
-    return np.reshape(each, np.shape(at))
+    return np.reshape(quantiles, np.shape(levels))
 
 
 def jackknife_interval(
     without_one: np.ndarray, *, level: float = 0.95
 ) -> tuple[float, float, float]:
-    """Mean of an estimate that was made without each pool in turn, with the jackknife's interval of
-    it (Tukey 1958; t with P - 1 degrees): mean, low, high.
+    """Mean of the leave-one-out estimates, with the jackknife's interval (Tukey 1958; t with P - 1
+    degrees of freedom): mean, low, high.
 
     Args:
-      without_one: [P] the estimate from all pools but one.
+      without_one: [P] the estimate without each pool in turn.
     """
     from scipy.stats import t
 

@@ -1,4 +1,4 @@
-"""Where a curve crosses zero, and how surely."""
+"""Where a curve crosses zero, with intervals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
       y: [..., G].
 
     Returns:
-      [...] crossing in units of x; without one, +inf if y is positive anywhere (it stays so),
-      -inf if it never is. NaN counts as not positive.
+      [...] crossing in units of x; without a crossing, +inf if y is positive anywhere (it stays
+      so), -inf if it never is. NaN counts as not positive.
     """
     y = np.asarray(y, float)
     falls = (y[..., :-1] > 0) & (y[..., 1:] <= 0)
@@ -27,9 +27,9 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     y0 = np.take_along_axis(y, i[..., None], -1)[..., 0]
     y1 = np.take_along_axis(y, i[..., None] + 1, -1)[..., 0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        at = x[i] + (x[i + 1] - x[i]) * y0 / (y0 - y1)
+        crossing = x[i] + (x[i + 1] - x[i]) * y0 / (y0 - y1)
     never = np.where((y > 0).any(-1), np.inf, -np.inf)
-    return np.where(falls.any(-1), at, never)
+    return np.where(falls.any(-1), crossing, never)
 
 
 def sign_changes(y: np.ndarray) -> np.ndarray:
@@ -42,16 +42,15 @@ def largest_increase(
     y: np.ndarray, *, seed: int, level: float = 0.95
 ) -> tuple[float, float, float]:
     """The largest increase of a mean curve between neighbouring points, with an interval: largest,
-    low, high. The curve falls everywhere where high is below 0, and somewhere rises where low is
-    above 0.
+    low, high. The curve falls everywhere if high is below 0, and rises somewhere if low is above 0.
 
-    The largest of several estimates is too large on average. So the interval is of the largest
-    increase of a simultaneous band around all of them, of one width in standard errors, which a
-    bootstrap of pools finds.
+    The largest of several estimates is too large on average. So the interval comes from a
+    simultaneous band around all increases, of one width in standard errors, which a bootstrap of
+    pools finds.
 
     Args:
-      y: [G, P] the curve of each pool, which stay together. NaN is left out of its mean.
-      seed: of the resampling.
+      y: [G, P] the curve of each pool, resampled whole. NaN is left out of its mean.
+      seed: seed of the resampling.
 
     Returns:
       Negative where the estimated curve falls everywhere; low and high NaN for one pool.
@@ -66,26 +65,26 @@ def largest_increase(
     mean, error = np.nanmean(steps, axis=-1), means.std(0)
     if steps.shape[-1] < 2:
         return float(mean.max()), np.nan, np.nan
-    apart = np.divide(abs(means - mean), error, out=np.zeros_like(means), where=error > 0)
-    half = np.quantile(apart.max(1), level) * error
+    distance = np.divide(abs(means - mean), error, out=np.zeros_like(means), where=error > 0)
+    half = np.quantile(distance.max(1), level) * error
     return float(mean.max()), float((mean - half).max()), float((mean + half).max())
 
 
 def finite_or_nan(x: float | np.ndarray) -> float:
-    """Infinity (no crossing on the grid) to NaN, which tables leave empty."""
+    """NaN, which tables leave empty, for infinity (no crossing on the grid); else x."""
     return float(x) if np.isfinite(x) else float("nan")
 
 
 def percentiles(
     samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
 ) -> tuple[float, float]:
-    """The central `level` of some samples, which may be infinite: order statistics, as
-    interpolation between infinities is undefined.
+    """The central `level` of samples that may be infinite: order statistics, as interpolation
+    between infinities is undefined.
 
     Args:
-      n_units: pools that were resampled. Of fewer than 30 the interval is expanded to the levels
+      n_units: pools that were resampled. For fewer than 30 the interval is expanded to the levels
         at which that of a mean is as wide as Student's t (Hesterberg 2015, "What teachers should
-        know about the bootstrap", section 5.3); of fewer than 5 there is none: NaN.
+        know about the bootstrap", section 5.3); for fewer than 5 there is none: NaN.
     """
     if n_units is not None and n_units < FEWEST:
         return math.nan, math.nan
@@ -103,7 +102,7 @@ def percentiles(
 def crossing_interval(
     samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
 ) -> tuple[float, float]:
-    """Percentile interval of resampled crossings, `n_units` as in `percentiles`. Resamples without
-    a crossing count as beyond the grid's end on their side; an end that lies there is NaN."""
+    """Percentile interval of resampled crossings, `n_units` as in `percentiles`. A resample without
+    a crossing counts as beyond the grid's end on its side; an end of the interval there is NaN."""
     low, high = percentiles(samples, level, n_units=n_units)
     return finite_or_nan(low), finite_or_nan(high)

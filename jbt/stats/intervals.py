@@ -1,4 +1,4 @@
-"""Intervals and tests in closed form: means of few, shares, clusters, ranks."""
+"""Intervals and tests in closed form: means of few pools, shares, clusters, ranks."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import numpy as np
 Method = Literal["exact", "wilson"]
 
 FEWEST = 5
-"""Units below which a mean is given no interval: nothing tells how far their distribution is from
-a normal one, and Student's t of three recalls covers 90 % instead of 95."""
+"""Fewest units for an interval of a mean: fewer do not show how far their distribution is from a
+normal one, and Student's t of three recalls covers 90 % instead of 95."""
 
 MANY = 30
-"""Units from which on the percentile bootstrap covers 93 % at least; of fewer it does not."""
+"""Fewest units with which the percentile bootstrap covers at least 93 %."""
 
 END = 1.0
 """Units that `bounded_interval` adds at either end of the range: nearly z^2 / 4, which Wilson's
-interval of a share adds to either count. Half of it covers 85 % where all of 100 are at an end."""
+interval of a share adds to either count. Adding half as much covers 85 % where all of 100 units are
+at an end."""
 
 
 def student_interval(
     values: np.ndarray, *, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) with Student's interval of it: mean, low, high. NaN is left
-    out. Fewer than `FEWEST` pools, or pools that are all alike, have no interval: NaN."""
+    """Mean over the last axis (pools) with Student's interval: mean, low, high. NaN is left out.
+    Fewer than `FEWEST` pools, or pools that are all alike, have no interval: NaN."""
     from scipy.stats import t
 
     known = np.isfinite(values)
@@ -35,7 +36,7 @@ def student_interval(
         square = np.where(known, values - mean[..., None], 0) ** 2
         error = np.sqrt(square.sum(-1) / ((n - 1.0) * n))
         half = t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * error
-    # Alike up to rounding, which a mean over seeds has.
+    # Alike up to rounding, as means over seeds are.
     half = np.where((n >= FEWEST) & (error > 1e-12 * np.maximum(abs(mean), 1)), half, np.nan)
     return np.asarray(mean), np.asarray(mean - half), np.asarray(mean + half)
 
@@ -43,14 +44,13 @@ def student_interval(
 def bounded_interval(
     values: np.ndarray, *, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) of numbers from 0 to 1, with an interval that covers it in
-    `level` of the samples or more: mean, low, high. NaN is left out; fewer than `FEWEST` pools have
-    no interval: NaN.
+    """Mean over the last axis (pools) of numbers from 0 to 1, with an interval that covers at least
+    `level`: mean, low, high. NaN is left out; fewer than `FEWEST` pools have no interval: NaN.
 
-    Student's t of the sample and of one pool more at 0 and one at 1, cut off there. Where most
-    pools are at an end, as recall is near 1, a small sample does not show those that are far from
-    it: Student's t alone then covers 40 to 90 %. What is added stands for them, as Agresti and
-    Coull (1998) add two of each outcome to a share. It weighs little in many pools.
+    The interval is Student's t of the sample with one more pool at 0 and one at 1, cut off at these
+    ends. Where most pools are at an end, as recall near 1 is, a small sample does not show those
+    far from it, and Student's t alone covers 40 to 90 %. The added pools stand for them, as Agresti
+    and Coull (1998) add two of each outcome to a share. Among many pools they weigh little.
     """
     from scipy.stats import t
 
@@ -70,8 +70,7 @@ def bounded_interval(
 def count_interval(
     successes: int, n: int, *, level: float = 0.95, method: Method = "exact"
 ) -> tuple[float, float, float]:
-    """A share known from its counts, with its interval: share, low, high; methods are those of
-    `share_interval`.
+    """The share of successes with its interval: share, low, high; methods as in `share_interval`.
 
     Raises:
       ValueError: no trials, or more successes than trials.
@@ -89,7 +88,7 @@ def share_interval(
     values: np.ndarray, *, level: float = 0.95, method: Method = "exact"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Share of ones among zeros and ones, over the last axis (pools), with its interval: share,
-    low, high. NaN is left out; without any other number all three are NaN. The bootstrap has no
+    low, high. NaN is left out; if nothing else remains, all three are NaN. The bootstrap has no
     interval for a share of 0 or 1.
 
     Args:
@@ -119,11 +118,11 @@ class Tested(NamedTuple):
 
 
 def cluster_test(means: np.ndarray, *, level: float = 0.95) -> Tested:
-    """The mean over clusters, by Student's t: of judges, say, who saw the same pools, so that a
-    judge's mean gain over pools is one number, and pools do not count as if independent.
+    """The mean over clusters, by Student's t. A cluster is, say, a judge: judges saw the same
+    pools, so a judge's mean gain over pools is one number, and pools do not count as independent.
 
     Args:
-      means: [J] a mean a cluster. Clusters count alike, whatever their size.
+      means: [J] the mean of each cluster. Clusters count alike, whatever their size.
 
     Raises:
       ValueError: fewer than two clusters, or a mean that is not finite.
@@ -147,7 +146,7 @@ def spearman(x: np.ndarray, y: np.ndarray, *, level: float = 0.95) -> Tested:
       x, y: [n] numbers; ties take mean ranks.
 
     Raises:
-      ValueError: fewer than four numbers, not as many of either, or one that is not finite.
+      ValueError: fewer than four numbers, unequal lengths, or a number that is not finite.
     """
     from scipy.stats import norm, spearmanr
 
@@ -158,9 +157,9 @@ def spearman(x: np.ndarray, y: np.ndarray, *, level: float = 0.95) -> Tested:
         raise ValueError("x and y must be finite")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Tested(np.nan, np.nan, np.nan, np.nan)
-    found: Any = spearmanr(x, y)
-    r = float(np.clip(found.statistic, -1, 1))
+    result: Any = spearmanr(x, y)
+    r = float(np.clip(result.statistic, -1, 1))
     half = norm.ppf((1 + level) / 2) * np.sqrt((1 + r**2 / 2) / (len(x) - 3))
     with np.errstate(divide="ignore"):
         low, high = np.tanh(np.arctanh(r) + np.array([-half, half]))
-    return Tested(r, float(low), float(high), float(found.pvalue))
+    return Tested(r, float(low), float(high), float(result.pvalue))

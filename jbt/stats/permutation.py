@@ -1,4 +1,4 @@
-"""Paired permutation tests, families of them, and what small studies find by them."""
+"""Paired permutation tests, families of tests, and their p-values and power in small studies."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 PERMUTATIONS = 9999
 MOST_ENUMERATED = 20
-"""Pools up to which every sign pattern is tried, 2^19 of them beside their opposites."""
+"""Most pools for which every sign pattern is tried: 2^19 patterns, each with its opposite."""
 MOST_SUMS = 4_000_000
-"""Numbers of an array of patterns, or of the sums they make, at once."""
+"""Most numbers in an array of patterns, or of their sums."""
 
 
 def smallest_p(n: int) -> float:
@@ -28,13 +28,13 @@ def paired_permutation(
 ) -> np.ndarray:
     """Two-sided p-values of paired differences whose sign is exchangeable under the null.
 
-    The statistic is the absolute mean. All 2^n sign patterns are enumerated where n is at most 20,
-    some at a time, and the smallest p is then `smallest_p`; else `resamples` are drawn, the
-    observed one is counted among them, and the smallest p is 1 / (resamples + 1).
+    The statistic is the absolute mean. Where n is at most 20, all 2^n sign patterns are enumerated,
+    and the smallest p is `smallest_p`. Otherwise `resamples` patterns are drawn, the observed one
+    is counted among them, and the smallest p is 1 / (resamples + 1).
 
     Args:
-      differences: [..., n] a difference a pool, the same pools along all rows.
-      seed: of the drawn patterns.
+      differences: [..., n] a difference a pool, the same pools in all rows.
+      seed: seed of the drawn patterns.
       resamples: patterns drawn where n is above 20.
 
     Returns:
@@ -47,7 +47,7 @@ def paired_permutation(
     as_extreme = np.zeros(len(flat))
     step = max(1, MOST_SUMS // max(n, len(flat)))  # sums of all rows at once
     if n <= MOST_ENUMERATED:
-        # A pattern and its opposite are alike extreme: the last sign stays.
+        # A pattern is as extreme as its opposite: the last sign stays.
         half = 2 ** (n - 1)
         for begin in range(0, half, step):
             number = np.arange(begin, min(begin + step, half))
@@ -87,7 +87,7 @@ def small_study_p(
     Args:
       differences: [F, P] a family of differences, each with a number a pool.
       size: pools of a study, drawn from the P; at most 12, so that the test is exact.
-      seed: of the draws.
+      seed: seed of the draws.
       replace: draw a study's pools with replacement.
 
     Returns:
@@ -107,12 +107,12 @@ def small_study_p(
 def small_study_power(
     differences: np.ndarray, *, size: int, seed: int, level: float = 0.05
 ) -> np.ndarray:
-    """How often a study of `size` pools calls each of several differences significant: the share
+    """Share of studies of `size` pools that call each of several differences significant: the share
     of `small_study_p` below the level, a study's pools drawn without replacement.
 
     Returns:
-      [F] shares of the studies, in either direction; NaN for fewer than 5 `size` pools, too few to
-      stand for all, and where a difference is not finite.
+      [F] shares, significant in either direction; NaN for fewer than 5 `size` pools, too few to
+      represent the population, and where a difference is not finite.
 
     Raises:
       ValueError: more than 12 pools a study.

@@ -1,24 +1,24 @@
-"""Twins: simulated judges that show on average what the paper prints of its real ones.
+"""Twins: simulated judges whose average results match the paper's for its real judges.
 
-A twin is a judge of Eq. 1 (discrimination a, bias c*, position kappa*, and for one who answers with
-the likelier verdict a pair noise) such that on the paper's pools the means of c_hat, kappa_hat and
-the naive recall are the published ones. What is published beside these three, the bias-aware recall
-first of all, is not aimed at: it tests whether the model does as the real judge.
+A twin is a judge of Eq. 1 (discrimination a, bias c*, position kappa*, and a pair noise if it
+answers with the likelier verdict) such that on the paper's pools the means of c_hat, kappa_hat and
+the naive recall are the published ones. The other published numbers, first of all the bias-aware
+recall, are not targets: they test whether the model behaves like the real judge.
 
-**Three numbers for three targets.** A judge who draws has (a, c*, kappa*) and no more. One who
-answers with the likelier verdict has a fourth, the pair noise, but its verdicts depend on the
-ratios of the four alone: the search takes the pair noise as the unit. What the unit is in logits
-matters only where that judge's verdicts are drawn afresh, and is set apart, by the share of pairs
-that it is uncertain of (`UNCERTAIN`).
+**Three parameters for three targets.** A judge that draws its verdicts has only (a, c*, kappa*). A
+judge that answers with the likelier verdict has a fourth parameter, the pair noise, but its
+verdicts depend only on the ratios of the four: the search takes the pair noise as the unit. This
+unit in logits matters only where the judge's verdicts are drawn afresh. It is set separately, by
+the share of pairs that the judge is uncertain of (`UNCERTAIN`).
 
-**What a twin predicts has the calibration's error in it**: its targets are means of a few pools.
-`error` carries it.
+**Predictions of a twin include the calibration's error**, as its targets are means over a few
+pools: see `error`.
 
-The twins of the paper's judges are in `data/twins.csv`, which `python -m jbt.twins` writes; how far
-each is from its targets stands there too. Recall that is printed as 1.00 is aimed at with 0.995,
-the least that is printed so.
+`python -m jbt.twins` writes the twins of the paper's judges, with their distances from the targets,
+to `data/twins.csv`. A recall printed as 1.00 has the target 0.995, the least that is printed so.
 """
 
+from jbt import _moved
 from jbt.twins.calibration import aim_of, calibrate
 from jbt.twins.error import (
     DISPLACED,
@@ -30,7 +30,7 @@ from jbt.twins.error import (
     observed,
     slopes,
 )
-from jbt.twins.twin import (
+from jbt.twins.simulated import (
     DATA,
     DOUBT,
     MAX_CORRELATION,
@@ -47,6 +47,8 @@ from jbt.twins.twin import (
     read,
     twin,
 )
+
+_moved.keep_function("jbt.twins", "twin")
 
 __all__ = [
     "DATA",

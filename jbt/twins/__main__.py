@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 
-from jbt import pools, runtime
+from jbt import runtime
+from jbt.simulation import pools
 from jbt.twins import DATA, ORACLES, Twin, calibrate, known
 
 
@@ -21,14 +22,12 @@ def main() -> None:
     with DATA.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in dataclasses.fields(Twin))
-        for each in twins:
-            row = dataclasses.astuple(each)
+        for t in twins:
+            row = dataclasses.astuple(t)
             writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
-    for each in twins:
-        missed = each.misses(known()[each.name])
-        print(
-            f"{each.name} {each.oracle} {each.others}: {', '.join(missed) or 'meets its targets'}"
-        )
+    for t in twins:
+        missed = t.misses(known()[t.name])
+        print(f"{t.name} {t.oracle} {t.others}: {', '.join(missed) or 'meets its targets'}")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-"""The error of a calibration, carried into what a twin predicts.
+"""The error of a calibration, carried into the predictions of a twin.
 
 A twin's parameters eta solve m(eta) = t, where t are printed means over the n pools of a study. So
-eta has an error, and a number q that the twin predicts has it too. Were the twin's kind of judge
-the true one, a study's mean of q would differ from the prediction to first order by
+eta has an error, and so has a number q that the twin predicts. If the real judge were of the twin's
+kind, a study's mean of q would differ from the prediction to first order by
 
     mean over its n pools of  q_i - D (t_i - t),    D = dq/deta (dt/deta)^-1,
 
-as q_i and t_i are of the same pools: where both are high by chance, part of the error cancels, and
-where q depends much on eta, it adds. `carried` gives these numbers of each simulated pool; means of
-n of them fall where a study's q falls, given that the twin was calibrated to that study's t. Where
-targets hardly tell a parameter (naive recall is at its highest, say), the inverse is Bayes' with a
-wide prior, and what is left open is part of `blur`.
+as q_i and t_i come from the same pools: where both are high by chance, part of the error cancels,
+and where q depends strongly on eta, it adds. `carried` computes these numbers for each simulated
+pool; means of n of them are distributed like a study's q, given that the twin was calibrated to
+that study's t. Where the targets hardly identify a parameter (for example with naive recall at its
+highest), the inverse is a Bayesian one with a wide prior, and the remaining uncertainty is part of
+`blur`.
 
-**Derivatives** by displacing all parameters of a twin at once, up or down as each pool's own draw
-says (`displaced`), and the other way: two further conditions tell the slopes along all of them
-(Spall 1992), as half the difference on each pool, regressed on the steps.
+**Derivatives** are found by displacing all parameters of a twin at once, up or down by a draw for
+each pool (`displaced`), and then the opposite way. These two further conditions give the slopes
+along all parameters (Spall 1992): half the difference on each pool, regressed on the steps.
 """
 
 from __future__ import annotations
@@ -26,53 +27,55 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt import estimators, judges, metrics, pairs
-from jbt.judges import Published
-from jbt.simulate import Condition, stream
+from jbt import estimators
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.judges import Published
+from jbt.simulation.simulate import Condition, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.twin import TOLERANCE
+from jbt.twins.simulated import TOLERANCE
 from jbt.types import Pool, Prior
 
 TARGETS = tuple(TOLERANCE)
 PARAMETERS = ("discrimination", "bias", "position")
 DISPLACED = (1.0, -1.0)
-"""Values of the condition `displaced` that slopes are found from; 0 is the twin itself."""
+"""Values of the condition `displaced` from which slopes are computed; 0 is the twin itself."""
 OPEN = 5.0
-"""Standard deviation in steps of what is thought of the parameters before a calibration. It matters
-only where the targets hardly tell them: a naive recall that all but the same twins share."""
+"""Prior standard deviation of the parameters before a calibration, in steps. It matters only where
+the targets hardly identify them, as when twins that differ have almost the same naive recall."""
 ROUNDING = 0.005
-"""How far a target may lie from what is printed: half a unit of the last digit."""
+"""Largest rounding error of a printed target: half a unit of the last digit."""
 
 
 def displaced(key: Key[Array, ""], condition: Condition) -> tuple[Condition, Array]:
     """The twin of a condition, its parameters displaced by `condition["displaced"]` steps.
 
-    A step is about what the calibration's error is in a study of ten pools. It is up or down as the
-    pool's stream "displacement" says, for each parameter by itself.
+    A step is about the calibration's error in a study of ten pools. The pool's stream
+    "displacement" draws its sign for each parameter independently.
 
     Args:
-      condition: of one twin, see `twins.conditions`, with `displaced`.
+      condition: one twin's, see `twins.conditions`, with `displaced`.
 
     Returns:
-      the condition to give to `answers`, and the steps [3], of `PARAMETERS`.
+      The condition for `answers`, and the steps [3] of `PARAMETERS`.
     """
     unit = jnp.where(condition["argmax"] > 0, condition["pair_noise"], 1.0)
-    own = jnp.stack([condition[name] for name in PARAMETERS])
-    share, of_unit = jnp.array([[0.2, 0.1, 0.1], [0.02, 0.15, 0.15]], own.dtype)
-    size = share * jnp.abs(own) + of_unit * unit
+    values = jnp.stack([condition[name] for name in PARAMETERS])
+    relative, absolute = jnp.array([[0.2, 0.1, 0.1], [0.02, 0.15, 0.15]], values.dtype)
+    size = relative * jnp.abs(values) + absolute * unit
     signs = jax.random.rademacher(stream(key, "displacement"), (len(PARAMETERS),), size.dtype)
     steps = condition["displaced"] * signs * size
-    moved = {name: each + step for name, each, step in zip(PARAMETERS, own, steps, strict=True)}
+    moved = {name: v + step for name, v, step in zip(PARAMETERS, values, steps, strict=True)}
     return {**condition, **moved}, steps
 
 
 def observed(
     verdicts: Bool[Array, "N N"], pool: Pool, k: int = 5, prior: Prior | None = None
 ) -> Float[Array, " 3"]:
-    """What a twin shows of `TARGETS` on one pool, every ordered pair judged once.
+    """A twin's values of `TARGETS` on one pool, every ordered pair judged once.
 
     Args:
-      verdicts: True where the first shown wins, of `answers`.
+      verdicts: True where the first shown wins, from `answers`.
     """
     shown = judges.reveal(verdicts, pairs.every_pair(pool))
     naive = estimators.naive(shown, pool.design, prior or Prior()).parameters
@@ -82,12 +85,12 @@ def observed(
 
 
 def slopes(up: np.ndarray, down: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Derivatives of the mean of a number by a twin's parameters, per step of each.
+    """Derivatives of the mean of a number in a twin's parameters, per step of each.
 
     Args:
       up, down: [..., P] the number in pools whose twin is displaced one way and the other; pools in
         which either is not finite are left out.
-      steps: [3, P] of the first.
+      steps: [3, P] steps of `up`.
 
     Returns:
       [..., 3].
@@ -95,22 +98,22 @@ def slopes(up: np.ndarray, down: np.ndarray, steps: np.ndarray) -> np.ndarray:
     half = (np.asarray(up, float) - down) / 2
     known = np.isfinite(half).reshape(-1, half.shape[-1]).all(0)
     flat = half[..., known].reshape(-1, int(known.sum()))
-    found = np.linalg.lstsq(np.sign(steps[:, known]).T, flat.T, rcond=None)[0].T
-    return found.reshape(*half.shape[:-1], len(steps))
+    coefficients = np.linalg.lstsq(np.sign(steps[:, known]).T, flat.T, rcond=None)[0].T
+    return coefficients.reshape(*half.shape[:-1], len(steps))
 
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationError:
-    """Of one twin: how its targets scatter over pools, and what moves them."""
+    """One twin's calibration: the scatter of its targets over pools, and their derivatives."""
 
     targets: np.ndarray
-    """[3, P] of `TARGETS`, in the pools whose numbers are carried."""
+    """[3, P] values of `TARGETS`, in the pools whose numbers are carried."""
     aim: np.ndarray
-    """[3] what it is calibrated to."""
+    """[3] values it is calibrated to."""
     pools: int
-    """Of the study that it is calibrated to (count)."""
+    """Number of pools in the study that it is calibrated to."""
     steps: np.ndarray
-    """[3, P'] of `PARAMETERS`, in the pools in which it is displaced."""
+    """[3, P'] steps of `PARAMETERS`, in the pools in which it is displaced."""
     slopes: np.ndarray
     """[3 targets, 3 parameters] derivatives of the targets' means, per step."""
 
@@ -125,17 +128,16 @@ class CalibrationError:
     ) -> CalibrationError:
         """
         Args:
-          published: whose twin it is.
-          targets: [3, P] of the twin.
-          up, down: [3, P'] of the twin displaced by `steps` [3, P'], and the other way.
+          published: the judge whose twin it is.
+          targets: [3, P] the twin's values.
+          up, down: [3, P'] values of the twin displaced by `steps` [3, P'], and the other way.
         """
         aim = np.array(aim_of(published))
         return cls(targets, aim, published.pools, steps, slopes(up, down, steps))
 
     def weights(self, up: np.ndarray, down: np.ndarray) -> np.ndarray:
-        """How a number hangs on the calibration, [..., 6]: D, by how much it changes with each
-        target, then what the targets leave open of it, as standard deviations along three
-        directions.
+        """Dependence of a number on the calibration, [..., 6]: D, its change with each target, then
+        the uncertainty that the targets leave, as standard deviations along three directions.
 
         Args:
           up, down: [..., P'] the number in the pools of the displaced twin.
@@ -143,37 +145,37 @@ class CalibrationError:
         return self.weights_of(slopes(up, down, self.steps))
 
     def weights_of(self, slopes: np.ndarray) -> np.ndarray:
-        """The same of a number with derivatives [..., 3] per step."""
+        """`weights` of a number with derivatives [..., 3] per step."""
         gain = self._gain()
         return slopes @ np.concatenate([gain, OPEN * (np.eye(3) - gain @ self.slopes)], axis=1)
 
     def covariance(self) -> np.ndarray:
-        """[3, 3] of the parameters' error, in steps."""
+        """[3, 3] covariance of the parameters' error, in steps."""
         left = OPEN**2 * (np.eye(3) - self._gain() @ self.slopes)
         return (left + left.T) / 2
 
     def _gain(self) -> np.ndarray:
-        """What a change of each target does to the parameters, in steps [3, 3]: (dt/deta)^-1 where
-        targets tell them well (a Kalman gain)."""
+        """Change of the parameters with each target, in steps [3, 3]: a Kalman gain, which is
+        (dt/deta)^-1 where the targets identify the parameters well."""
         scatter = np.cov(self.targets) if self.targets.shape[-1] > 1 else np.zeros((3, 3))
         scatter = scatter / self.pools + ROUNDING**2 / 3 * np.eye(3)
-        of_targets = OPEN**2 * self.slopes @ self.slopes.T + scatter
-        return OPEN**2 * np.linalg.solve(of_targets, self.slopes).T
+        covariance = OPEN**2 * self.slopes @ self.slopes.T + scatter
+        return OPEN**2 * np.linalg.solve(covariance, self.slopes).T
 
     @staticmethod
     def blur(weights: np.ndarray) -> np.ndarray:
-        """Standard deviation [...] of a number's mean beside the scatter of pools: the rounding of
-        the targets, and what they leave open; weights [..., 6]."""
-        each = np.array([*3 * [ROUNDING / np.sqrt(3)], *3 * [1.0]])
-        return np.asarray(np.linalg.norm(weights * each, axis=-1))
+        """Standard deviation [...] of a number's mean in addition to the scatter of pools, from the
+        targets' rounding and the uncertainty they leave; weights [..., 6]."""
+        sds = np.array([*3 * [ROUNDING / np.sqrt(3)], *3 * [1.0]])
+        return np.asarray(np.linalg.norm(weights * sds, axis=-1))
 
     def carried(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """A number with the calibration's error in it, see the module's docstring. Its mean is
-        moved to where the targets are met, as far as `TOLERANCE` goes.
+        """A number including the calibration's error, see the module's docstring. Its mean is moved
+        to where the targets are met, by at most `TOLERANCE` in each target.
 
         Args:
           values: [..., P] the number in pools of the twin.
-          weights: [..., 6] of `weights`.
+          weights: [..., 6] from `weights`.
 
         Returns:
           [..., P].

@@ -1,4 +1,4 @@
-"""Files of one format to what they say together: gathered, and checked against each other."""
+"""Collect the records of several files of one format, and check them against each other."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jbt.own.decoding import Damaged
 from jbt.own.formats import sources
 from jbt.own.formats.generic import USUAL, GenericColumns
-from jbt.own.formats.imported import Imported, Known, Told, ToldOrder
+from jbt.own.formats.imported import GivenOrder, Imported, KnownItem, VerdictRow
 from jbt.own.formats.records import (
     Anchor,
     Answer,
     Format,
+    Item,
     Refused,
     RefusedFile,
     Row,
@@ -23,15 +23,17 @@ from jbt.own.formats.records import (
     as_name,
     brief,
 )
-from jbt.own.formats.registry import Name, known, recognise
-from jbt.own.reading import Problems, TableError
+from jbt.own.formats.registry import Name, known_formats, recognise
+from jbt.own.tables.decoding import Damaged
+from jbt.own.tables.sheets import Problems, TableError
+from jbt.types import check_word
 
 
 def collect(
     paths: Sequence[Path | str],
     *,
     format: Name = "auto",
-    order: ToldOrder = None,
+    order: GivenOrder = None,
     judges: Sequence[str] = (),
     columns: GenericColumns = USUAL,
     strong_weight: int = 1,
@@ -40,14 +42,14 @@ def collect(
 
     Args:
       format: `auto` recognises it by the keys of each file's first record.
-      order: of every verdict, if not what the source says.
-      judges: the judge, or one for each file, in place of what the source names; needed for
-        several files that name none.
-      columns: of a generic table, which it then is.
+      order: overrides what the source says about every verdict.
+      judges: the judge, or one for each file, instead of the source's; needed for several files
+        that name none.
+      columns: columns of a generic table; naming any makes `auto` mean `generic`.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
 
     Raises:
-      TableError: a file that cannot be read, is of no format known, or has records outside its
+      TableError: a file that cannot be read, is of no known format, or has records outside its
         format: a line each for the first twenty, then a count.
       ValueError: arguments that do not go together.
     """
@@ -55,22 +57,23 @@ def collect(
     judges = [as_name(judge, "--judge") for judge in judges]
     paths = [Path(path) for path in paths]
     _check(paths, format, judges, columns, strong_weight)
-    formats = known(columns, strong_weight)
-    gathered = _Gathered("generic" if columns.given() else format, formats)
+    formats = known_formats(columns, strong_weight)
+    check_word("format", format, ("auto", *formats))
+    collection = _Collection("generic" if columns.given() else format, formats)
     problems = Problems()
     for i, path in enumerate(paths):
-        gathered.read(path, judges[i % len(judges)] if judges else None, problems)
+        collection.read(path, judges[i % len(judges)] if judges else None, problems)
     problems.check()
-    if gathered.format is None or not gathered.verdicts:
+    if collection.format is None or not collection.verdicts:
         raise TableError(f"{paths[0]}: no verdicts")
-    if strong_weight != 1 and gathered.format.name != "arena_hard":
-        raise ValueError(f"strong weight {strong_weight}: {gathered.format.name} has no `>>`")
-    if (unnamed := list(gathered.unnamed))[1:]:
+    if strong_weight != 1 and collection.format.name != "arena_hard":
+        raise ValueError(f"strong weight {strong_weight}: {collection.format.name} has no `>>`")
+    if (unnamed := list(collection.unnamed))[1:]:
         raise ValueError(
-            f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge with "
-            f"{len(paths)} names, one a file, or with one if it is one judge"
+            f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge needs "
+            f"{len(paths)} names, one a file, or a single name for one judge"
         )
-    return gathered.imported(order)
+    return collection.imported(order)
 
 
 def _check(
@@ -87,32 +90,32 @@ def _check(
     if twice:
         raise ValueError(f"{twice[0]} is given twice")
     if len(judges) not in (0, 1, len(paths)):
-        raise ValueError(f"{len(judges)} judges for {len(paths)} files: one, or one a file")
+        raise ValueError(f"{len(judges)} judges for {len(paths)} files: give one, or one a file")
     if columns.given() and format not in ("auto", "generic"):
         raise ValueError(f"columns are named for a generic table, not for {format}")
     if strong_weight < 1:
         raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
 
 
-class _Gathered:
-    """What has been read so far."""
+class _Collection:
+    """All records read so far."""
 
     def __init__(self, name: str, formats: Mapping[str, Format]):
         self.formats = formats
         self.format = formats.get(name)  # None: to be recognised
-        self.verdicts: list[Told] = []
-        self.items: dict[str, dict[str, Known]] = {}
+        self.verdicts: list[VerdictRow] = []
+        self.items: dict[str, dict[str, KnownItem]] = {}
         self.anchors: dict[tuple[str, frozenset[str]], str] = {}
         self.used = Used()
         self.keys: dict[str, None] = {}
         self.sources: dict[str, int] = {}
         self.unnamed: dict[Path, None] = {}
-        """Files with verdicts whose judge nobody names."""
+        """Files with verdicts of an unnamed judge."""
         self.n_records = 0
         self.recognising = self.format is None
 
     def read(self, path: Path, judge: str | None, problems: Problems) -> None:
-        """Read a file; what is wrong with it is added to `problems`."""
+        """Read a file; what is wrong with it goes to `problems`."""
         source = self._name(path)
         number = -1
         try:
@@ -132,25 +135,25 @@ class _Gathered:
             problems.add(path, "no records")
 
     def _name(self, path: Path) -> str:
-        """A name for the file that no other has."""
+        """Name the file; the name is unique among the files."""
         stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
         self.sources[stem] = self.sources.get(stem, 0) + 1
         return stem if self.sources[stem] == 1 else f"{stem} ({self.sources[stem]})"
 
     def _recognise(self, values: Mapping[str, Any]) -> None:
-        """Take the format of a file's first record; it must be that of the files before."""
+        """Recognise a file's format by its first record; all files must have the same."""
         self.keys |= dict.fromkeys(values)
         if self.recognising:
-            found = recognise(values, self.formats)
-            if self.format not in (None, found):
-                raise RefusedFile(f"this is {found.name}, but {self.format.name} came before it")
-            self.format = found
+            format = recognise(values, self.formats)
+            if self.format not in (None, format):
+                raise RefusedFile(f"this is {format.name}, but {self.format.name} came before it")
+            self.format = format
 
     def _add(self, row: Row) -> None:
-        """Add what one record of the source says, under another judge's name, if one is given.
+        """Add one record of the source; a judge given by the user replaces its own.
 
         Raises:
-          Refused: it is outside the format, or contradicts what is there.
+          Refused: it is outside the format, or contradicts earlier records.
         """
         assert self.format is not None
         self.n_records += 1
@@ -159,21 +162,11 @@ class _Gathered:
                 v, judge = record, row.judge or record.judge
                 if judge is None:
                     self.unnamed[row.file] = None
-                for item in (v.first, v.second):
-                    self._known(v.pool, item.name).learn(item)
-                self.verdicts.append(
-                    Told(
-                        v.pool,
-                        judge,
-                        v.first.name,
-                        v.second.name,
-                        v.p_first,
-                        v.count,
-                        v.shown,
-                    )
-                )
+                first, second = self._add_item(v.pool, v.first), self._add_item(v.pool, v.second)
+                verdict = VerdictRow(v.pool, judge, first, second, v.p_first, v.count, v.shown)
+                self.verdicts.append(verdict)
             elif isinstance(record, Answer):
-                self._known(record.pool, record.item.name).learn(record.item)
+                self._add_item(record.pool, record.item)
             else:
                 self._add_anchor(record)
 
@@ -182,17 +175,18 @@ class _Gathered:
         if self.anchors.setdefault(pair, anchor.better) != anchor.better:
             raise Refused(f"the label of pool {brief(anchor.pool)} again, and another one")
 
-    def _known(self, pool: str, name: str) -> Known:
-        return self.items.setdefault(pool, {}).setdefault(name, Known())
+    def _add_item(self, pool: str, item: Item) -> str:
+        self.items.setdefault(pool, {}).setdefault(item.name, KnownItem()).learn(item)
+        return item.name
 
-    def imported(self, order: ToldOrder) -> Imported:
-        """All of it, without the answers of pools and models that no verdict is about."""
+    def imported(self, order: GivenOrder) -> Imported:
+        """Return all records, without answers that no verdict compares."""
         assert self.format is not None
         judged: dict[str, set[str]] = {}
         for v in self.verdicts:
             judged.setdefault(v.pool, set()).update((v.first, v.second))
         items = {
-            pool: {name: known for name, known in self.items[pool].items() if name in names}
+            pool: {name: item for name, item in self.items[pool].items() if name in names}
             for pool, names in judged.items()
         }
         return Imported(
@@ -200,7 +194,7 @@ class _Gathered:
             verdicts=self.verdicts,
             items=items,
             anchors=self.anchors,
-            told_order=order,
+            given_order=order,
             mapping={role: tuple(keys) for role, keys in self.used.mapping.items()},
             unused=tuple(key for key in self.keys if key not in self.used.keys),
             n_records=self.n_records,

@@ -1,4 +1,4 @@
-"""A table of the user's own: a verdict a row, in columns named by options."""
+"""Read a table of the user's own: a verdict a row, in columns named by options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jbt.own.formats import texts
-from jbt.own.formats.chatbot_arena import one_hot
+from jbt.own.formats.known.chatbot_arena import one_hot
 from jbt.own.formats.records import (
     Format,
     Item,
@@ -19,56 +19,50 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
-from jbt.own.verdicts import ALL
+from jbt.own.tables.verdicts import ALL, ORDERS, WORDS, check_distinct
 
 PAIRS = (("first", "second"), ("model_a", "model_b"))
-"""Columns of item names that are known without an option."""
+"""Columns of item names that are recognised without an option."""
 
-WORDS: Mapping[str, float | None] = {
-    **dict.fromkeys(("first", "model_a", "left", "1", "a"), 1.0),
-    **dict.fromkeys(("second", "model_b", "right", "2", "b"), 0.0),
-    "tie": 0.5,
-    "error": None,
+SIDES: Mapping[str, float | None] = {
+    **WORDS,
+    **dict.fromkeys(("model_a", "left", "1", "a"), WORDS["first"]),
+    **dict.fromkeys(("model_b", "right", "2", "b"), WORDS["second"]),
 }
-"""What a winner may be besides an item's own name, and the share the first then won; in any
-case of letters."""
+"""Words that a winner may be besides an item's own name, in any case of letters, and the share that
+the first won."""
 
 
 @dataclass(frozen=True)
 class GenericColumns:
-    """Columns of the user's table; None: the usual name, if it is there."""
+    """Columns of the user's table; None: the usual name, if the table has it."""
 
     first: str | None = None
     second: str | None = None
     winner: tuple[str, ...] = ()
-    """One column; or two or three, marked 1 where the first won, the second won, neither."""
+    """One column; or two or three, marked 1 where the first won, the second won, they tied."""
     pool: str | None = None
     judge: str | None = None
     texts: tuple[str, str] | None = None
     """Columns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
-    """Covariates counted already: a name, and the columns of the first and second answer."""
+    """Covariates already counted: a name, and the columns of the first and second answer."""
 
     def given(self) -> bool:
-        """Whether any is named."""
+        """Whether the user named any column."""
         return self != USUAL
 
     def check(self) -> None:
-        """Raise `ValueError` unless these can be columns of one table."""
+        """Raise `ValueError` for columns that cannot belong to one table."""
         if (self.first is None) != (self.second is None):
             raise ValueError("--first and --second go together")
         if len(self.winner) > 3:
             raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
         used = [self.first, self.second, *self.winner, self.pool, self.judge]
-        named = [name for name in used if name is not None]
-        twice = [name for i, name in enumerate(named) if name in named[:i]]
-        if twice:
-            raise ValueError(f"column {twice[0]!r} is named for two things")
-        measured = [name for name, _, _ in self.counts]
-        if len(set(measured)) < len(measured) or {"pool", "item", "content"} & set(measured):
-            raise ValueError(
-                f"--counts names {', '.join(measured)}: each must be a name of its own"
-            )
+        check_distinct([name for name in used if name is not None])
+        counted = [name for name, _, _ in self.counts]
+        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
+            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
 
 
 USUAL = GenericColumns()
@@ -76,7 +70,7 @@ USUAL = GenericColumns()
 
 
 def generic(columns: GenericColumns) -> Format:
-    """The format of a user's table."""
+    """Return the format of a table with these columns."""
     return Format(
         name="generic",
         title="Table of your own",
@@ -96,7 +90,7 @@ def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
     if first.name == second.name:
         raise Refused(f"first and second are the same item, {brief(first.name)}")
     pool = _name(row, "pool", columns.pool)
-    if pool is None:  # answers that come with the row belong to it
+    if pool is None:  # answers given with their row form a pool of their own
         pool = row.numbered() if columns.texts or columns.counts else ALL
     judge = _name(row, "judge", columns.judge)
     p_first = _p_first(row, columns, first.name, second.name)
@@ -104,7 +98,7 @@ def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
 
 
 def _name(row: Row, role: str, column: str | None) -> str | None:
-    """A name, from the column asked for or else the usual one, if it is there."""
+    """A name, from the column that the user named or else the usual one, if the table has it."""
     if column is None and role not in row.values:
         return None
     return row.name(role, column or role)
@@ -112,25 +106,24 @@ def _name(row: Row, role: str, column: str | None) -> str | None:
 
 def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     names, by_place = _names(row, columns)
-    said: list[str | None] = [None, None]
+    answers: list[str | None] = [None, None]
     if columns.texts is not None:
         for column in columns.texts:
             row.need("texts", column)
-        said = [row.text("texts", column) for column in columns.texts]
+        answers = [row.text("texts", column) for column in columns.texts]
     measures: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for name, *sides in columns.counts:
         for side, column in enumerate(sides):
             measures[side][name] = texts.as_count(row.need(name, column), column)
     first, second = (
         Item(name, text=text, measures=measure, by_place=by_place)
-        for name, text, measure in zip(names, said, measures, strict=True)
+        for name, text, measure in zip(names, answers, measures, strict=True)
     )
     return first, second
 
 
 def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
-    """Names of the two items, and whether they are those of the columns of their texts, as nothing
-    else names them."""
+    """Names of the two items, and whether they are only the names of the columns of their texts."""
     if columns.first is not None and columns.second is not None:
         pair = columns.first, columns.second
     else:
@@ -138,10 +131,10 @@ def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
     if pair is not None:
         return (row.name("first", pair[0]), row.name("second", pair[1])), False
     if columns.texts is not None:
-        one, two = columns.texts
-        return (as_name(one, "the column"), as_name(two, "the column")), True
-    there = ", ".join(map(repr, list(row.values)[:12]))
-    raise Refused(f"no items here, name their columns (--first --second); columns are {there}")
+        first, second = columns.texts
+        return (as_name(first, "the column"), as_name(second, "the column")), True
+    keys = ", ".join(map(repr, list(row.values)[:12]))
+    raise Refused(f"no items here, name their columns (--first --second); columns are {keys}")
 
 
 def _p_first(row: Row, columns: GenericColumns, first: str, second: str) -> float | None:
@@ -155,22 +148,24 @@ def _p_first(row: Row, columns: GenericColumns, first: str, second: str) -> floa
 
 
 def _words(columns: GenericColumns) -> Mapping[str, float | None]:
-    """Also the names of the two columns."""
-    own = {columns.first: 1.0, columns.second: 0.0}
+    """`SIDES`, and the names of the two columns."""
+    sides = (columns.first, columns.second)
     if columns.first is None and columns.texts is not None:
-        own = dict(zip(columns.texts, (1.0, 0.0), strict=True))
-    return {**{name.casefold(): p for name, p in own.items() if name is not None}, **WORDS}
+        sides = columns.texts
+    names = zip(sides, (1.0, 0.0), strict=True)
+    return {**{name.casefold(): p for name, p in names if name is not None}, **SIDES}
 
 
 def winner(
     value: Any, first: str, second: str, words: Mapping[str, float | None], column: str
 ) -> float | None:
-    """Share that the first won, by a reserved word or an item's own name, in any case.
+    """Read a winner, a reserved word or an item's own name in any case of letters, as the share
+    that the first won.
 
     Raises:
-      Refused: neither; or the name of one item is the word for the other.
+      Refused: it is neither; or the name of one item is the word for the other.
     """
-    allowed = f"{first}, {second}, {', '.join(WORDS)}"
+    allowed = f"{first}, {second}, {', '.join(SIDES)}"
     if value is None:
         raise Refused(f"{column} is empty, allowed: {allowed}")
     code = as_name(value, column)
@@ -197,12 +192,12 @@ def _share(value: Any) -> float | None:
 
 
 def _shown(row: Row) -> bool:
-    """Nothing in a table says that its columns are in the order shown, but a column `order`."""
+    """Whether the order is known to be the one shown; only a column `order` can say so."""
     if "order" not in row.values:
         return False
     order = row.need("order", "order")
-    if order not in ("shown", "unknown"):
-        raise Refused(f"order is {brief(order)}, allowed: shown, unknown")
+    if order not in ORDERS:
+        raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
     return order == "shown"
 
 

@@ -1,4 +1,4 @@
-"""What was read from a source: counts of it, what it does not say, and the three tables."""
+"""Write what was read from a source as three tables; count it, and list what the source lacks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jbt import files
+from jbt.border import files
 from jbt.own.formats import texts
 from jbt.own.formats.records import Format, Item, Refused, brief
+from jbt.own.tables.verdicts import WORDS
 
 TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
 
-OUTCOMES = {1.0: "first", 0.0: "second", 0.5: "tie", None: "error"}
+OUTCOMES = {share: word for word, share in WORDS.items()}
 
 MANY = 20
-"""Judges, from which on they are likely to be people who voted."""
+"""Number of judges above which they are probably people who voted."""
 
-ToldOrder = Literal["shown", "unknown"] | None
+GivenOrder = Literal["shown", "unknown"] | None
 
 
-class Told(NamedTuple):
+class VerdictRow(NamedTuple):
     """A verdict, without the texts of its items: see `records.Verdict`."""
 
     pool: str
@@ -36,8 +37,8 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Known:
-    """What has been said of an item so far."""
+class KnownItem:
+    """What the records read so far say about an item."""
 
     content: str | None = None
     text: int | None = None
@@ -46,10 +47,10 @@ class Known:
     by_place: bool = False
 
     def learn(self, item: Item) -> None:
-        """Add what one more record says of it.
+        """Add what one more record says.
 
         Raises:
-          Refused: something else has been said before.
+          Refused: it contradicts an earlier record.
         """
         again = f"item {brief(item.name)} again in one pool, with another"
         if None not in (self.content, item.content) and self.content != item.content:
@@ -72,37 +73,37 @@ class Imported:
     """Verdicts, items and anchors of one or more files of one format."""
 
     format: Format
-    verdicts: list[Told]
-    items: dict[str, dict[str, Known]]
+    verdicts: list[VerdictRow]
+    items: dict[str, dict[str, KnownItem]]
     """By pool and name."""
     anchors: dict[tuple[str, frozenset[str]], str]
     """Name of the better of two items of a pool."""
-    told_order: ToldOrder
-    """What the user says of the order of every verdict; None: what the source says."""
+    given_order: GivenOrder
+    """The order of every verdict according to the user; None: according to the source."""
     mapping: Mapping[str, tuple[str, ...]]
     """For each thing written, the keys of the source that it came from."""
     unused: tuple[str, ...]
-    """Keys of the files' first records that nothing came from."""
+    """Keys of the files' first records that were not used."""
     n_records: int
     n_unjudged: int
-    """Answers left out, as no verdict is about them."""
+    """Answers left out because no verdict compares them."""
 
     @cached_property
     def pattern(self) -> str | None:
-        """What is striking in the two columns, and a sign that they are not in the order shown."""
+        """A pattern in the two columns, which suggests that they are not in the order shown."""
         for side in ("first", "second"):
             names = {getattr(v, side) for v in self.verdicts}
             if len(names) == 1:
                 return f"{side} is always {brief(*names)}"
         pairs = [(v.first.casefold(), v.second.casefold()) for v in self.verdicts]
-        if all(one <= two for one, two in pairs) or all(one >= two for one, two in pairs):
+        if all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs):
             return "first and second are in alphabetical order"
         return None
 
-    def order(self, verdict: Told) -> Literal["shown", "unknown"]:
+    def order(self, verdict: VerdictRow) -> Literal["shown", "unknown"]:
         """Whether the first is known to have been shown first."""
-        if self.told_order is not None:
-            return self.told_order
+        if self.given_order is not None:
+            return self.given_order
         doubtful = self.format.order == "columns" and self.pattern is not None
         return "shown" if verdict.shown and not doubtful else "unknown"
 
@@ -113,24 +114,24 @@ class Imported:
 
     @cached_property
     def measures(self) -> list[str]:
-        """Covariates that some item has."""
-        return list(dict.fromkeys(name for known in self._known() for name in known.measures))
+        """Covariates that at least one item has."""
+        return list(dict.fromkeys(name for item in self._items() for name in item.measures))
 
     @cached_property
     def contents(self) -> list[str]:
         """Who wrote the items, where the source says so."""
-        return [c for c in dict.fromkeys(known.content for known in self._known()) if c]
+        return [c for c in dict.fromkeys(item.content for item in self._items()) if c]
 
     @property
     def _by_place(self) -> bool:
-        return any(known.by_place for known in self._known())
+        return any(item.by_place for item in self._items())
 
-    def _known(self) -> Iterator[Known]:
-        return (known for items in self.items.values() for known in items.values())
+    def _items(self) -> Iterator[KnownItem]:
+        return (item for items in self.items.values() for item in items.values())
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many there are of what, a verdict being counted once whatever its `count`."""
+        """Number of each thing; a verdict is counted once whatever its `count`."""
         shown = sum(self.order(v) == "shown" for v in self.verdicts)
         n_measures = max(len(self.measures), 1)
         return {
@@ -144,47 +145,47 @@ class Imported:
             "judges": len(self.judges),
             "items": sum(map(len, self.items.values())),
             "contents": len(self.contents),
-            "items_without_lengths": sum(len(k.measures) < n_measures for k in self._known()),
+            "items_without_lengths": sum(len(i.measures) < n_measures for i in self._items()),
             "answers_without_verdict": self.n_unjudged,
             "anchors": len(self.anchors),
         }
 
     def notes(self) -> list[str]:
-        """What one should look at, in sentences."""
-        said = []
+        """Warnings, in sentences."""
+        notes = []
         if len(self.judges) > MANY:
-            said.append(
+            notes.append(
                 f"{len(self.judges)} judges; if they are one crowd, --judge NAME makes them one"
             )
-        if self.told_order == "shown" and self.format.order != "recorded" and self.pattern:
-            said.append(f"order is shown, as you say, though {self.pattern}")
+        if self.given_order == "shown" and self.format.order != "recorded" and self.pattern:
+            notes.append(f"order is shown, as you say, though {self.pattern}")
         if self.n_unjudged:
-            said.append(f"{self.n_unjudged} answers that no verdict is about are left out")
-        return said
+            notes.append(f"{self.n_unjudged} answers that no verdict compares are left out")
+        return notes
 
     def not_known(self) -> list[str]:
         """What the source does not say, in sentences."""
-        said, counts = [], self.counts
+        gaps, counts = [], self.counts
         if unknown := counts["order_unknown"]:
-            said.append(f"order shown of {unknown} of {counts['verdicts']} verdicts: {self._why()}")
+            gaps.append(f"order shown of {unknown} of {counts['verdicts']} verdicts: {self._why()}")
         if not self.judges:
-            said.append("judge: all verdicts are taken for one judge's (--judge NAME)")
+            gaps.append("judge: all verdicts are taken for one judge's (--judge NAME)")
         if missing := counts["items_without_lengths"]:
-            said.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
+            gaps.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
         if not self.contents:
-            own = "; each is its own, pool/item" * self._by_place
-            said.append(f"content: which items are of one model{own}")
+            default = "; each is its own, pool/item" * self._by_place
+            gaps.append(f"content: which items are of one model{default}")
         if not self.anchors:
-            said.append("anchors: no gold labels")
-        return said
+            gaps.append("anchors: no gold labels")
+        return gaps
 
     def _why(self) -> str:
-        if self.told_order is not None:
+        if self.given_order is not None:
             return "as you say"
         if self.format.order == "columns":
-            return f"{self.pattern}, a sign that it is not the one shown (--order shown if it is)"
+            return f"{self.pattern}, so it may not be the order shown (--order shown if it is)"
         if self.format.name == "generic":
-            return "nothing says that the columns are in the order shown (--order shown if so)"
+            return "the table does not record it (--order shown if first was shown first)"
         return f"{self.format.title} do not record it"
 
     def write(self, out: Path | str, overwrite: bool = False) -> list[Path]:
@@ -194,11 +195,13 @@ class Imported:
           The files written; `anchors.csv` only where the source has labels.
 
         Raises:
-          ValueError: a table is there already and may not be overwritten, or it cannot be written.
+          ValueError: a table exists and may not be overwritten, or cannot be written.
         """
         out = Path(out)
         check_folder(out, overwrite)
-        tables = dict(zip(TABLES, (self._verdicts(), self._items(), self._anchors()), strict=True))
+        tables = dict(
+            zip(TABLES, (self._verdicts(), self._item_rows(), self._anchors()), strict=True)
+        )
         if not self.anchors:
             del tables["anchors.csv"]
         try:
@@ -233,15 +236,15 @@ class Imported:
                 self.order(v),
             ]
 
-    def _items(self) -> Iterator[list[Any]]:
+    def _item_rows(self) -> Iterator[list[Any]]:
         content, measures = bool(self.contents) or self._by_place, self.measures
         yield ["pool", "item", *(["content"] if content else []), *measures]
         for pool, items in self.items.items():
-            for name, known in items.items():
-                values = [known.measures.get(m) for m in measures]
+            for name, item in items.items():
+                values = [item.measures.get(m) for m in measures]
                 counts = [int(v) if v is not None and v.is_integer() else v for v in values]
-                # Places come again in every pool, where they are of other models.
-                owner = known.content or (f"{pool}/{name}" if known.by_place else name)
+                # The same place in another pool holds an answer of another model.
+                owner = item.content or (f"{pool}/{name}" if item.by_place else name)
                 yield [pool, name, *([owner] if content else []), *counts]
 
     def _anchors(self) -> Iterator[list[Any]]:
@@ -262,6 +265,7 @@ def check_folder(out: Path, overwrite: bool) -> None:
     """Raise `ValueError` unless the tables may be written into this folder."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"cannot write {out}: it is no folder")
-    there = [str(out / name) for name in TABLES if (out / name).exists()]
-    if there and not overwrite:
-        raise ValueError(f"{', '.join(there)} would be overwritten: --overwrite, or another --out")
+    existing = [str(out / name) for name in TABLES if (out / name).exists()]
+    if existing and not overwrite:
+        tables = ", ".join(existing)
+        raise ValueError(f"{tables} would be overwritten: --overwrite, or another --out")

@@ -1,4 +1,4 @@
-"""What each source is read into: verdicts, answers that come apart from them, gold labels."""
+"""What each source is read into: verdicts, separate answers and gold labels."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from jbt.own.reading import NUMBER
+from jbt.own.tables.sheets import NUMBER
 
 
 class Refused(ValueError):
-    """A record that cannot be used: what was found in it, and what is allowed."""
+    """A record that cannot be used; the message says what was found and what is allowed."""
 
 
 class RefusedFile(Refused):
-    """A file none of whose records can be used: of no format, of another than those before it, or
-    of a name that does not say what it has to."""
+    """A file that cannot be used: of no known format, of another format than the files before it,
+    or with a name that lacks what it must say."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """An answer: its name, which is unique in its pool, and what the record says about it."""
+    """An answer: its name, unique in its pool, and what the record says about it."""
 
     name: str
     content: str | None = None
     """Who wrote it, where the source says so."""
     text: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
-    """What the source has counted itself, beside what is counted in `text`."""
+    """What the source counted itself, beside what is counted in `text`."""
     by_place: bool = False
-    """Whether it is called by its place in the record, which says nothing about who wrote it."""
+    """Whether it is named after its place in the record, and not after who wrote it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Verdict:
     first: Item
     second: Item
     p_first: float | None
-    """Share that the first won: 0.5 for a tie, any share where it is graded; None: failed."""
+    """Share that the first won: 0.5 for a tie, any share if graded; None if the judgment failed."""
     judge: str | None
     shown: bool
     """Whether the judge is known to have seen `first` before `second`."""
@@ -53,7 +53,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that comes apart from its verdicts."""
+    """An answer that the source lists apart from its verdicts."""
 
     pool: str
     item: Item
@@ -73,37 +73,38 @@ Record = Verdict | Answer | Anchor
 
 @dataclass
 class Used:
-    """Which keys of a source became what, so that the mapping that is shown is what was read."""
+    """Records which keys of a source were used for what, so that the mapping shown is what was
+    read."""
 
     mapping: dict[str, dict[str, None]] = field(default_factory=dict)
-    """For each thing written (pool, judge, …) what it came from."""
+    """For each thing written (pool, judge, …) the keys it came from."""
     keys: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One record of a file as it stands: `values` by key, and where it is. Whatever is asked for
-    is noted in `used`."""
+    """One record of a file: `values` by key, and where they stand. `used` notes every key that is
+    looked up."""
 
     file: Path
     source: str
-    """Name of the file among those that are read."""
+    """Unique name of the file."""
     number: int
-    """Of the record in its file, from 0."""
+    """Number of the record in its file, from 0."""
     line: int
-    """Of the file, from 1; the row, in Parquet."""
+    """Line of the file, from 1; row number in Parquet."""
     values: Mapping[str, Any]
     used: Used = field(default_factory=Used)
     judge: str | None = None
     """Name of the judge, if the user gives it."""
 
     def note(self, role: str, key: str, within: str = "") -> None:
-        """Note that a key, or what is at `within` in it, became this."""
+        """Note that a key, or the part of it at `within`, was used for this role."""
         self.used.mapping.setdefault(role, {})[key + within] = None
         self.used.keys.add(key)
 
     def find(self, role: str, *keys: str) -> Any:
-        """The value of the first of these keys that is there; None without."""
+        """The value of the first of these keys that is present; None if none is."""
         for key in keys:
             if self.values.get(key) is not None:
                 self.note(role, key)
@@ -117,16 +118,16 @@ class Row:
           Refused: the record has no such key.
         """
         if key not in self.values:
-            there = ", ".join(map(repr, list(self.values)[:12]))
-            raise Refused(f"no {key!r} here; keys are {there}")
+            keys = ", ".join(map(repr, list(self.values)[:12]))
+            raise Refused(f"no {key!r} here; keys are {keys}")
         self.note(role, key, within)
         return self.values[key]
 
     def name(self, role: str, *keys: str) -> str:
-        """A name, from the first of these keys that is there.
+        """A name, from the first of these keys that is present.
 
         Raises:
-          Refused: none is, or it is no name.
+          Refused: none is present, or the value is not a name.
         """
         value = self.find(role, *keys)
         if value is None:
@@ -135,18 +136,18 @@ class Row:
         return as_name(value, " or ".join(keys))
 
     def optional_name(self, role: str, *keys: str) -> str | None:
-        """A name, or None where no such key is there.
+        """A name, or None if none of these keys is present.
 
         Raises:
-          Refused: it is no name.
+          Refused: the value is not a name.
         """
         return self.name(role, *keys) if self.find(role, *keys) is not None else None
 
     def text(self, role: str, key: str) -> str | None:
-        """A text, or None where no such key is there.
+        """A text, or None if the key is not present.
 
         Raises:
-          Refused: it is no text.
+          Refused: the value is not a text.
         """
         value = self.find(role, key)
         if value is not None and not isinstance(value, str):
@@ -154,10 +155,10 @@ class Row:
         return value
 
     def numbered(self) -> str:
-        """A name for a pool that has none in its source: the file's and the record's number.
+        """A name for a pool that the source does not name: the file's name and the record's number.
 
         Raises:
-          Refused: the file's name is none for a pool.
+          Refused: the file's name cannot name a pool.
         """
         return f"{as_name(self.source, 'the file')}/{self.number:06d}"
 
@@ -174,24 +175,24 @@ class Format:
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a file whose first record has these values is of this kind."""
     records: Callable[[Row], Iterator[Record]]
-    """What one record says; raises `Refused` for a record outside the format."""
+    """Reads one record; raises `Refused` for a record outside the format."""
     order: Order
-    """Whether the source says for each verdict which answer was shown first, has it in the order of
-    its two columns alone, or does not say it."""
+    """Whether the source records for each verdict which answer was shown first, implies it only by
+    the order of its two columns, or does not say."""
     graded: bool = False
     """Whether a verdict is a share, written as `p_first`; else a `winner`."""
 
 
 def brief(value: object) -> str:
-    """A value as it is quoted in a message."""
+    """Abbreviate a value for a message."""
     return reprlib.repr(value)
 
 
 def as_name(value: object, key: str) -> str:
-    """A name: text that is not empty, or a whole number.
+    """Check a name: text that is not empty, or a whole number.
 
     Raises:
-      Refused: something else.
+      Refused: it is something else.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -203,13 +204,12 @@ def as_name(value: object, key: str) -> str:
 
 
 def is_name(value: str) -> bool:
-    """Whether a table can hold it: no line break, no NUL, no half of a surrogate pair."""
+    """Whether a table can hold a name: no line break, no NUL, no half of a surrogate pair."""
     return not any(c in "\n\r\0" or "\ud800" <= c <= "\udfff" for c in value)
 
 
 def as_number(value: object) -> float:
-    """A number, also of text that is one in decimal notation, as in the tables that are read;
-    NaN for anything else."""
+    """Convert a number, or text in the decimal notation of tables; NaN for anything else."""
     if isinstance(value, str):
         return float(value) if NUMBER.fullmatch(value := value.strip()) else math.nan
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -221,13 +221,13 @@ def as_number(value: object) -> float:
 
 
 def as_code(value: object, codes: Mapping[str, float | None], key: str) -> float | None:
-    """What a code means.
+    """Translate a code into the share that the first won.
 
     Args:
-      codes: share that the first won, for each code; None for a failed judgment.
+      codes: the share for each code; None for a failed judgment.
 
     Raises:
-      Refused: another code; it is never guessed.
+      Refused: it is another code; nothing is guessed.
     """
     code = None
     if isinstance(value, str):
@@ -242,10 +242,10 @@ def as_code(value: object, codes: Mapping[str, float | None], key: str) -> float
 
 
 def as_objects(value: object, key: str) -> Sequence[Mapping[str, Any] | None]:
-    """A list of objects, some of which may be null.
+    """Check a list of objects, some of which may be null.
 
     Raises:
-      Refused: something else.
+      Refused: it is something else.
     """
     if isinstance(value, list) and all(x is None or isinstance(x, Mapping) for x in value):
         return value
@@ -253,7 +253,7 @@ def as_objects(value: object, key: str) -> Sequence[Mapping[str, Any] | None]:
 
 
 def pair(first: Item, second: Item, names: tuple[str, str]) -> tuple[Item, Item]:
-    """Two answers of one record, told apart by `names` where one model gave both."""
+    """Two answers of one record, distinguished by `names` if the same model gave both."""
     if first.name != second.name:
         return first, second
     return tuple(  # type: ignore[return-value]

@@ -1,66 +1,70 @@
-"""The formats there are, and which of them a file has."""
+"""List the known formats, and recognise the format of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from jbt.own.formats import alpaca_eval, chatbot_arena, comparia, judgebench, llmbar, mt_bench, prd
-from jbt.own.formats.arena_hard import arena_hard
 from jbt.own.formats.generic import USUAL, GenericColumns, generic
+from jbt.own.formats.known import (
+    alpaca_eval,
+    chatbot_arena,
+    comparia,
+    judgebench,
+    llmbar,
+    mt_bench,
+    prd,
+)
+from jbt.own.formats.known.arena_hard import arena_hard
 from jbt.own.formats.records import Format, RefusedFile
 
-Name = Literal[
-    "auto",
-    "chatbot_arena",
-    "mt_bench",
-    "mt_bench_human",
-    "alpaca_eval",
-    "arena_hard",
-    "llmbar",
-    "judgebench",
-    "prd",
-    "comparia",
-    "generic",
-]
-
-
-def known(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
-    """Every format by its name, `generic` last.
-
-    Args:
-      columns: of a generic table.
-      strong_weight: how often a verdict `>>` of Arena-Hard counts (count).
-    """
-    formats = (
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
         chatbot_arena.FORMAT,
         mt_bench.PAIRS,
         mt_bench.PEOPLE,
         alpaca_eval.FORMAT,
-        arena_hard(strong_weight),
+        arena_hard(),
         llmbar.FORMAT,
         judgebench.FORMAT,
         prd.FORMAT,
         comparia.FORMAT,
-        generic(columns),
+        generic(USUAL),
     )
-    return {f.name: f for f in formats}
+}
+"""Every format by its name; those with options as they are without any."""
+
+if TYPE_CHECKING:
+    Name = str
+else:
+    Name = Literal["auto", *FORMATS]
+
+
+def known_formats(columns: GenericColumns = USUAL, strong_weight: int = 1) -> dict[str, Format]:
+    """`FORMATS` with these options.
+
+    Args:
+      columns: columns of a generic table.
+      strong_weight: how often a verdict `>>` of Arena-Hard counts (count).
+    """
+    return FORMATS | {f.name: f for f in (arena_hard(strong_weight), generic(columns))}
 
 
 def recognise(values: Mapping[str, Any], formats: Mapping[str, Format]) -> Format:
-    """The format of a file whose first record has these values; `generic` only if no other is.
+    """Recognise a file's format by its first record; `generic` only if no other matches.
 
     Raises:
       RefusedFile: no format is recognised, or several are.
     """
-    found = [f for f in formats.values() if f.recognises(values)]
-    found = [f for f in found if f.name != "generic"] or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise RefusedFile(f"may be {' or '.join(f.name for f in found)}: say which (--format)")
+    matches = [f for f in formats.values() if f.recognises(values)]
+    matches = [f for f in matches if f.name != "generic"] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise RefusedFile(f"may be {' or '.join(f.name for f in matches)}: say which (--format)")
     keys = ", ".join(map(repr, list(values)[:12]))
     raise RefusedFile(
-        f"none of the formats known has the keys {keys}; for a table of your own name its columns "
-        "(--first --second --winner)"
+        f"none of the formats known has the keys {keys}; if this is a table of your own, name its "
+        "columns (--first --second --winner)"
     )

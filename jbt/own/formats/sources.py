@@ -1,33 +1,31 @@
-"""Records of a file: JSON, JSON lines, CSV, or Parquet with the extra `parquet`; also gzipped.
-
-What a file holds is read as data; nothing in it is run.
+"""Read the records of a file: JSON, JSON lines, CSV, or Parquet with the extra `parquet`; also
+gzipped. A file is only data: nothing in it is run.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jbt.inputs import read_bytes
-from jbt.own.decoding import Damaged, decode, unpack
-from jbt.own.reading import find_header
+from jbt.border.inputs import read_bytes
+from jbt.own.tables.decoding import Damaged, csv_rows, decode, find_header, unpack
 
-Found = tuple[int, Mapping[str, Any]]
-"""Line of the file, from 1 (row, in Parquet), and a record that begins there."""
+Located = tuple[int, Mapping[str, Any]]
+"""Line of the file, from 1 (row, in Parquet), and the record that begins there."""
 
 BATCH = 1000
-"""Rows of a Parquet table held at a time."""
+"""Rows of a Parquet table held in memory at a time."""
 
 
-def read(path: Path) -> Iterator[Found]:
-    """The records of a file, which its first bytes and its name tell how to read.
+def read(path: Path) -> Iterator[Located]:
+    """Read the records of a file; its name and first character decide in which format.
 
     Raises:
-      Damaged: it cannot be read, or is damaged.
+      Damaged: the file cannot be read.
     """
     name = path.name.lower().removesuffix(".gz")
     try:
@@ -37,11 +35,11 @@ def read(path: Path) -> Iterator[Found]:
         text = decode(read_bytes(path))
         if not text.strip():
             raise Damaged("the file is empty")
-        begins = text.lstrip()[:1]
-        tabular = name.endswith((".csv", ".tsv", ".txt")) or begins not in ("[", "{")
+        start = text.lstrip()[:1]
+        tabular = name.endswith((".csv", ".tsv", ".txt")) or start not in ("[", "{")
         if tabular and not name.endswith((".json", ".jsonl")):
             yield from _csv(text)
-        elif begins == "[":
+        elif start == "[":
             yield from _json(text)
         else:
             yield from _json_lines(text)
@@ -52,43 +50,36 @@ def read(path: Path) -> Iterator[Found]:
 
 
 def _constant(name: str) -> float | None:
-    """NaN, which is no JSON, is how some tools write a missing number."""
+    """Take NaN, which is not JSON but which some tools write, for a missing number."""
     return None if name == "NaN" else float(name)
 
 
 _DECODER = json.JSONDecoder(parse_constant=_constant)
 
+_SPACE = re.compile(r"[ \n\r\t]*")
 
-def _json(text: str) -> Iterator[Found]:
-    """The elements of a list, one at a time, so that the line of each is known."""
-    at, line, counted = _next(text, text.index("[") + 1), 1, 0
-    if text[at : at + 1] == "]":
-        return
-    while True:
-        line += text.count("\n", counted, at)
-        counted = at
+
+def _json(text: str) -> Iterator[Located]:
+    """The elements of a list, decoded one at a time: `json.loads` does not give their lines."""
+
+    def skip(at: int) -> int:
+        return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+    at, line, counted = skip(text.index("[") + 1), 1, 0
+    separator = "," if text[at : at + 1] != "]" else "]"
+    while separator == ",":
+        line, counted = line + text.count("\n", counted, at), at
         value, at = _decode(text, at, line)
         yield line, _record(value, line)
-        at = _next(text, at)
-        separator = text[at : at + 1]
-        at = _next(text, at + 1)
-        if separator == "]" and at == len(text):
-            return
-        if separator != ",":
-            line += text.count("\n", counted, at)
-            found = repr(separator) if separator and separator != "]" else "an end too early"
-            found = "more after the list" if separator == "]" else found
-            raise Damaged(f"not JSON: {found}", line)
+        at = skip(at)
+        separator, at = text[at : at + 1], skip(at + 1)
+        if separator not in (",", "]") or (separator == "]" and at < len(text)):
+            what = "more after the list" if separator == "]" else repr(separator)
+            what = what if separator else "an end too early"
+            raise Damaged(f"not JSON: {what}", line + text.count("\n", counted, at))
 
 
-def _next(text: str, at: int) -> int:
-    """Where white space ends."""
-    while text[at : at + 1] in (" ", "\n", "\r", "\t"):
-        at += 1
-    return at
-
-
-def _json_lines(text: str) -> Iterator[Found]:
+def _json_lines(text: str) -> Iterator[Located]:
     for number, line in enumerate(text.split("\n"), 1):
         if line := line.strip():
             value, end = _decode(line, 0, number)
@@ -111,46 +102,33 @@ def _decode(text: str, at: int, line: int) -> tuple[Any, int]:
 
 def _record(value: Any, line: int) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        found = type(value).__name__
-        raise Damaged(f"a {found} where a record should be (an object)", line)
+        raise Damaged(f"a {type(value).__name__} where a record should be (an object)", line)
     return value
 
 
-def _csv(text: str) -> Iterator[Found]:
-    """Records of text, an empty field being null; the first line names the columns."""
-    _, separator = find_header(text)
+def _csv(text: str) -> Iterator[Located]:
+    """The rows below the header; an empty field is null."""
+    header, separator = find_header(text)
+    if twice := [name for i, name in enumerate(header) if name in header[:i]]:
+        raise Damaged(f"two columns are called {twice[0]!r}")
     limit = csv.field_size_limit(2**31 - 1)  # a conversation may be long
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        header: list[str] = []
-        begins = 1
-        for fields in reader:
-            line, begins = begins, reader.line_num + 1
-            if not any(field.strip() for field in fields):
-                continue
-            if not header:
-                header = [field.strip() for field in fields]
-                twice = [h for i, h in enumerate(header) if h in header[:i]]
-                if twice:
-                    raise Damaged(f"two columns are called {twice[0]!r}")
-            elif len(fields) != len(header):
-                found = f"{len(fields)} fields, the header has {len(header)}"
-                raise Damaged(found, line)
-            else:
-                pairs = zip(header, fields, strict=True)
-                yield line, {name: field or None for name, field in pairs}
-    except csv.Error as error:
-        raise Damaged(f"not CSV ({error})", begins) from None
+        rows = csv_rows(text, separator, len(header))
+        next(rows)
+        for line, fields in rows:
+            if isinstance(fields, str):
+                raise Damaged(fields, line)
+            yield line, {name: v or None for name, v in zip(header, fields, strict=True)}
     finally:
         csv.field_size_limit(limit)
 
 
-def _parquet(path: Path) -> Iterator[Found]:
+def _parquet(path: Path) -> Iterator[Located]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise Damaged("reading Parquet needs the extra: jbt[parquet]") from None
+        raise Damaged("reading Parquet needs the extra: judge-bt[parquet]") from None
     data: Any = path
     if path.name.lower().endswith(".gz") or not path.is_file():
         data = pa.BufferReader(unpack(read_bytes(path)))

@@ -1,4 +1,4 @@
-"""Counting what may bias a judge: words, characters and markdown markers of an answer."""
+"""Count what may bias a judge: words, characters and markdown markers of an answer."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ MARKERS = {
     "bold": re.compile(r"\*\*"),
     "code": re.compile(r"`+"),
 }
-"""Markers of markdown: lines that begin a list's entry, are numbered, are headings, quotes or rows
-of a table; `**`, twice a bold phrase; runs of backquotes, two a span or block."""
+"""Markers of markdown: lines that begin a list entry, a numbered entry, a heading, a quote or a row
+of a table; `**`, two a bold phrase; runs of backquotes, two a span or block."""
 
 TURNS = "a list of messages with role and content"
 
 
 def measures(text: str) -> dict[str, float]:
-    """Words (separated by white space), characters and each kind of marker in a text, and the
-    markers' sum, `markdown` (all counts)."""
-    found = {name: float(len(marker.findall(text))) for name, marker in MARKERS.items()}
+    """Count words (separated by white space), characters and each kind of marker in a text;
+    `markdown` is the sum of the markers."""
+    markers = {name: float(len(marker.findall(text))) for name, marker in MARKERS.items()}
     counts = {"words": float(len(text.split())), "chars": float(len(text))}
-    return counts | found | {"markdown": sum(found.values())}
+    return counts | markers | {"markdown": sum(markers.values())}
 
 
 def answers(conversation: Any, key: str) -> list[str]:
-    """What the assistant said in a conversation, one text a message.
+    """Extract the assistant's messages from a conversation, one text each.
 
     Args:
       conversation: messages, each with a role and a content, which is a text or a list of parts;
@@ -65,7 +65,7 @@ def _content(content: Any, key: str) -> str:
 
 
 def replies(value: str) -> str:
-    """The text of a field that holds an answer, or a JSON list of one answer a turn."""
+    """The text of a field that holds an answer, or a JSON list with an answer for each turn."""
     turns = _decoded(value)
     if isinstance(turns, list) and all(t is None or isinstance(t, str) for t in turns):
         return "\n".join(t for t in turns if t is not None)
@@ -73,7 +73,7 @@ def replies(value: str) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """A list that a table without lists holds as JSON; anything else as it is."""
+    """Decode a list that a table without lists holds as JSON; return anything else as it is."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             return json.loads(value)
@@ -83,29 +83,29 @@ def _decoded(value: Any) -> Any:
 
 
 def style(metadata: Any, suffix: str, key: str) -> dict[str, float]:
-    """Style counts that the Arena writes beside its conversations: `header_count`, `list_count`,
-    `bold_count`, each the sum over its kinds.
+    """Style counts that the Arena records beside its conversations: `header_count`, `list_count`,
+    `bold_count`, each summed over its kinds.
 
     Raises:
-      Refused: no object, or a count is no number.
+      Refused: not an object, or a count is not a number.
     """
     if not isinstance(metadata, Mapping):
         raise Refused(f"{key} is {brief(metadata)}, allowed: an object")
-    found = {}
+    totals = {}
     for name in ("header_count", "list_count", "bold_count"):
         value = metadata.get(name + suffix)
         if value is not None:
             kinds = list(value.values()) if isinstance(value, Mapping) else [value]
             counts = [as_count(v, f"{key}.{name}{suffix}") for v in kinds if v is not None]
-            found[name] = float(sum(counts))
-    return found
+            totals[name] = float(sum(counts))
+    return totals
 
 
 def as_count(value: Any, key: str) -> float:
-    """A number that is not negative.
+    """Check a number that is not negative.
 
     Raises:
-      Refused: something else.
+      Refused: it is something else.
     """
     number = as_number(value)
     if not 0 <= number < math.inf:

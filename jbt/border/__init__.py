@@ -1,0 +1,1 @@
+"""The border of jbt: files, streams, options, exit codes, reports, figures."""

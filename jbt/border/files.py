@@ -1,0 +1,239 @@
+"""Write files whole or not at all, and check them against a digest."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None = None) -> None:
+    """Write a file so that it is whole or absent, even after SIGKILL.
+
+    Args:
+      write: writes the file whose name it gets.
+      digest: a file for the SHA-256 of the content, written before `path`; see `check_digest`.
+
+    Raises:
+      ValueError: the file cannot be written, because the disk is full, say.
+    """
+    temporary = _temporary(path)
+    try:
+        write(temporary)
+        with temporary.open("rb+") as f:
+            os.fsync(f.fileno())
+        if digest is not None:
+            line = f"{sha256(temporary)}  {path.name}\n"  # the format of `sha256sum --check`
+            write_whole(digest, lambda p: p.write_text(line))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
+    """Write files that belong together: each is whole on the disk before the first gets its name.
+
+    Args:
+      writes: file -> the function that writes it, to a temporary name.
+
+    Raises:
+      ValueError: one file cannot be written; then none is.
+    """
+    temporary = {path: _temporary(path) for path in writes}
+    path = Path()
+    try:
+        for path, write in writes.items():
+            if path.is_dir():  # refused before any other file gets its name
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            discard_torn(path, older=STALE_SECONDS)
+            write(temporary[path])
+            with temporary[path].open("rb+") as f:
+                os.fsync(f.fileno())
+        for path, written in temporary.items():
+            os.replace(written, path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        for written in temporary.values():
+            written.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A name that no other writer of the file uses, on this machine or another."""
+    return path.with_name(f".{secrets.randbits(60)}.{path.name}")
+
+
+STALE_SECONDS = 3600.0
+"""A file unchanged for this long is no longer being written."""
+
+
+def discard_torn(path: Path, *, older: float = 0.0) -> None:
+    """Remove temporary files that killed writes of a file have left.
+
+    Args:
+      older: only files unchanged for so many seconds; 0 where a lock keeps other writers out.
+    """
+    for file in path.parent.glob(".[0-9]*"):
+        if re.fullmatch(rf"\.\d+\.{re.escape(path.name)}", file.name):
+            with suppress(FileNotFoundError):
+                if not older or time.time() - file.stat().st_mtime > older:
+                    file.unlink()
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def check_digest(path: Path, digest: Path) -> None:
+    """Raise `ValueError` unless a file is as `write_whole` wrote it, byte by byte."""
+    try:
+        line = digest.read_bytes()
+        if not re.fullmatch(rb"[0-9a-f]{64}  " + re.escape(path.name.encode()) + rb"\n", line):
+            raise ValueError(f"{digest} is damaged: it holds no digest of {path.name}")
+        if line != f"{sha256(path)}  {path.name}\n".encode():
+            raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class SteadyFile(FileIO):
+    """A file that accepts every write, for a library that does not survive a failed one: HDF5 ends
+    the process when it closes a file on a full disk.
+
+    After the first failure nothing more is written, and leaving the `with` block raises it.
+    """
+
+    _failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while len(rest) and self._failure is None:
+                rest = rest[super().write(rest) :]
+        except BaseException as failure:  # Ctrl-C too may come inside the library
+            self._failure = failure
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as failure:
+            self._failure = self._failure or failure
+            return self.tell() if size is None else size
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)  # type: ignore[arg-type]
+        if self._failure is not None:
+            raise self._failure from None
+
+
+def check_writable(path: Path | None) -> None:
+    """Raise `ValueError` for a file that `write_text` could not write, before hours are spent on
+    its content; None passes."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder, not the name of a file")
+    target = path if path.exists() else path.absolute().parent
+    if not target.exists():
+        raise ValueError(f"cannot write {path}: no folder {target}")
+    if not os.access(target, os.W_OK):
+        raise ValueError(f"cannot write {path}: no permission")
+
+
+def check_folder(path: Path | None) -> None:
+    """Raise `ValueError` for a folder that could not be made or written to; None passes."""
+    if path is None:
+        return
+    parent = path.absolute()
+    while not (parent.exists() or parent.is_symlink()):
+        parent = parent.parent
+    if not parent.is_dir():
+        raise ValueError(f"cannot write to {path}: {parent} is no folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: no permission")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents, if need be.
+
+    Raises:
+      ValueError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text to a file that the user chose, whole or not at all. Links are followed; into a
+    terminal or a pipe the text is written directly.
+
+    Raises:
+      ValueError: the file cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror}") from None
+    else:
+        discard_torn(path.resolve(), older=STALE_SECONDS)
+        write_whole(path.resolve(), lambda p: p.write_text(text, encoding="utf-8"))
+
+
+def defined(x: Any) -> Any:
+    """Floats for JSON: null for undefined or infinite ones, never NaN."""
+    if isinstance(x, float):
+        return x if math.isfinite(x) else None
+    x = np.asarray(x, float)
+    if np.isfinite(x).all():
+        return x.tolist()
+    return [defined(v) for v in x] if x.ndim else None
+
+
+def write_json(path: Path, content: dict[str, Any] | list[Any]) -> None:
+    """JSON with an entry of each top-level list a line: of many pools, that is written ten times as
+    fast as with indents, and can still be read.
+
+    Raises:
+      ValueError: a number is not finite; the file cannot be written.
+    """
+    if isinstance(content, list):
+        text = _list(content)
+    else:
+        entries = (
+            f"{_dump(key)}: {_list(value) if isinstance(value, list) else _dump(value)}"
+            for key, value in content.items()
+        )
+        text = "{" + ",\n".join(entries) + "}"
+    write_text(path, text + "\n")
+
+
+def _list(entries: list[Any]) -> str:
+    if not entries or not isinstance(entries[0], dict):
+        return _dump(entries)
+    return "[\n" + ",\n".join(map(_dump, entries)) + "\n]"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)

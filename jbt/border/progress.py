@@ -1,0 +1,54 @@
+"""Progress bars and messages on stderr while work takes long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE_SECONDS = 3.0
+"""A wait longer than this is explained."""
+
+
+def bar(items: Any = None, *, name: str, unit: str, **options: Any) -> Any:
+    """tqdm's bar, over a list or a `total`, with an estimate of the time left."""
+    from tqdm import tqdm
+
+    pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
+    return tqdm(items, desc=name, unit=unit, file=sys.stderr, mininterval=pace, **options)
+
+
+@contextmanager
+def steps(total: int, *, name: str, unit: str) -> Iterator[Callable[[int], None]]:
+    """A bar that appears with the first step, even one of 0, so that work refused earlier shows no
+    bar.
+
+    Yields:
+      A function of the number of further steps done.
+    """
+    bars: list[Any] = []
+
+    def step(n: int) -> None:
+        if not bars:
+            bars.append(bar(total=total, name=name, unit=unit))
+        bars[0].update(n)
+
+    try:
+        yield step
+    finally:
+        for shown in bars:
+            shown.close()
+
+
+@contextmanager
+def said_after(seconds: float, line: str) -> Iterator[None]:
+    """Print a line on stderr if the `with` block takes longer than this."""
+    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

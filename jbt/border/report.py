@@ -1,0 +1,169 @@
+"""A command's report, on screen and with `--out` as a folder of Markdown, CSV and a figure.
+
+report = Report("Fit of verdicts.csv", lead, [Section("Judges", ["a sentence"], frame)])
+print(report.text())
+report.write(Path("results"), frame, figure)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jbt.border import files
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = ("report.md", "table.csv", "figure.png")
+"""The files that `Report.write` writes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A heading, sentences, and a table below them."""
+
+    title: str
+    lines: Sequence[str] = ()
+    """Sentences: lines on screen, list items in Markdown."""
+    table: pd.DataFrame | None = None
+    """Cells hold text, booleans or numbers. Numbers are shown with four digits, undefined ones
+    empty; the index is not shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A command's results, in sections."""
+
+    title: str
+    lead: Sequence[str]
+    """The first lines, before any section."""
+    sections: Sequence[Section]
+
+    def text(self) -> str:
+        """Text for a terminal: columns aligned by spaces, no control characters."""
+        parts = ["\n".join(map(_printable, self.lead))] if self.lead else []
+        for section in self.sections:
+            lines = [section.title, *section.lines]
+            if section.table is not None:
+                lines += _aligned(section.table)
+            parts.append("\n".join(map(_printable, lines)))
+        return "\n\n".join(parts)
+
+    def markdown(self, figure: str | None = None) -> str:
+        """The report as Markdown.
+
+        Args:
+          figure: file of a figure to show at the end.
+        """
+        parts = [f"# {_escaped(self.title)}", _items(self.lead)]
+        for section in self.sections:
+            parts += [f"## {_escaped(section.title)}", _items(section.lines)]
+            if section.table is not None:
+                parts.append(_piped(section.table))
+        if figure is not None:
+            parts.append(f"![{_escaped(self.title)}]({figure})")
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def write(self, out: Path, table: pd.DataFrame, figure: Figure) -> None:
+        """Write `report.md`, `table.csv` and `figure.png` to a folder: all three, or none.
+
+        Args:
+          out: the folder, made if need be.
+          table: every number, a row for each estimated quantity; undefined cells are left empty.
+          figure: without global state, as from `plots.new_figure`.
+
+        Raises:
+          ValueError: a file cannot be written.
+        """
+        from jbt.border import plots
+
+        report, csv, png = (out / name for name in NAMES)
+        files.make_folder(out)
+        files.write_together(
+            {
+                png: lambda p: plots.save(figure, p, literal=True),
+                csv: lambda p: table.to_csv(p, index=False, lineterminator="\n"),
+                report: lambda p: p.write_text(self.markdown(png.name), encoding="utf-8"),
+            }
+        )
+
+
+def signed(x: float) -> str:
+    """A number with three digits and a sign; rounding errors of zero are zero, NaN is a dash."""
+    if math.isnan(x):
+        return "-"
+    return "+0" if abs(x) < 1e-9 else f"{x:+.3g}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Such as `1 pool`, `3 pools`, `2 matches`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def nats(evidence: float) -> str:
+    """An amount of evidence; rounding errors of zero are zero."""
+    return f"{evidence if evidence > 1e-6 else 0:.1f} nats"
+
+
+def with_interval(x: float, low: float, high: float) -> str:
+    """A signed number with its interval, if there is one."""
+    if math.isnan(low) or math.isnan(high):
+        return signed(x)
+    return f"{signed(x)} [{signed(low)}, {signed(high)}]"
+
+
+def _cells(table: pd.DataFrame) -> list[list[str]]:
+    """Header and rows as text."""
+    return [list(map(str, table.columns))] + [
+        [_cell(v) for v in row] for row in table.itertuples(index=False, name=None)
+    ]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if value is None or (isinstance(value, (float, np.floating)) and math.isnan(value)):
+        return ""
+    text = f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
+    """The text without characters that move a terminal's cursor or break a line: names come from
+    the user."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _aligned(table: pd.DataFrame) -> list[str]:
+    cells = _cells(table)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
+    return [
+        "  ".join(
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _items(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in lines)
+
+
+def _piped(table: pd.DataFrame) -> str:
+    header, *rows = [[_escaped(cell) for cell in row] for row in _cells(table)]
+    rule = ["--:" if pd.api.types.is_numeric_dtype(dtype) else "---" for dtype in table.dtypes]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+
+
+def _escaped(text: str) -> str:
+    """The text with Markdown's characters escaped, so that it is shown literally."""
+    return "".join(f"\\{c}" if c in "\\`*_<>|[]#" else c for c in _printable(text))

@@ -1,0 +1,194 @@
+"""The command `jbt plan labels`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from jbt import runtime
+from jbt.border import files
+from jbt.border.report import Report, Section, counted
+from jbt.commands.gate import own_pools
+from jbt.commands.options import TableOptions
+from jbt.gate import critical_values
+from jbt.own import Rule, Tables
+from jbt.own.examine import doctor
+from jbt.own.gates.labelling import Labelling, labelling
+from jbt.own.tables.names import for_spreadsheet
+from jbt.own.tables.sheets import column_names
+
+SHOWN = 20
+"""Most labels printed (count)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsOptions(TableOptions):
+    """Choose the pairs or items that someone trusted should label, so that `jbt gate` can decide:
+    those on which the naive and the bias-aware ranking differ, in random order (MAP, float64)."""
+
+    anchors: Path | None = None
+    """Table of the labels asked before, answered or not. They are left out and the order of the
+    others stays the same, so that --n 20 gives the next twenty."""
+    k: int = 1
+    """Size of the top set (count)."""
+    labels: Literal["disputed", "swaps", "members"] = "disputed"
+    """disputed: pairs that the two rankings order oppositely, which measure agreement on pairs;
+    members: single items that are in only one top k, which measure recall of the top k; swaps:
+    disputed pairs of one such item from each top k."""
+    n: int | None = None
+    """Labels wanted (count), or as many as there are; default all."""
+    tie_breaks: bool = False
+    """Count pairs that one ranking ties and the other does not as disputed."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+    out: Path | None = None
+    """Write the table to fill in to this file (CSV)."""
+    overwrite: bool = False
+    """Overwrite this file, and the answers in it."""
+
+    def check_outputs(self) -> None:
+        """Raise `ValueError` where `json` or `out` cannot be written or is one of the tables, or
+        `out` exists already."""
+        for option, path in (("--json", self.json), ("--out", self.out)):
+            files.check_writable(path)
+            for table in (self.verdicts, self.items, self.anchors):
+                if table and path and path.exists() and table.exists() and path.samefile(table):
+                    raise ValueError(f"{option} would overwrite {table}")
+        if self.out is not None and self.out.is_file() and not self.overwrite:
+            raise ValueError(f"{self.out} exists: use --overwrite or another --out")
+
+    def gate(self) -> str:
+        """The command line that decides from these labels."""
+        with_seed = {"seed": self.seed} if self.seed else {}  # it also breaks ties of the top k
+        with_ties = {"tie_breaks": True} if self.tie_breaks else {}
+        # `jbt gate` reads all answers from one file.
+        answers = "FILE" if self.out is None or self.anchors is not None else self.out
+        labels = {"anchors": answers, "labels": self.labels, "k": self.k}
+        return doctor.command_line("gate", {**self.typed(), **labels, **with_ties, **with_seed})
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt plan labels` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option or table, with a line for each problem; nothing to label.
+    """
+    options = LabelsOptions.parse(argv, "plan labels")
+    if not options.covariates:
+        raise ValueError("jbt plan labels needs a covariate to correct for (--covariates)")
+    runtime.start()
+    tables, fitted = own_pools(options)
+    batch = options.batch(fitted)
+    options.announce(fitted)
+    planned = labelling(
+        tables,
+        batch,
+        labels=options.labels,
+        k=options.k,
+        n=options.n,
+        tie_breaks=options.tie_breaks,
+        prior=options.prior(),
+        seed=options.seed,
+    )
+    table = planned.table
+    if options.pool not in column_names(options.verdicts, [options.first]):
+        table = table.drop(columns="pool")  # the verdicts have no such column either
+    if options.json is not None:
+        content = {
+            "settings": options.settings(),
+            "labels": table.to_dict("records"),
+            "judges": planned.judges.to_dict("records"),
+            "gate": options.gate(),
+        }
+        files.write_json(options.json, content)
+    if options.out is not None:
+        plain = table.map(for_spreadsheet)
+        files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))
+    print(_report(options, tables, planned).text())
+    return 0
+
+
+def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Report:
+    n, pairs = len(planned.table), "better" in planned.table
+    noun = f"{options.labels} pairs" if pairs else "contents in only one top k"
+    lead = [f"{n} of {planned.n_labels} {noun} to label, in random order"]
+    if planned.n_listed:
+        lead.append(f"{planned.n_listed} left out, because {options.anchors} lists them")
+    if options.n is not None and n < options.n:
+        lead.append(f"{options.n} wanted (--n), but there are no more")
+    lead.append(f"{_how(options, tables, planned)}; leave it empty where nobody knows")
+
+    judges = planned.judges.assign(judge=[j or "all verdicts" for j in planned.judges["judge"]])
+    names = {"judge": "judge", "n_pools": "pools that differ", "n_labels": "labels"}
+    names |= {"n_listed": "asked before"} if options.anchors is not None else {}
+    names |= {"n_asked": "asked here"}
+    differ = judges[list(names)].rename(columns=names)
+
+    where = [] if options.out is None else [f"written to {options.out}"]
+    if n > SHOWN:
+        where.append(f"the first {SHOWN}; {n - SHOWN} more are in the file (--out)")
+    then = [options.gate()]
+    if options.anchors is not None:
+        then.insert(0, f"FILE: the rows of {options.anchors}, then these")
+    elif options.out is None:
+        then.insert(0, "FILE: these labels, filled in")
+    sections = [
+        Section("Where the rankings differ", (), differ),
+        Section("What these labels can decide", _decidable(judges, len(tables.pools), pairs)),
+        Section("Labels", where, planned.table.head(SHOWN)),
+        Section("Once they are filled in", then),
+    ]
+    return Report(f"Labels for {options.verdicts.name}", lead, sections)
+
+
+def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:
+    """Say what the annotator fills in."""
+    asked = tables.items["pool"].isin(
+        [tables.pools.index(p) for p in planned.table["pool"].unique()]
+    )
+    contents = tables.items[asked].groupby("pool")["content"]
+    sizes, shared = contents.nunique(), bool((contents.nunique() < contents.size()).any())
+    if "better" in planned.table:
+        how = "fill in better: first, second, tie, or the name of the better one"
+        why = ", judging contents: items of one content count as one"
+        return how + why * shared
+    best = "the best" if options.k == 1 else f"one of the {options.k} best"
+    if not shared:
+        return f"fill in member: yes if the item is {best} of its pool, else no"
+    several = f"{sizes.iloc[0]} contents" if sizes.nunique() == 1 else "contents"
+    return (
+        f"fill in member: yes if the item's content is {best} of the {several} of its pool, else no"
+    )
+
+
+def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
+    """Say what a gate can decide from these labels at best, by its default rule and by `census`."""
+    rule, noun = Rule(), "label" if pairs else "match"
+    counts = "one label of each" if pairs else "one match of each (an item from each top k)"
+    counts = f"over pools, where {counts} counts" if n_pools > 1 else f"each {noun} counts"
+    lines = [f"by {rule.name} at alpha = {rule.alpha:g}, {counts}:"]
+    critical = critical_values(rule.alpha, int(judges["most_used"].max()))
+    of_each = judges[["judge", "most_used", "n_pools"]]
+    for judge, most, differ in of_each.itertuples(index=False):
+        used = counted(most, "pool" if n_pools > 1 else noun)
+        used = f"{most} of its {differ} pools" if n_pools > 1 and most < differ else used
+        if most < rule.needed:
+            can = f"cannot enable, at least {rule.needed} are needed"
+        else:
+            smallest = critical[most]
+            can = f"all {most} must be right" if smallest == most else f"{smallest} must be right"
+        lines.append(f"{judge}: {used}: {can}")
+    most = int(judges["most_in_pool"].max())
+    if n_pools > 1:
+        used = f"at most {counted(most, noun)}; at least {rule.needed} are needed"
+        lines.append(f"in a single pool: {used}")
+    if not pairs:
+        lines.append(
+            "by --rule census, for labels without errors: in a pool once all its items listed here "
+            "are labelled; over pools once this holds in each pool with labels"
+        )
+    return lines

@@ -1,0 +1,279 @@
+"""Declare an experiment: its settings, the groups of conditions to simulate, its table and figure.
+`jbt.experiments.run` runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from jbt.experiments.paper import PaperNumber
+from jbt.simulation.simulate import Experiment
+from jbt.types import LARGEST_COUNT, check_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from jbt.experiments.table import Table
+
+PRESETS = ("smoke", "paper", "full")
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Options every sweep has; a sweep's own fields are added by inheritance."""
+
+    preset: Literal["smoke", "paper", "full"] = "full"
+    """Defaults of all other fields: smoke ends in seconds, paper has the paper's sizes, full
+    thousands of pools."""
+    pools: int = 4096
+    """Pools simulated at every condition (count, at most 2^32)."""
+    seed: int = 0
+    """Root of every random draw, from 0 to 2^32 - 1."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of the simulation."""
+    out: Path = Path("results")
+    """Folder for the results, made if need be; the sweep writes into a folder of its own name
+    there."""
+    overwrite: bool = False
+    """Start afresh: first remove all that a run of any configuration, finished or not, has written
+    into the folder."""
+    part: str | None = None
+    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
+    all parts are there, the same command without --part collects them."""
+    distributed: bool = False
+    """Run as one of several processes, one a node, that JAX's distributed runtime joins (under
+    SLURM, Open MPI or Kubernetes): each computes its own part, process 0 collects."""
+    coordinator: str | None = None
+    """ADDRESS:PORT of process 0, where --distributed cannot find it; --part I/N then says which
+    process this is."""
+    redraw: bool = False
+    """Make table and figure again from the saved results and their settings, without running;
+    an option that contradicts these settings is refused."""
+    json: Path | None = None
+    """Also write the table to this file, in a folder that exists, as JSON: a list of rows;
+    undefined is null."""
+    chunk: int | None = None
+    """Pools computed and saved together (count), rounded up to fill every device's batches;
+    default by the size of the problem. Use fewer where memory is short."""
+    devices: int | None = None
+    """Local devices to use (count; CPU cores count as devices); default all."""
+
+    def decided(self: T) -> T:
+        """These settings with a number for every default that depends on other fields, as a run's
+        configuration stores them."""
+        return self
+
+    def digests(self) -> dict[str, str]:
+        """Digests of further inputs that decide the numbers, input -> digest."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordedSettings(Settings):
+    """Options of a sweep over verdicts that were recorded, not simulated."""
+
+    name: ClassVar[str]
+    """Name of the data: their folder below that of the variable JBT_DATA."""
+    files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "anchors.csv")
+    """The tables that the sweep reads."""
+
+    pools: int = 4096
+    """Pools to take, evenly spaced over the table (count); all, where there are no more."""
+    dtype: Literal["float32", "float64"] = "float64"
+    """Precision of the fits."""
+    data: Path | None = None
+    """Folder of the tables; by default the data's folder below the one that the environment
+    variable JBT_DATA names. The configuration holds the tables' digests, not the path."""
+
+    def file(self, name: str) -> Path:
+        """Path of one of the tables.
+
+        Raises:
+          ValueError: the table does not exist.
+        """
+        folder, root = self.data, os.environ.get("JBT_DATA")
+        if folder is None and root:
+            folder = Path(root) / self.name
+        if folder is None or not (folder / name).is_file():
+            absent = "" if folder is None else f"{folder / name} does not exist; "
+            where = f"a folder with these in {self.name}/" if self.name else "such a folder"
+            raise ValueError(
+                f"no data: {absent}give --data DIR, a folder with {', '.join(self.files)}, "
+                f"or set JBT_DATA to {where}"
+            )
+        return folder / name
+
+    def digests(self) -> dict[str, str]:
+        tables = {name: self.file(name).read_bytes() for name in self.files}
+        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in tables.items()}
+
+
+N_IDS = 2**32
+"""Number of pool ids."""
+
+NOT_CONFIGURATION = (
+    *("preset", "data", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("part", "distributed", "coordinator"),
+)
+"""Fields that cannot change the numbers beyond rounding; they are not compared on resume."""
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Conditions that share shapes and rules, hence one compiled kernel."""
+
+    name: str
+    experiment: Experiment
+    conditions: Mapping[str, np.ndarray]
+    """Traced numbers of each condition, name -> [C]."""
+    labels: Mapping[str, Sequence[Any] | np.ndarray]
+    """Coordinates of each condition in results.nc, name -> [C]."""
+    n_items: int
+    """Items of a pool; they set the default chunk."""
+    pools: int
+    """Pools to simulate: ids 0..pools-1."""
+    axes: Mapping[str, Mapping[str, Sequence[Any]]] = dataclasses.field(default_factory=dict)
+    """Metrics that are arrays for each pool and condition: name -> {dimension: coordinates}, the
+    same in all groups."""
+    fits: int = 1
+    """Fits for a pool and condition; they set the default chunk."""
+    data: Any = None
+    """Recorded pools: arrays [pools, ...] in any structure; the experiment gets its pool's row as a
+    third argument. None where pools are drawn."""
+    pool_labels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    """Coordinates of each pool in results.nc, name -> [pools], the same in all groups."""
+
+    @property
+    def n_conditions(self) -> int:
+        """C."""
+        return len(next(iter(self.conditions.values())))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep(Generic[S]):
+    """An experiment: its settings, its work, its table and its figure."""
+
+    name: str
+    """Name of the sweep, of its module in `sweeps` and of its folder."""
+    description: str
+    """One sentence for `--help`."""
+    presets: Mapping[str, S]
+    """smoke, paper, full -> settings."""
+    groups: Callable[[S], list[Group]]
+    """Settings -> the work. Raises `ValueError` for settings that make no sense, before anything
+    runs. All groups have the same metrics and labels."""
+    columns: Sequence[str]
+    """Columns of the table that name a row's setting."""
+    table: Callable[[xr.Dataset, S, Table], None]
+    """Adds the rows: results, settings, the table to fill."""
+    figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
+    """Results, table, settings -> the figure."""
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
+    headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
+    """Table, settings -> the rows printed at the end, where the table is too long to read; default
+    all."""
+    index: str | None = None
+    """Label whose values differ between all conditions, used as their dimension in results.nc;
+    default "condition"."""
+    extra_paper_numbers: Sequence[PaperNumber] = ()
+    """Numbers of the paper that paper.csv does not hold, because another data file does."""
+    page: Callable[[pd.DataFrame, S], str] | None = None
+    """Table, settings -> Markdown, written beside the table: its rows in words."""
+
+
+# --- checks that sweeps share: each raises a `ValueError` of one line
+
+
+LARGEST_NUMBER = 1e6
+"""More logits, dollars or units of precision must be a mistake, and float32 squares the number."""
+MOST = {
+    **dict.fromkeys(("n_items", "n_contents"), 2_000),  # arrays of all pairs, fits of their cube
+    "n_seeds": 1_000,  # each has conditions of its own
+    **dict.fromkeys(("n_samples", "n_probes", "sets", "many_sets"), 10_000),
+}
+"""Largest counts that end in reasonable time, by field; for others see `types.LARGEST_COUNT`."""
+
+
+def check_fields(settings: Any) -> None:
+    """Check every number among the fields of a sweep's settings, or of a plan's options, before any
+    work: it is defined, within the range for its name (correlations, standard deviations,
+    precisions, pools), and not so large that it must be a mistake."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        for v in value if isinstance(value, tuple) else (value,):
+            if isinstance(v, float):
+                check_number(field.name, v)
+            elif isinstance(v, int) and field.name not in ("seed", "chunk"):
+                pools = "pools" in field.name
+                most = MOST.get(_plain(field.name), N_IDS if pools else LARGEST_COUNT)
+                check_count(field.name, v, least=1 if pools else -math.inf, most=most)
+
+
+def check_number(name: str, value: float) -> None:
+    """Check that a field of this name can have this value; see `check_fields`."""
+    field = _plain(name)
+    positive = field in ("sd", "lam", "lam_b")
+    if not math.isfinite(value) or (positive and value <= 0):
+        raise ValueError(f"{name} must be finite{' and above 0' * positive}, got {value}")
+    most = 1.0 if field == "rho" else LARGEST_NUMBER
+    least = 1 / most if positive else -most
+    if not least <= value <= most:
+        raise ValueError(f"{name} must lie within {least:g}..{most:g}, got {value:g}")
+
+
+def _plain(name: str) -> str:
+    """The name of the field that a `collapse_` or `factor_` field varies."""
+    return re.sub("^(collapse|factor)_", "", name)
+
+
+def check_listed(name: str, values: Sequence[str], known: Sequence[str]) -> None:
+    """Check that all values are known names, each listed once."""
+    unknown = [v for v in values if v not in known]
+    if unknown or not values:
+        wrong = repr(unknown[0]) if unknown else "nothing"
+        raise ValueError(f"{name} must list some of {', '.join(known)}, got {wrong}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name} lists a name twice: {' '.join(values)}")
+
+
+def check_increasing(
+    name: str,
+    values: Sequence[float] | Sequence[int],
+    *,
+    least: float | int = -math.inf,
+    most: float | int = math.inf,
+    length: int = 1,
+    needed: float | None = None,
+) -> None:
+    """Check for at least `length` values that increase within least..most and include `needed`."""
+    listed = " ".join(f"{v:g}" for v in values) or "nothing"
+    increasing = list(values) == sorted(set(values))
+    within = all(least <= v <= most and math.isfinite(v) for v in values)
+    if not increasing or not within or len(values) < length:
+        bounds = f" within {least:g}..{most:g}" if math.isfinite(most) else ""
+        bounds = bounds or (f" from at least {least:g}" if math.isfinite(least) else "")
+        count = f"list at least {length} values that increase" if length > 1 else "increase"
+        raise ValueError(f"{name} must {count}{bounds}, got {listed}")
+    if needed is not None and needed not in values:
+        raise ValueError(f"{name} must include {needed:g}, got {listed}")
+
+
+def check_top(k: int, n: int) -> None:
+    """Check that k of n contents can be a top set."""
+    if not 1 <= k < n:
+        raise ValueError(f"k must lie in 1..{n - 1}, got {k}")

@@ -1,0 +1,365 @@
+"""Run a sweep: settings from the command line, a run that survives being killed, its report.
+
+A run writes to `OUT/NAME/`:
+
+    config.json      the configuration and digests of the code, written first
+    shards/*.npz     finished chunks of pools, each written whole or not at all
+    results.nc       every metric of every pool, once all chunks are there
+    table.csv, figure.png; for some sweeps page.md
+
+The same command again continues from the shards, and makes table and figure anew from results.nc.
+Another configuration in the same folder is refused, and so is an unfinished run of other code; for
+a finished run the report names the files that have changed since.
+
+Parts of a run (`jbt.experiments.parts`) keep their shards in folders of their own below `shards/`.
+Once a part has begun, the command without a part only collects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from jbt import runtime
+from jbt.border import files, parsing, progress
+from jbt.border.exits import exit_code
+from jbt.experiments import folder as store
+from jbt.experiments import parts, provenance, results, shards
+from jbt.experiments.declare import PRESETS, Group, S, Settings, Sweep, check_fields
+from jbt.experiments.paper import PaperNumber, read_paper
+from jbt.experiments.parts import Part
+from jbt.experiments.table import Table
+from jbt.simulation.simulate import Simulation, check_chunking, check_seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+CALL_PROBLEMS = 16_384
+"""Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
+a step of the progress bar and a shard, which a killed run loses."""
+
+CLAIM_SECONDS = 60.0
+"""How long a part waits for other parts that are starting too."""
+LISTING_SECONDS = 120.0
+"""How long a network file system may list a folder without another machine's new files."""
+
+
+def main(sweep: Sweep[S], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+    """The command line of a sweep; returns the exit code, see `exits.exit_code`. `prog` is what the
+    user has typed, default `python -m sweeps.NAME`."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    interrupted = "\ninterrupted; the same command continues (without --overwrite)"
+
+    def command() -> None:
+        run(sweep, _parsed(sweep, argv, prog or f"python -m sweeps.{sweep.name}"))
+
+    return exit_code(command, interrupted=interrupted)
+
+
+def _parsed(sweep: Sweep[S], argv: Sequence[str], prog: str) -> S:
+    parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False)
+    parser.add_argument("--preset", choices=PRESETS)
+    parser.add_argument("--redraw", action="store_true")
+    parser.add_argument("--out", type=Path, default=Settings.out)
+    options = parser.parse_known_args(argv)[0]
+    preset = options.preset or "full"
+    if preset not in sweep.presets:
+        known = ", ".join(sweep.presets) or "nothing"
+        raise ValueError(f"{sweep.name} has no preset {preset}, only {known}")
+    defaults = dataclasses.replace(sweep.presets[preset], preset=preset)
+    folder = options.out / sweep.name
+    if options.redraw and not options.preset and (folder / store.RESULTS).exists():
+        defaults = results.saved_settings(folder, defaults)
+    return parsing.parse(
+        type(defaults),
+        argv,
+        default=defaults,
+        prog=prog,
+        description=sweep.description,
+    )
+
+
+@runtime.defaults()
+def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
+    """Run (or continue, or report again) a sweep; print its table and return it.
+
+    A part (`settings.part`, or a process other than 0 with `settings.distributed`) only computes
+    its pools and returns None.
+
+    Raises:
+      ValueError: wrong settings, another configuration or code in the folder, metrics whose shapes
+        are not those of their axes, nothing to redraw or other settings than those of the results,
+        incomplete parts.
+    """
+    settings = settings.decided()
+    part = _asked_part(settings)
+    check_fields(settings)
+    check_seed(settings.seed)
+    folder = settings.out / sweep.name
+    store.check_not_own(settings.json, folder)
+    files.check_writable(settings.json)
+    if settings.redraw:
+        _check_saved(results.saved_settings(folder, settings), settings, folder)
+        with store.locked(folder) as writable:
+            if writable:
+                store.discard_torn(folder)
+            return _report(sweep, settings, folder, writable)
+    runtime.start()
+    if settings.distributed:
+        process = (part.index, part.count) if part else None
+        with progress.said_after(progress.PATIENCE_SECONDS, "waiting for the other processes"):
+            part = Part(*runtime.join(settings.coordinator, process))
+    check_chunking(settings.chunk, settings.devices)
+    with progress.said_after(progress.PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
+        groups = sweep.groups(settings)
+    results.check_groups(groups, sweep.index)
+    if part and part.count > (most := max(group.pools for group in groups)):
+        raise ValueError(f"part {part}: there are only {most} pools to share out")
+    Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
+    configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
+    if part:
+        _run_part(sweep, groups, settings, configuration, code, folder, part)
+        if settings.distributed:
+            runtime.leave()
+        if not settings.distributed or part.index:
+            return None
+    wait = CLAIM_SECONDS if part else 0.0
+    with store.locked(folder, overwrite=settings.overwrite, wait=wait) as writable:
+        if settings.overwrite:
+            parts.check_idle(folder)
+        if writable:
+            store.claim(folder, configuration, code, overwrite=settings.overwrite)
+        else:
+            store.holds(folder, configuration, code)
+        if (folder / store.RESULTS).exists():
+            results.check_results(folder, configuration)
+            print(f"{folder / store.RESULTS} is complete: nothing is simulated", file=sys.stderr)
+        else:
+            if count := parts.count_in(folder):
+                _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
+                results.check_metrics(groups, {}, folder)
+            else:
+                _simulate_missing(sweep, groups, settings, folder)
+            results.write(sweep, groups, settings, configuration, code, folder)
+        if writable:
+            store.discard_shards(folder)  # gone already, unless a run was killed right here
+        return _report(sweep, settings, folder, writable)
+
+
+def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
+    """Raise `ValueError` unless the saved settings are those asked for; versions may differ."""
+    before, now = (provenance.fields_of(settings) for settings in (saved, asked))
+    if differ := store.differences(before, now):
+        raise ValueError(
+            f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
+            "saved ones"
+        )
+
+
+def _asked_part(settings: Settings) -> Part | None:
+    """The part asked for, if any.
+
+    Raises:
+      ValueError: it is not I/N, or other options contradict it.
+    """
+    if settings.coordinator is not None:
+        if not settings.distributed:
+            raise ValueError("--coordinator needs --distributed")
+        if not re.fullmatch(r".+:[0-9]+", settings.coordinator):
+            raise ValueError(f"coordinator must be ADDRESS:PORT, got {settings.coordinator!r}")
+    if settings.part is None and not settings.distributed:
+        return None
+    option = "--distributed" if settings.distributed else "--part"
+    if settings.overwrite:
+        raise ValueError(
+            f"--overwrite does not go with {option}, because other processes may be writing: "
+            "remove the results' folder first"
+        )
+    if settings.redraw:
+        raise ValueError(f"--redraw does not go with {option}")
+    if settings.json is not None and not settings.distributed:
+        raise ValueError("--json does not go with --part, which makes no table")
+    return None if settings.part is None else parts.parse(settings.part)
+
+
+def _run_part(
+    sweep: Sweep[S],
+    groups: list[Group],
+    settings: S,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    folder: Path,
+    part: Part,
+) -> None:
+    """Compute those of a part's pools that no shard holds."""
+    with ExitStack() as stack:
+        with store.locked(folder, wait=CLAIM_SECONDS) as writable:
+            if writable:
+                store.claim(folder, configuration, code, overwrite=False)
+            else:
+                store.holds(folder, configuration, code)
+            if (folder / store.RESULTS).exists():
+                results.check_results(folder, configuration)
+                print(f"{folder} is complete, nothing is left for part {part}")
+                return
+            stack.enter_context(parts.begun(folder, part))
+        _simulate_missing(sweep, groups, settings, folder, part)
+    print(f"part {part} is complete in {folder}")
+
+
+def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
+    """Raise `ValueError` unless shards hold every pool; wait for them `wait` seconds at most."""
+    deadline = time.monotonic() + wait
+    while absent := shards.incomplete(folder, groups, count):
+        if time.monotonic() >= deadline:
+            running = [part for part in absent if parts.running(folder, part)]
+            raise ValueError(
+                f"{folder}: {len(absent)} of {count} parts are incomplete ({parts.listed(absent)})"
+                + (f", some of them running ({parts.listed(running)})" if running else "")
+                + "; the results are collected once all parts are complete"
+            )
+        time.sleep(1.0)
+
+
+def _simulate_missing(
+    sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
+) -> None:
+    simulations = {}
+    for group in groups:
+        if len(ids := shards.missing(folder, group, part)):
+            simulations[group.name] = Simulation(
+                group.experiment,
+                group.conditions,
+                ids,
+                data=group.data,
+                seed=settings.seed,
+                dtype=settings.dtype,
+                chunk=settings.chunk or _default_chunk(group),
+                devices=settings.devices,
+            )
+    results.check_metrics(groups, simulations, folder, part)
+    results.check_room(simulations, folder)
+    total = sum((len(part.pools(g.pools)) if part else g.pools) * g.n_conditions for g in groups)
+    left = sum(
+        len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
+    )
+    name = f"{sweep.name} {part}" if part else sweep.name
+    # As in `simulate`, a problem is a pool under one condition.
+    done = {"total": total, "initial": total - left, "unit_scale": True}
+    with progress.bar(name=name, unit="problem", **done) as bar:
+        for group in groups:
+            if group.name not in simulations:
+                continue
+            begin = time.perf_counter()
+            for ids, out in simulations.pop(group.name).chunks():
+                out[shards.SECONDS] = time.perf_counter() - begin
+                shards.save_shard(folder, group.name, ids, out, part)
+                bar.update(len(ids) * group.n_conditions)
+                begin = time.perf_counter()
+
+
+def _default_chunk(group: Group) -> int | None:
+    if jax.default_backend() != "cpu":
+        return None
+    cost = max(1.0, group.n_items / 30) ** 3  # of a fit, in fits of 30 items
+    return max(1, int(CALL_PROBLEMS / cost / group.fits / group.n_conditions))
+
+
+def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
+    """The paper's numbers for a sweep: those of the file paper.csv beside its module, if there is
+    one, and `Sweep.extra_paper_numbers`."""
+    try:
+        source = Path(inspect.getsourcefile(sweep.groups) or "")
+        # A sweep may be a package beside the file.
+        folder = source.parents[1] if source.name == "__init__.py" else source.parent
+    except (TypeError, IndexError):  # made in a notebook
+        return list(sweep.extra_paper_numbers)
+    file = folder / "paper.csv"
+    numbers = read_paper(file, sweep.name) if file.is_file() else []
+    return [*numbers, *sweep.extra_paper_numbers]
+
+
+def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
+    """The table of some results, with the paper's numbers. Numbers for these settings that no row
+    matches are reported on stderr."""
+    table = Table(sweep.columns, settings, paper_of(sweep))
+    sweep.table(dataset, settings, table)
+    if unmatched := table.without_a_row():
+        first = unmatched[0]
+        setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
+        count = "1 number" if len(unmatched) == 1 else f"{len(unmatched)} numbers"
+        print(
+            f"paper.csv: no row of this table matches {count} of these settings, the first: "
+            f"{first.quantity} = {first.printed} at {setting or 'every setting'}",
+            file=sys.stderr,
+        )
+    return table.frame()
+
+
+def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.DataFrame:
+    """Make table and figure from results.nc alone; only print the table if the folder is
+    read-only."""
+    table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
+    with results.open_results(folder) as dataset:
+        changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(sweep))
+        try:
+            table = table_of(sweep, dataset, settings)
+        except KeyError as error:
+            if not changed:
+                raise
+            raise ValueError(
+                f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
+                f"lacks what its table needs now ({error}); --overwrite simulates again"
+            ) from error
+        if writable:
+            from jbt.border import plots
+
+            figure = sweep.figure(dataset, table, settings)
+            csv = table.to_csv(index=False, float_format="%.6g")
+            files.write_whole(table_file, lambda p: p.write_text(csv))
+            files.write_whole(figure_file, lambda p: plots.save(figure, p))
+            if sweep.page is not None:
+                page = sweep.page(table, settings)
+                files.write_whole(
+                    folder / store.PAGE, lambda p: p.write_text(page, encoding="utf-8")
+                )
+        failed = {
+            str(name): int((dataset[name] > 0).sum())
+            for name in dataset.data_vars
+            if str(name).startswith("status")
+        }
+    if settings.json is not None:
+        files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
+    printed = table if sweep.headline is None else sweep.headline(table, settings)
+    shown = printed.dropna(axis=1, how="all")
+    print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
+    for name, count in failed.items():
+        if count:
+            print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
+    if changed:
+        print(
+            f"changed since these results were simulated: {', '.join(changed)}; "
+            "--overwrite simulates them again",
+            file=sys.stderr,
+        )
+    if len(printed) < len(table):
+        print(f"\n{len(printed)} of {len(table)} rows; {store.TABLE} has all of them")
+    paths = [table_file, figure_file, *([folder / store.PAGE] if sweep.page else [])]
+    listed = ", ".join(map(str, paths))
+    if writable:
+        print(f"\nwritten: {listed}, {folder / store.RESULTS}")
+    else:
+        print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
+    return table

@@ -1,0 +1,353 @@
+"""Rows of a sweep's table: estimates with intervals, and the paper's numbers beside them.
+
+A sweep's `table` function fills a `Table`. It is tidy: columns that name the setting, then
+
+    quantity, estimate, ci_low, ci_high     95 % interval over pools; empty for one pool
+    n_pools                                 pools behind the estimate
+    paper                                   the paper's number, where it gives one
+    replicate_low, replicate_high           range of 95 % of studies of the paper's own size
+    consistent                              yes | no | calibrated
+
+Coordinates of an `xarray.DataArray` that are columns of the table fill these columns. Pools are the
+last axis.
+
+**Replicates.** A study of the paper's size has as many pools and as many acquisition seeds a pool
+as `paper.csv` gives for the paper's number; its pools are drawn anew from ours. Judges, rules and
+models that are averaged or subtracted pool by pool share the study's pools; different rows are
+independent of one another. For a crossing the study has fresh pools at every grid point; in the
+variant `crossing_same_pools` the same pools serve at all points. The fewer our pools, the rougher
+the range. For a judge that was calibrated to numbers of the same study, the range includes the
+calibration's error and the rounding of these numbers (`Carried`).
+
+**Consistent** is yes if the paper's number, to its printed digits, lies within the replicates;
+`calibrated` where the number was an input of ours, so that agreement proves nothing; empty where
+more than 2.5 % of the studies find no number, or the paper's crossing is off our grid. Where the
+paper gives two numbers for one quantity, the row appears twice.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt import stats
+from jbt.experiments.labelled_arrays import plain, rows_of, scalars, slabs
+from jbt.experiments.paper import SETTINGS, PaperNumber
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+NUMBERS = (
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "n_pools",
+    "paper",
+    "replicate_low",
+    "replicate_high",
+)
+
+Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""[rows, P] -> estimate, low, high [rows]."""
+
+Studies = Callable[[int, int | None], np.ndarray]
+"""(pools, acquisition seeds a pool) -> [R] estimates of studies of that size."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Numbers that studies of the paper's size are drawn from, in place of a row's own, where the
+    judge was calibrated to numbers that the paper prints for the same pools (`jbt.twins.error`)."""
+
+    pools: xr.DataArray
+    """[..., pool] like the row's numbers, with the calibration's error added."""
+    blur: np.ndarray
+    """[...] additional standard deviation of a study's mean, from the targets' rounding and from
+    the parameters that the targets do not determine."""
+    within: tuple[float, float] = (-math.inf, math.inf)
+    """The smallest and the largest possible number."""
+
+    def drawn(self, means: np.ndarray, blur: float, seed: int) -> np.ndarray:
+        """Means [R] of studies with blur added, clipped to the bounds."""
+        noise = np.random.default_rng([seed, len(means)]).normal(0.0, blur, len(means))
+        return np.clip(means + noise, *self.within)
+
+
+class Table:
+    """The table of a sweep, row by row."""
+
+    def __init__(
+        self, columns: Sequence[str], settings: Any, paper: Sequence[PaperNumber] = ()
+    ) -> None:
+        """
+        Args:
+          columns: name a row's setting.
+          settings: of the run; its seed seeds every bootstrap.
+          paper: numbers to put beside the rows of their settings.
+
+        Raises:
+          ValueError: the setting of a number of the paper names no column and no field.
+        """
+        for number in paper:
+            for name in number.setting:
+                field = name.removeprefix(SETTINGS)
+                if name not in columns and not hasattr(settings, field):
+                    problem = f"{name!r} of {number.quantity} is neither a column nor a setting"
+                    raise ValueError(f"paper.csv: {problem}")
+        self.columns = tuple(columns)
+        self.settings = settings
+        self.seed: int = settings.seed
+        self._paper = list(paper)
+        self._rows: list[dict[str, Any]] = []
+        self._beside: list[PaperNumber] = []
+        self._false_alarms = np.zeros(stats.REPLICATES)
+
+    def add(
+        self,
+        quantity: str,
+        estimate: Any,
+        interval: Sequence[Any] = (math.nan, math.nan),
+        n_pools: int | None = None,
+        *,
+        studies: Studies | None = None,
+        beside: str | None = None,
+        runs: int | None = None,
+        reach: tuple[float, float] = (-math.inf, math.inf),
+        **setting: Any,
+    ) -> None:
+        """Add one row, or one for each number that the paper gives for it.
+
+        Args:
+          quantity, estimate, interval, n_pools: the row's numbers; infinite ones (beyond a grid)
+            are left empty.
+          studies: estimates of studies of the paper's size; needed where the paper has a number.
+          beside: the quantity whose numbers of the paper stand beside the row, default this one; ""
+            for none.
+          runs: pools of a study to replicate where the paper has no number.
+          reach: where a study can find its number; a number of the paper outside gets no verdict.
+          setting: values of the columns; a column without a value is empty.
+
+        Raises:
+          ValueError: a setting that is not a column, a number of the paper without `studies`.
+        """
+        leading = self._leading(setting)
+        estimates = dict(
+            zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False)
+        )
+        row = {**leading, "quantity": quantity, **estimates}
+        numbers = self._numbers(quantity if beside is None else beside, leading)
+        self._beside += numbers
+        for number in numbers:
+            if studies is None:
+                raise ValueError(f"{quantity} has a number of the paper, but no replicates")
+            replicates = studies(number.pools, number.seeds)
+            low, high = _range(replicates)
+            within_reach = reach[0] <= number.value <= reach[1]
+            verdict = number.verdict(low, high) if within_reach else None
+            ends = {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+            self._rows.append({**row, **ends, "paper": number.value, "consistent": verdict})
+            if verdict in ("yes", "no"):
+                outside = replicates < low - number.rounding
+                outside |= replicates > high + number.rounding
+                self._false_alarms += np.resize(outside, stats.REPLICATES)
+        if not numbers:
+            if runs is not None and studies is not None:
+                low, high = _range(studies(runs, None))
+                row |= {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+            self._rows.append(row)
+
+    def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
+        if unknown := setting.keys() - set(self.columns):
+            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
+        return {name: plain(setting.get(name)) for name in self.columns}
+
+    def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
+        numbers = [n for n in self._paper if n.quantity == quantity]
+        return [n for n in numbers if n.stands_beside(leading, self.settings)]
+
+    def false_alarms(self) -> np.ndarray:
+        """[R] number of `no` so far in each study of the paper's size, if the simulation is true:
+        at most 5 % of the verdicts on average, fewer where studies take few different values. Rows
+        whose studies are drawn from the same pools go together."""
+        return self._false_alarms
+
+    def paper_alone(self) -> None:
+        """Add a row without an estimate for each number of the paper that no row so far matches:
+        those of a judge, say, whose verdicts are not available. `consistent` is empty there."""
+        for number in [n for n in self._paper if n not in self._beside]:
+            setting: dict[str, Any] = {k: v for k, v in number.setting.items() if k in self.columns}
+            undefined = np.full(1, np.nan)
+            self.add(number.quantity, math.nan, studies=lambda *_, n=undefined: n, **setting)
+
+    def means(
+        self,
+        quantity: str,
+        values: xr.DataArray,
+        runs: int | None = None,
+        /,
+        carried: Any = None,
+        **setting: Any,
+    ) -> None:
+        """Add means over pools, a row for every other coordinate except acquisition seeds, which
+        are averaged within each pool. NaN (no result) is left out and not counted.
+
+        Args:
+          values: [..., pool] numbers, or [..., acquisition_seed, pool].
+          runs: pools of a study to replicate where the paper has no number.
+          carried: a `Carried` in the shape of `values`, from which studies are drawn instead.
+          setting: values of columns that are not coordinates, or in place of them.
+        """
+        interval = partial(stats.mean_interval, seed=self.seed)
+        self._rows_with(interval, quantity, values, setting, runs, carried)
+
+    def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
+        """Like `means`, for zeros and ones: exact intervals, also where all pools are alike."""
+        self._rows_with(stats.share_interval, quantity, values, setting)
+
+    def _rows_with(
+        self,
+        interval_of: Interval,
+        quantity: str,
+        values: xr.DataArray,
+        setting: dict[str, Any],
+        runs: int | None = None,
+        carried: Any = None,
+    ) -> None:
+        carried_studies = None if carried is None else self._studies_of(carried)
+        for rows in slabs(rows_of(values, self.columns)):
+            pools = np.stack([np.atleast_2d(by_seed).mean(0) for _, by_seed in rows])
+            known = np.isfinite(pools).sum(-1)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
+                numbers = np.stack(interval_of(pools), axis=-1)
+            for (row, by_seed), (mean, *interval), n in zip(rows, numbers, known, strict=True):
+                if carried_studies:
+                    studies = next(carried_studies)
+                else:
+                    studies = self._study_means(np.atleast_2d(by_seed))
+                self.add(
+                    quantity,
+                    mean,
+                    interval,
+                    int(n),
+                    studies=studies,
+                    runs=runs,
+                    **(row | setting),
+                )
+
+    def _study_means(self, by_seed: np.ndarray) -> Studies:
+        """Numbers [S, P] by seed and pool -> studies' estimates of their mean."""
+
+        def studies(size: int, seeds: int | None) -> np.ndarray:
+            pools = stats.with_seeds(by_seed, seeds)
+            return stats.bootstrap_means(
+                pools, seed=self.seed, size=size, resamples=stats.REPLICATES
+            )
+
+        return studies
+
+    def _studies_of(self, carried: Carried) -> Iterator[Studies]:
+        """The studies of each row in turn."""
+        rows = rows_of(carried.pools, self.columns)
+        for (_, by_seed), blur in zip(rows, np.ravel(carried.blur), strict=True):
+            means = self._study_means(np.atleast_2d(by_seed.astype(float)))
+
+            def studies(
+                size: int, seeds: int | None, means: Studies = means, blur: float = blur
+            ) -> np.ndarray:
+                return carried.drawn(means(size, seeds), blur, self.seed)
+
+            yield studies
+
+    def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
+        """Add the ratio of two means over the same pools, [P] each; pools in which either is NaN
+        are left out."""
+        known = np.isfinite(above) & np.isfinite(below)
+        both = np.stack([above[known], below[known]])
+
+        def ratios(means: np.ndarray) -> np.ndarray:
+            return means[:, 0] / means[:, 1]
+
+        def studies(size: int, seeds: int | None) -> np.ndarray:
+            return ratios(
+                stats.bootstrap_means(both, seed=self.seed, size=size, resamples=stats.REPLICATES)
+            )
+
+        resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
+        interval = stats.percentiles(resampled, n_units=int(known.sum()))
+        estimate = both[0].mean() / both[1].mean()
+        self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
+
+    def crossing(
+        self,
+        benefit: xr.DataArray,
+        over: str = "rho",
+        *,
+        runs: int | None = None,
+        **setting: Any,
+    ) -> None:
+        """Add the point on a coordinate where a mean benefit first stops being positive; and a row
+        `crossing_same_pools`, whose replicates share their pools over the whole grid.
+
+        Args:
+          benefit: [over, pool].
+          runs: pools at each point of a study to replicate where the paper has no number.
+          setting: values of columns, beside the scalar coordinates.
+        """
+        x, values = benefit[over].values, benefit.transpose(over, "pool").values
+        known = int(np.isfinite(values).sum(-1).min())
+        estimate = stats.first_crossing(x, np.nanmean(values, axis=-1))
+        means = stats.bootstrap_means(values, seed=self.seed)
+        interval = stats.crossing_interval(stats.first_crossing(x, means), n_units=known)
+        row = scalars(benefit, self.columns) | setting
+        for quantity, same in (("crossing", False), ("crossing_same_pools", True)):
+
+            def studies(size: int, seeds: int | None, same: bool = same) -> np.ndarray:
+                means = stats.study_means(values, seed=self.seed, size=size, same_pools=same)
+                return stats.first_crossing(x, means)
+
+            if same and runs is None and not self._numbers("crossing", self._leading(row)):
+                continue  # without replicates the rows are the same
+            self.add(
+                quantity,
+                float(estimate),
+                interval,
+                known,
+                studies=studies,
+                beside="crossing",
+                runs=runs,
+                reach=(float(x[0]), float(x[-1])),
+                **row,
+            )
+
+    def without_a_row(self) -> list[PaperNumber]:
+        """Numbers of the paper for these settings that no row matches."""
+        numbers = [n for n in self._paper if n.is_of(self.columns, self.settings)]
+        return [n for n in numbers if n not in self._beside]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows in the order in which they were added."""
+        import pandas as pd
+
+        columns = [*self.columns, "quantity", *NUMBERS, "consistent"]
+        table = pd.DataFrame(self._rows, columns=columns)
+        return table.astype(dict.fromkeys(NUMBERS, float))
+
+
+def _range(estimates: np.ndarray) -> tuple[float, float]:
+    """Range of 95 % of the studies; NaN where more than 2.5 % of them find no number."""
+    known = estimates[~np.isnan(estimates)]
+    if len(known) < 0.975 * len(estimates):
+        return math.nan, math.nan
+    return stats.percentiles(known)
+
+
+def _finite(value: Any) -> float:
+    return stats.finite_or_nan(np.asarray(value, float))

@@ -1,0 +1,1 @@
+"""The paper's model for one pool: likelihood, fit, posterior, membership of the top k."""

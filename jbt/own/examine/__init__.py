@@ -1,0 +1,1 @@
+"""`jbt doctor` and `jbt identify`: what a table supports, and what its verdicts identify."""

@@ -1,0 +1,398 @@
+"""A user's tables as padded batches: every pool with every judge, in float64."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jbt import runtime
+from jbt.identifiability import prior_selected, unidentified_parts
+from jbt.own.tables import tables as own_tables
+from jbt.own.tables.places import Layout, check_memory, count_within
+from jbt.own.tables.sheets import Table
+from jbt.own.tables.tables import Tables, Ties, Transform
+from jbt.own.tables.verdicts import USUAL, Columns
+from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
+
+Position = Literal["yes", "no", "auto"]
+
+COMPILING = 10**8
+"""Cost of compiling for one more shape, in the units of a pool's N^3."""
+
+LARGEST_COUNTS = 512
+"""Number of items above which a pool's verdicts are kept as rows instead of counts. It is SHARED
+where contents have at least RENDERINGS items each: counts are then larger than all other arrays."""
+
+SHARED, RENDERINGS = 64, 2
+
+LARGEST_TABLE = 2**22
+"""Largest number of table cells searched for null directions in one call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolTable:
+    """Facts about one pool and one judge."""
+
+    pool: str
+    judge: str | None
+    """None where the table names no judge."""
+    items: tuple[str, ...]
+    n_verdicts: int
+    """Valid verdicts, counting repeats."""
+    n_errors: int
+    repeated: bool
+    """Whether some pair was judged more than once, in the same order where that is known."""
+    constant_covariates: tuple[bool, ...]
+    """Which covariates take one value over the whole pool."""
+    position: bool
+    """Whether kappa is estimated; else it is fixed at 0."""
+    contents: tuple[str, ...]
+    """The owners of the qualities of the items."""
+    prior_selected: tuple[str, ...]
+    """Which of theta (up to a constant), c, kappa and phi (likewise) the comparisons do not
+    identify, so that the prior chooses them. A fixed kappa is not among them."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Pools of similar size, padded to one shape; every leaf has a leading axis over pools."""
+
+    index: np.ndarray
+    """Positions of the pools in `Batch.pools`."""
+    items: Design
+    """The content and the covariates of each item."""
+    design: Design
+    """The design of the comparisons: of the items; of the contents alone for rows."""
+    comparisons: Verdicts
+    """Counts; rows where known and unknown orders mix or counts would be too large."""
+    variant: Variant
+    """c is free; kappa is free or fixed in each pool."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """All pools with all judges, in groups of similar size, in float64."""
+
+    pools: list[PoolTable]
+    """Ordered by pool as in the items table, then by judge as in the verdicts."""
+    groups: tuple[Group, ...]
+    covariates: list[str]
+    """Name of each covariate, with its transformation: "words", "log(words)"."""
+    units: str
+    """The unit of a covariate, in words."""
+    tables: Tables
+    """The tables of the batch; the fields below say how they were turned into it."""
+    columns: tuple[str, ...] = ()
+    """Columns of the items table used as covariates."""
+    transform: Transform = "none"
+    standardise: bool = True
+    position: Position = "auto"
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        covariates: Sequence[str] = (),
+        *,
+        transform: Transform = "none",
+        standardise: bool = True,
+        position: Position = "auto",
+    ) -> Batch:
+        """A batch of tables that were read, see `load`."""
+        check_memory(tables)
+        x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
+        layout = Layout.of(tables, x)
+        free = kappa_free(tables, position)
+        as_rows = _listed(tables, layout, free)
+        groups = [
+            _group(tables, layout, pool_numbers[members], free, rows)
+            for rows in (False, True)
+            for pool_numbers in (np.flatnonzero(as_rows == rows),)
+            for members in _by_size(layout.sizes[pool_numbers])
+        ]
+        repeated = _repeated(tables)
+        pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
+        return cls(
+            [pools[i] for i in range(len(free))],
+            tuple(groups),
+            names,
+            units,
+            tables,
+            tuple(covariates),
+            transform,
+            standardise,
+            position,
+        )
+
+    def sharing(self, group: Group) -> np.ndarray:
+        """Positions in a group of the pools with verdicts on items that share contents. In other
+        pools the quality of each item absorbs any covariate, so that c is not identified."""
+        pools = [self.pools[i] for i in group.index]
+        return np.flatnonzero([p.n_verdicts > 0 and len(p.contents) < len(p.items) for p in pools])
+
+
+def load(
+    verdicts: Table,
+    items: Table | None = None,
+    covariates: Sequence[str] = (),
+    *,
+    columns: Columns = USUAL,
+    transform: Transform = "none",
+    standardise: bool = True,
+    judge: str | None = None,
+    ties: Ties = "half",
+    content: str | None = "content",
+    merge_pools: bool = False,
+    position: Position = "auto",
+) -> Batch:
+    """Read a user's tables into a batch: all pools with all judges, or with the one named.
+
+    Args:
+      verdicts, items, covariates, columns, judge, ties, content, merge_pools: see `tables.read`.
+      transform, standardise: see `tables.covariate_values`.
+      position: whether kappa is estimated, or fixed at 0. auto estimates it in each pool where some
+        pair was shown in both orders. Elsewhere kappa would rest on the additivity of the model
+        and on the prior of quality, and absorb that better items were listed first, say.
+
+    Raises:
+      TableError: see `tables`; a pool too large for the memory of this machine.
+      ValueError: an argument is not allowed.
+    """
+    check_word("transform", transform, get_args(Transform))
+    check_word("standardise", standardise, (True, False))
+    check_word("position", position, get_args(Position))
+    tables = own_tables.read(
+        verdicts,
+        items,
+        covariates=covariates,
+        columns=columns,
+        judge=judge,
+        ties=ties,
+        content=content,
+        merge_pools=merge_pools,
+    )
+    return Batch.of(
+        tables, covariates, transform=transform, standardise=standardise, position=position
+    )
+
+
+def kappa_free(tables: Tables, position: Position) -> np.ndarray:
+    """[pools x judges] whether kappa is free: with auto, where two items, or two contents, were
+    shown in both orders; never where no verdict's order is known.
+
+    Raises:
+      ValueError: position is not a `Position`.
+    """
+    check_word("position", position, get_args(Position))
+    fit = _fit(tables, tables.verdicts)
+    shown = tables.verdicts["shown"].to_numpy()
+    free = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    if position == "yes":
+        free[:] = True
+        free[fit] = False
+        free[fit[shown]] = True
+    if position == "auto":
+        content = tables.items["content"].to_numpy()
+        for number in (np.arange(len(content)), content):
+            first, second = (number[tables.verdicts[s].to_numpy()] for s in ("first", "second"))
+            pairs = pd.DataFrame({"fit": fit, "first": first, "second": second})
+            pairs = pairs[shown & (first != second)].drop_duplicates()
+            swapped = pairs.rename(columns={"first": "second", "second": "first"})
+            free[pairs.merge(swapped)["fit"]] = True
+    return free
+
+
+def _listed(tables: Tables, layout: Layout, free: np.ndarray) -> np.ndarray:
+    """[pools] whether verdicts are kept as rows: counts would be too large; or kappa is free and
+    the order of some verdicts, which kappa does not enter, is unknown."""
+    unknown = tables.verdicts[~tables.verdicts["shown"]]
+    mixed = np.zeros(len(free), bool)
+    mixed[_fit(tables, unknown)] = True
+    sizes, n_contents = layout.sizes, np.array([len(contents) for contents in layout.contents])
+    large = (sizes > LARGEST_COUNTS) | ((sizes > SHARED) & (sizes >= RENDERINGS * n_contents))
+    return large | (mixed & free).reshape(len(tables.pools), -1).any(1)
+
+
+def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
+    """[verdicts] number of the pool and judge, in the order of `Batch.pools`."""
+    return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
+
+
+def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the pools to pad to one shape: those more than half as large as the largest remaining
+    one, and all smaller ones once padding them costs less than compiling for another shape."""
+    order = np.argsort(-sizes, kind="stable")
+    while len(order):
+        largest = int(sizes[order[0]])
+        n = int((sizes[order] > largest / 2).sum())
+        if (len(order) - n) * largest**3 < COMPILING:
+            n = len(order)
+        yield np.sort(order[:n])
+        order = order[n:]
+
+
+def _group(
+    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray, as_rows: bool
+) -> Group:
+    """The pools `members` with all judges, as counts or as rows."""
+    n_judges, n = len(tables.judges), int(layout.sizes[members].max())
+    index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
+    row_of_pool = np.full(len(tables.pools), -1)
+    row_of_pool[members] = np.arange(len(members))
+
+    rows = np.flatnonzero(row_of_pool[layout.pool] >= 0)
+    cells = row_of_pool[layout.pool[rows]], layout.place[rows]
+
+    def padded(values: np.ndarray) -> jax.Array:
+        """[fits, N, ...] of [rows, ...], zero at padding."""
+        array = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
+        array[cells] = values[rows]
+        return jnp.asarray(np.repeat(array, n_judges, axis=0))
+
+    own_qualities = np.array_equal(layout.content[rows], layout.place[rows])
+    n_contents = n if own_qualities else int(layout.content[rows].max()) + 1
+    verdicts = tables.verdicts[row_of_pool[tables.verdicts["pool"].to_numpy()] >= 0]
+    fit = row_of_pool[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    with runtime.precision("float64"):
+        # vmap, as a container's own shapes are those of one pool.
+        items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
+            padded(layout.x),
+            None if own_qualities else padded(layout.content),
+            padded(np.ones(len(layout.pool), bool)),
+        )
+        n_covariates = layout.x.shape[1]
+        variant = jax.vmap(Variant)(
+            jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
+        )
+        if not as_rows:
+            return Group(
+                index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
+            )
+        real = np.zeros((len(members), n_contents), bool)
+        real[cells[0], layout.content[rows]] = True
+        design = jax.vmap(
+            lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
+        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
+        return Group(index, items, design, _rows(layout, verdicts, fit, len(index)), variant)
+
+
+def _counts(
+    layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
+) -> Comparisons:
+    first, second = (layout.place[verdicts[side].to_numpy()] for side in ("first", "second"))
+    cell = np.ravel_multi_index((fit, first, second), (n_fits, n, n))
+    count, share = verdicts["count"].to_numpy(), verdicts["p_first"].to_numpy()
+    shown, wins = (
+        # Without verdicts bincount returns integers.
+        np.bincount(cell, weight, n_fits * n * n).reshape(n_fits, n, n).astype(float)
+        for weight in (count, count * share)
+    )
+    return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
+
+
+def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+    """Verdicts with identical keys merged into one row, padded to one number of rows a fit."""
+    keys = {
+        "fit": fit,
+        **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
+    }
+    weight = {
+        "count": verdicts["count"].to_numpy(),
+        "wins": (verdicts["count"] * verdicts["p_first"]).to_numpy(),
+    }
+    same = pd.DataFrame({**keys, **weight}).groupby(list(keys), as_index=False, sort=True).sum()
+    fit = same["fit"].to_numpy()
+    place = fit, count_within(fit)
+    n_rows = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+
+    def padded(values: np.ndarray) -> jax.Array:
+        array = np.zeros((n_fits, n_rows, *values.shape[1:]), values.dtype)
+        array[place] = values
+        return jnp.asarray(array)
+
+    first, second = same["first"].to_numpy(), same["second"].to_numpy()
+    return jax.vmap(Rows)(
+        padded(layout.content[first].astype(np.int32)),
+        padded(layout.content[second].astype(np.int32)),
+        padded(layout.x[first] - layout.x[second]),
+        padded(same["shown"].to_numpy(float)),
+        padded(same["count"].to_numpy(float)),
+        padded(same["wins"].to_numpy(float)),
+    )
+
+
+def _unidentified(group: Group) -> Iterator[tuple[str, ...]]:
+    """Yield what the comparisons of each pool of a group do not identify."""
+    free = np.asarray(group.variant.kappa)
+    if isinstance(group.comparisons, Rows):
+        with runtime.precision("float64"):
+            for i in range(len(free)):
+                whole = group.items, group.design, group.comparisons
+                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                if not free[i]:
+                    rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
+                yield prior_selected(design, rows, items)
+        return
+    leaves = jax.device_get((group.items, group.comparisons))
+    step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)
+    for start in range(0, len(free), step):
+        part = slice(start, start + step)
+        items, counts = jax.tree.map(lambda leaf, part=part: leaf[part], leaves)
+        # A pair shown in both orders identifies quality and covariates as if kappa were known.
+        shown = np.where(free[part, None, None], counts.shown, counts.shown + counts.shown.mT)
+        parts = unidentified_parts(items, shown)
+        yield from (
+            tuple(n for n, prior_chooses in parts.items() if prior_chooses[i])
+            for i in range(len(shown))
+        )
+
+
+def _repeated(tables: Tables) -> np.ndarray:
+    """[fits] whether some pair was judged more than once, in the same order where that is known."""
+    verdicts = tables.verdicts
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    turn = ~verdicts["shown"].to_numpy() & (first > second)
+    pair = {
+        "fit": _fit(tables, verdicts),
+        "first": np.where(turn, second, first),
+        "second": np.where(turn, first, second),
+        "shown": verdicts["shown"].to_numpy(),
+    }
+    count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
+    count = count.groupby(list(pair), as_index=False, sort=False).sum()
+    repeats = count["count"].to_numpy() > 1
+    repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
+    repeated[count["fit"].to_numpy()[repeats]] = True
+    return repeated
+
+
+def _facts(
+    tables: Tables, layout: Layout, group: Group, repeated: np.ndarray
+) -> Iterator[tuple[int, PoolTable]]:
+    """Yield the number and the `PoolTable` of each pool of a group."""
+    x = np.asarray(group.items.covariates)
+    items = np.asarray(group.items.item_mask)[:, :, None]
+    constant = np.where(items, x, -np.inf).max(1) == np.where(items, x, np.inf).min(1)
+    counts = tables.counts[["n_verdicts", "n_errors"]].to_numpy()[group.index]
+    free = np.asarray(group.variant.kappa)
+    for i, (fit, names) in enumerate(zip(group.index.tolist(), _unidentified(group), strict=True)):
+        pool, judge = divmod(fit, len(tables.judges))
+        facts = PoolTable(
+            pool=tables.pools[pool],
+            judge=tables.judges[judge],
+            items=layout.names[pool],
+            n_verdicts=int(counts[i, 0]),
+            n_errors=int(counts[i, 1]),
+            repeated=bool(repeated[fit]),
+            constant_covariates=tuple(constant[i].tolist()),
+            position=bool(free[i]),
+            contents=layout.contents[pool],
+            prior_selected=tuple(n for n in names if free[i] or n != "kappa"),
+        )
+        yield fit, facts

@@ -1,0 +1,304 @@
+"""The report of `jbt fit`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from jbt.border.report import Report, Section, nats, signed, with_interval
+from jbt.own.fits.batch import Batch
+from jbt.own.fits.pools import PoolFit
+from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
+from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
+
+BASIS: dict[str, str] = {
+    Basis.MEASURED: "",
+    Basis.FEW_POOLS: " (no interval: one or two pools decide)",
+    Basis.MERGED: " (no interval over merged pools: see leaderboard)",
+    Basis.WEAK: " (partly from the prior)",
+    Basis.PRIOR: " (prior-selected)",
+    Basis.NOT_CONVERGED: " (the fit did not converge)",
+    Basis.UNDEFINED: " (no verdicts)",
+    Basis.FIXED: "",
+}
+"""Note printed after an estimate, by its basis."""
+
+ALIKE = 0.05
+"""Level of the test that a coefficient is the same in all pools."""
+
+RANKED = 50
+"""Largest number of contents of one pool that a report lists."""
+
+
+def report(
+    title: str,
+    lead: Sequence[str],
+    batch: Batch,
+    judges: list[JudgeSummary],
+    *,
+    k: int,
+    per_pool: bool,
+) -> Report:
+    """The report: coefficients (of one pool, its ranking) first.
+
+    Args:
+      lead: the first lines.
+      k: size of the top set.
+      per_pool: with several pools, give the ranking of each; of one pool it is always given.
+    """
+    fits = [f for judge in judges for f in judge.fits]
+    one_pool = len(batch.tables.pools) == 1
+    sections = []
+    if one_pool:
+        sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
+    elif any(judge.coefficients for judge in judges):
+        spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
+        lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
+        sections.append(Section("Each judge, all pools together", lines, _coefficients(judges)))
+    evidence = [
+        line
+        for d in range(len(batch.covariates))
+        for line in _evidence([(j, j.c[d]) for j in judges])
+    ]
+    evidence += [line for judge in judges for line in _ties(judge, k)]
+    sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
+    if not one_pool:
+        sections.append(Section("Pool by pool", [_pools(judge, k) for judge in judges]))
+    if per_pool and not one_pool:
+        sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
+    sections.append(Section("How to read this", list(_legend(batch, fits, k))))
+    return Report(title, lead, sections)
+
+
+def _pools(judge: JudgeSummary, k: int) -> str:
+    """Means over the pools' own fits."""
+    parts = []
+    for c in judge.c:
+        parts.append(f"{c.name} {_spread(c)}")
+    usable = [f for f in judge.fits if f.usable]
+    n_fixed = sum(bool(np.isnan(f.kappa)) for f in usable)
+    fixed = f" (fixed at 0 in {n_fixed}/{len(usable)})" if n_fixed else ""
+    parts.append(f"kappa {'undefined' if judge.kappa is None else _spread(judge.kappa)}{fixed}")
+    parts.append(
+        f"top-{k} differs from naive in {judge.top_k.differs_from_naive}/{judge.top_k.n_pools}"
+    )
+    statuses = Counter(f.status.name.lower() for f in judge.fits)
+    parts.append(", ".join(f"{status} {n}" for status, n in statuses.items()))
+    if judge.n_errors:
+        parts.append(f"{judge.n_errors} error verdicts dropped")
+    return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
+
+
+def _spread(coefficient: CoefficientOverPools) -> str:
+    if not coefficient.n_pools:
+        return "undefined"
+    sd = "" if np.isnan(coefficient.sd) else f" (sd {coefficient.sd:.2g})"
+    chosen = coefficient.n_prior_selected
+    note = "" if chosen == coefficient.n_pools else f" in {chosen}/{coefficient.n_pools}"
+    return f"{signed(coefficient.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
+
+
+def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
+    rows = []
+    for judge in judges:
+        for coefficient in judge.coefficients:
+            estimate = with_interval(coefficient.estimate, coefficient.low, coefficient.high)
+            change = coefficient.without_ties - coefficient.estimate
+            rows.append(
+                {
+                    "judge": judge.judge or "all verdicts",
+                    "coefficient": coefficient.name,
+                    "estimate [95 %]": estimate + BASIS[coefficient.status],
+                    "mean over pools": signed(coefficient.mean),
+                    "evidence": nats(coefficient.profile_range) if len(coefficient.grid) else "",
+                    "change without ties": "" if np.isnan(change) else signed(change),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
+    """Whether the verdicts identify one covariate's coefficient; one line for all judges whose c
+    they do not."""
+    chosen = []
+    for judge, c in coefficients:
+        renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
+        if c.status == Basis.MEASURED:
+            yield f"{_of(judge)}{c.name} is measured within contents: {renderings}"
+            yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
+        elif c.status == Basis.MERGED:
+            yield (
+                f"{_of(judge)}{c.name} is measured over all pools merged: {renderings}; jbt "
+                "leaderboard gives its interval, as verdicts of one pool may depend on each other"
+            )
+        elif c.status == Basis.FEW_POOLS:
+            yield (
+                f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
+                f"nearly all that identifies it ({renderings})"
+            )
+        elif c.status == Basis.WEAK:
+            yield (
+                f"{_of(judge)}{c.name} is partly from the prior, which holds more than "
+                f"{LARGEST_SHARE:.0%} of its precision; {renderings}"
+            )
+        elif c.status == Basis.PRIOR:
+            estimate = c.mean if len(judge.fits) == 1 else c.estimate
+            chosen.append(_of(judge) + signed(estimate))
+    if chosen:
+        yield (
+            f"{coefficients[0][1].name} is not identified: between contents it cannot be separated "
+            f"from quality. These numbers are the prior's defaults, not measurements: "
+            f"{', '.join(chosen)}"
+        )
+
+
+def differs(name: str, p_alike: float) -> Iterator[str]:
+    """Report that a coefficient differs between pools, where the test finds it."""
+    if p_alike < ALIKE:
+        yield (
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): the common "
+            "estimate is drawn towards 0, and its interval covers less than 95 %"
+        )
+
+
+def _of(judge: JudgeSummary) -> str:
+    return "" if judge.judge is None else f"{judge.judge}: "
+
+
+def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
+    """How much the estimates change without the ties."""
+    changed = judge.top_k.differs_without_ties
+    if changed is None:
+        return
+    moves = [
+        f"{coefficient.name} by {signed(coefficient.without_ties - coefficient.estimate)}"
+        for coefficient in judge.coefficients
+        if np.isfinite(coefficient.without_ties)
+    ]
+    if judge.top_k.n_pools == 1:
+        top = f"the top {k} {'changes' if changed else 'stays'}"
+    else:
+        top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
+    n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
+    if judge.coefficients and not moves:
+        effect = "the fit of all pools does not converge"
+    else:
+        effect = f"they move {', '.join(moves) or 'nothing'}"
+    yield f"{_of(judge)}{n}; left out, {effect}; {top}"
+
+
+def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "judge": judge.judge or "all verdicts",
+            "verdicts": judge.n_verdicts,
+            "ties": judge.n_ties,
+            "errors": judge.n_errors,
+            "pairs in both orders": judge.n_both_orders,
+            "contradicting": "" if np.isnan(judge.flip_rate) else f"{judge.flip_rate:.1%}",
+            "pools connected": f"{judge.n_connected}/{judge.n_pools}",
+        }
+        for judge in judges
+    )
+
+
+def _name(fit: PoolFit) -> str:
+    return fit.pool if fit.judge is None else f"{fit.pool} / {fit.judge}"
+
+
+def _note(name: str, fit: PoolFit) -> str:
+    return " (prior-selected)" if name in fit.prior_selected else ""
+
+
+def _coefficients_of(batch: Batch, fit: PoolFit) -> list[str]:
+    parts = [
+        f"c[{name}] {signed(fit.c[d])}{_without_prior(fit, d)}"
+        for d, name in enumerate(batch.covariates)
+    ]
+    kappa = with_interval(fit.kappa, fit.kappa_low, fit.kappa_high)
+    parts.append(f"kappa {'fixed at 0' if np.isnan(fit.kappa) else kappa}{_note('kappa', fit)}")
+    if "phi" in fit.prior_selected:
+        parts.append("phi (prior-selected)")
+    return [*parts, fit.status.name.lower()]
+
+
+def _without_prior(fit: PoolFit, d: int) -> str:
+    """A pool's estimate of one c without a prior, with its interval."""
+    if "c" in fit.prior_selected:
+        return _note("c", fit)
+    if np.isnan(fit.c_mle[d]):
+        return " (none without a prior)"
+    return f" (without a prior {with_interval(fit.c_mle[d], fit.c_low[d], fit.c_high[d])})"
+
+
+def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
+    if not fit.usable:
+        return f"{_name(fit)}: {fit.status.name.lower()}"
+    ranking = ""
+    for previous, content in zip((None, *fit.ranking), fit.ranking, strict=False):
+        if previous is not None:
+            ranking += " = " if content.rank == previous.rank else " > "
+        ranking += f"{content.content} {signed(content.theta)}"
+    coefficients = ", ".join(_coefficients_of(batch, fit))
+    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {coefficients}"
+
+
+def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
+    """A pool's coefficients in lines, and its contents as a table."""
+    if not fit.usable:
+        return [fit.status.name.lower()], None
+    lines = [", ".join(_coefficients_of(batch, fit))]
+    differ = "differs from" if fit.top_k_differs else "is that of"
+    lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
+    if len(fit.ranking) > RANKED:
+        lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
+    ranks = Counter(content.rank for content in fit.ranking)
+    table = pd.DataFrame(
+        {
+            "rank": str(content.rank) + "=" * (ranks[content.rank] > 1),
+            "content": content.content,
+            f"theta{_note('theta', fit)}": with_interval(content.theta, content.low, content.high),
+            "naive": signed(content.theta_naive),
+            f"P(top {k})": f"{content.membership:.2f}",
+        }
+        for content in fit.ranking[:RANKED]
+    )
+    return lines, table
+
+
+def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
+    yield "Quality theta, c and kappa are in logits; in brackets are intervals of 95 %."
+    if any(np.isfinite(content.low) for f in fits for content in f.ranking):
+        yield "The intervals of theta cover 90 to 97 % in simulations."
+    yield "kappa > 0 favours the first shown (logits)."
+    if batch.covariates:
+        yield f"c is in logits per {batch.units} the covariate; c > 0 favours the larger value."
+    else:
+        yield "No covariate was asked for: bias-aware here means position only."
+    if batch.tables.merged:
+        yield (
+            "Pools are merged: there are no intervals, and P(top k) treats all verdicts as "
+            "independent. jbt leaderboard has intervals with the pools of the file as unit."
+        )
+    if any(f.usable and np.isnan(f.kappa) for f in fits):
+        yield "kappa is fixed at 0 where no pair was shown in both orders; see --position."
+    if any(f.prior_selected for f in fits):
+        yield (
+            "prior-selected: the comparisons do not identify this number, so the prior chose it. "
+            "theta + c x and kappa are measured unless they are marked too."
+        )
+    if len(batch.tables.pools) > 1:
+        yield (
+            "Each judge, all pools together: one c and one kappa; each pool has its own qualities, "
+            "which are integrated out. The evidence is how far the profile log-likelihood falls "
+            "within 1 of c."
+        )
+    else:
+        yield f"P(top {k}): the posterior probability of being among the {k} best."
+    yield (
+        "Contradicting: share of the pairs shown in both orders whose winner changes with the "
+        "order; a tie against a win counts half."
+    )

@@ -1,0 +1,1 @@
+"""Formats of published collections of verdicts: one file a format, listed in `registry`."""

@@ -1,0 +1,219 @@
+"""Choose the labels from which a gate can decide: a table for annotators, in random order.
+
+A label favours one ranking only where the naive and the bias-aware ranking of some judge differ,
+and these places are known before any label is bought. The order of the rows, which of two items is
+named first and which item stands for a content are random, so the table does not show what a
+ranking says. For each judge, the first of its labels are a random draw of those on which its
+rankings differ, whichever other judges share them. Rows asked before are left out and the order of
+the others stays the same, so these are the next labels of the same draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from jbt.own.fits.batch import Batch
+from jbt.own.gates.rankings import Rankings, seeded
+from jbt.own.tables.places import count_within
+from jbt.own.tables.sheets import TableError
+from jbt.own.tables.tables import Tables
+from jbt.simulation.simulate import check_seed
+from jbt.types import Prior, check_count, check_word
+
+KINDS = ("disputed", "swaps", "members")
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """The labels to ask for."""
+
+    table: pd.DataFrame
+    """For pairs the columns pool, first, second, better; for members pool, item, member. The last
+    is empty; filled in, this is a table of anchors. With several judges, the column judges names
+    those whose rankings differ there."""
+    judges: pd.DataFrame
+    """judge; n_pools, n_labels: pools, and pairs or contents, on which its rankings differ;
+    n_listed: how many of the labels the anchors list already; n_asked: how many are in `table`.
+    Upper bounds, reached if all labels in `table` and the anchors' answers are discordant:
+    most_used, labels that decide over all pools (one of each pool, for members a match of two; all
+    if there is one pool), and most_in_pool, labels that decide in one pool."""
+    n_labels: int
+    """Pairs or contents on which the rankings of some judge differ (count)."""
+    n_listed: int
+    """How many of them the anchors list."""
+
+    def to_frame(self) -> pd.DataFrame:
+        return self.table
+
+
+def labelling(
+    tables: Tables,
+    batch: Batch,
+    *,
+    labels: str = "disputed",
+    k: int = 1,
+    n: int | None = None,
+    tie_breaks: bool = False,
+    prior: Prior | None = None,
+    seed: int = 0,
+) -> Labelling:
+    """Choose the labels to ask for.
+
+    Pairs come in passes over the pools, one pair of each pool in a pass, because the decision over
+    pools uses one pair of each. Members come a pool at a time, because a pool's members are
+    matched with one another; there are at most 2 k for each pool and judge.
+
+    Args:
+      tables: tables with pools not merged. What their anchors list, answered or not, is left out.
+      batch: batch of these tables, or of the same with their pools merged.
+      labels: disputed: pairs of contents that the two rankings order oppositely; swaps: disputed
+        pairs of a content only in the naive top k and one only in the bias-aware top k; members:
+        single contents that are in only one top k.
+      k: size of the top set (count of contents).
+      n: labels wanted (count), or as many as there are; default all.
+      tie_breaks: whether pairs that one ranking ties and the other does not are disputed.
+      prior: default `Prior()`.
+      seed: root of every draw.
+
+    Raises:
+      TableError: the anchors are labels of another kind.
+      ValueError: an argument out of range, no labels, or none that the anchors do not list.
+    """
+    check_word("labels", labels, KINDS)
+    check_word("tie_breaks", tie_breaks, (True, False))
+    check_seed(seed)
+    if n is not None:
+        check_count("n", n)
+    rankings = Rankings.of(tables, batch, prior)
+    ins, outs = rankings.swapped(k, seed)
+    if labels == "members":
+        contents, differing = np.arange(len(rankings.pool))[None], ins | outs
+    else:
+        contents = np.stack(rankings.pairs())
+        a, b = contents
+        swapped = (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
+        disputed = rankings.disputed(a, b, tie_breaks=tie_breaks)
+        differing = swapped & disputed if labels == "swaps" else disputed
+    candidates = differing.any(0)
+    contents, differing = contents[:, candidates], differing[:, candidates]
+    noun = {"disputed": "disputed pairs", "swaps": "disputed pairs of swapped contents"}.get(
+        labels, labels
+    )
+    if not candidates.any():
+        raise ValueError(f"no {noun}: {_why_none(rankings, ins | outs, labels, k, tie_breaks)}")
+    listed = _among(contents, tables.listed, rankings)
+    if listed.all():
+        raise ValueError(f"all {len(listed)} {noun} are among the anchors already (--anchors)")
+    pool = rankings.pool[contents[0]]
+    order = _order(tables, pool, labels, seed)
+    # Names are drawn for all labels, so that they do not depend on which are left out.
+    table = _table(rankings, contents[:, order], differing[:, order], seed)
+    asked = np.flatnonzero(~listed[order])[:n]
+    table = table.iloc[asked].reset_index(drop=True)
+    known = tables.members[["item"]] if labels == "members" else tables.anchors[["better", "worse"]]
+    counting = _among(contents, known.to_numpy(), rankings)
+    counting[order[asked]] = True
+    sides = (differing,)
+    if labels == "members":
+        sides = ins[:, contents[0]], outs[:, contents[0]]
+    n_pools = len(tables.pools)
+    in_pools = np.min([_by_pool(side & counting, pool, n_pools) for side in sides], axis=0)
+    judges = {
+        "judge": tables.judges,
+        "n_pools": [len(np.unique(pool[by_judge])) for by_judge in differing],
+        "n_labels": differing.sum(1),
+        "n_listed": differing[:, listed].sum(1),
+        "n_asked": differing[:, order[asked]].sum(1),
+        "most_used": (in_pools > 0).sum(1) if n_pools > 1 else in_pools.sum(1),
+        "most_in_pool": in_pools.max(1),
+    }
+    return Labelling(table, pd.DataFrame(judges), len(listed), int(listed.sum()))
+
+
+def _why_none(
+    rankings: Rankings, swapped: np.ndarray, labels: str, k: int, tie_breaks: bool
+) -> str:
+    """Say why there are no labels of this kind, and which kinds have some."""
+    if not np.isfinite(rankings.naive + rankings.aware).any():
+        return "there are no rankings to compare, because no fit is usable (jbt fit says why)"
+    a, b = rankings.pairs()
+    oppositely = int(rankings.disputed(a, b).any(0).sum())
+    broken = int(rankings.disputed(a, b, tie_breaks=True).any(0).sum()) - oppositely
+    others = []
+    if labels != "disputed" and oppositely:
+        others.append(f"pairs ordered oppositely ({oppositely}: --labels disputed)")
+    if labels != "members" and swapped.any():
+        n_swapped = swapped.any(0).sum()
+        others.append(f"contents in only one top {k} ({n_swapped}: --labels members)")
+    if broken and not (tie_breaks and labels == "disputed"):
+        counted = "--labels disputed --tie-breaks, and jbt gate --tie-breaks"
+        others.append(f"pairs that only one ranking orders ({broken}: {counted})")
+    if not others:
+        return "naive and bias-aware rank alike, so no label favours one of them"
+    why = f"naive and bias-aware have the same top {k} in every pool"
+    if labels != "members" and (labels == "disputed" or swapped.any()):
+        why = "naive and bias-aware order none oppositely"
+    return f"{why}; but there are {', and '.join(others)}"
+
+
+def _among(contents: np.ndarray, rows: np.ndarray, rankings: Rankings) -> np.ndarray:
+    """[labels] whether each content or pair of contents [1 or 2, labels] is among those of the
+    items in `rows` [n, 1 or 2].
+
+    Raises:
+      TableError: one is of pairs and the other of members.
+    """
+    if not len(rows):
+        return np.zeros(contents.shape[1], bool)
+    if rows.shape[1] != len(contents):
+        kinds = "members", "pairs"
+        wanted, listed = kinds[len(contents) - 1], kinds[rows.shape[1] - 1]
+        raise TableError(f"labels of {wanted} are wanted, but the anchors are labels of {listed}")
+    shape = (len(rankings.pool),) * len(contents)
+    candidates, shown = (
+        np.ravel_multi_index(tuple(np.sort(v, axis=0)), shape)
+        for v in (contents, rankings.owner[rows.T])
+    )
+    return np.isin(candidates, shown)
+
+
+def _by_pool(selected: np.ndarray, pool: np.ndarray, n_pools: int) -> np.ndarray:
+    """[J, pools] numbers of the labels selected [J, labels]."""
+    return np.stack([np.bincount(pool[chosen], minlength=n_pools) for chosen in selected])
+
+
+def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarray:
+    """Draw an order of the labels, given the pool of each [labels]."""
+    within = np.zeros(len(pool))
+    for p in np.unique(pool).tolist():
+        within[pool == p] = seeded(seed, "order", tables.pools[p]).random((pool == p).sum())
+    shuffled = np.lexsort((within, pool))
+    turn = np.empty(len(pool), int)
+    turn[shuffled] = count_within(pool[shuffled])
+    rng = seeded(seed, "pools")
+    if labels == "members":
+        return np.lexsort((turn, rng.permutation(len(tables.pools))[pool]))
+    return np.lexsort((rng.random(len(pool)), turn))
+
+
+def _table(
+    rankings: Rankings, contents: np.ndarray, differing: np.ndarray, seed: int
+) -> pd.DataFrame:
+    tables, rng = rankings.tables, seeded(seed, "items")
+    # Assigned in a random order, so that any item of a content may stand for it.
+    rows = rng.permutation(len(rankings.owner))
+    item = np.empty(len(rankings.pool), int)
+    item[rankings.owner[rows]] = rows
+    names = tables.items["item"].to_numpy(object)[item[contents]]
+    sides = ["item"] if len(contents) == 1 else ["first", "second"]
+    names = rng.permuted(names, axis=0)
+    table = {"pool": np.asarray(tables.pools, object)[rankings.pool[contents[0]]]}
+    table |= dict(zip(sides, names, strict=True))
+    table = pd.DataFrame(table)
+    if len(tables.judges) > 1:
+        judges = np.array([judge or "" for judge in tables.judges], object)
+        table["judges"] = ["; ".join(judges[by_label]) for by_label in differing.T]
+    return table.assign(**{"member" if len(contents) == 1 else "better": ""})

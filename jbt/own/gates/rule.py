@@ -1,0 +1,73 @@
+"""Decision rules on counts or sequences of discordant labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jbt import runtime
+from jbt.gate import RULES, betting, check_alpha, critical_values, decide, p_value
+from jbt.own.tables.anchors import TIE
+from jbt.types import check_count, check_word
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A decision rule with its level."""
+
+    name: str = "sign"
+    """One of `jbt.gate.RULES`."""
+    alpha: float = 0.05
+    """Level of the tests."""
+    margin: int = 2
+    """For the rule `margin`, how many more labels must be right than wrong (count)."""
+
+    def __post_init__(self) -> None:
+        check_word("rule", self.name, tuple(RULES))
+        check_alpha(self.alpha)
+        check_count("margin", self.margin)
+
+    @property
+    def needed(self) -> int:
+        """Smallest number of discordant labels with which the sign test can enable."""
+        return math.ceil(-math.log2(self.alpha))
+
+    def of_counts(self, right: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Apply a rule of counts to numbers of discordant labels, arrays of one shape: whether it
+        enables, and the p-value of the sign test."""
+        critical = critical_values(self.alpha, int((right + wrong).max(initial=0)))
+        counts = jnp.asarray(right, float), jnp.asarray(wrong, float)
+        enable = decide(self.name, *counts, critical=critical, margin=self.margin)
+        return np.asarray(enable), p_value(right, wrong)
+
+    def of_sequences(
+        self, labels: Sequence[np.ndarray], population: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Whether `sign_sequential` enables by the end of each sequence, and its p-value. Valid
+        whenever labelling stops, if under the null hypothesis each label has a mean of at most 1/2
+        given the labels before it.
+
+        Args:
+          labels: sequences of discordant labels, in order: 1 right, 0 wrong, 1/2 a tie.
+          population: [sequences] number of pairs from which each was drawn without replacement.
+        """
+        n = np.array([len(sequence) for sequence in labels], int)
+        padded = np.full((len(n), max(n.max(initial=0), 1)), TIE)
+        for row, sequence in zip(padded, labels, strict=True):
+            row[: len(sequence)] = sequence
+        with runtime.precision("float64"):
+            wealth = _wealth(jnp.asarray(padded), jnp.asarray(population, float))
+        present = np.arange(padded.shape[1]) < n[:, None]
+        largest = np.where(present, wealth, 1).max(1, initial=1)
+        return largest >= 1 / self.alpha, 1 / largest
+
+
+@jax.jit
+def _wealth(labels: Array, population: Array) -> Float[Array, "sequences n"]:
+    return jax.vmap(betting.wealth)(labels, population)

@@ -1,0 +1,1 @@
+"""`jbt leaderboard`: models ranked over all prompts, with intervals over prompts."""

@@ -1,0 +1,182 @@
+"""A leaderboard: models in order, coefficients, and why intervals are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jbt.border import files
+from jbt.own.fits.judges import JOINT
+from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
+from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.leaderboards.robust import Outside
+from jbt.own.shared_coefficients.coefficient import Coefficient
+from jbt.own.tables.agreement import Agreement
+from jbt.types import Status
+
+REASONS = {
+    "covariate_constant": "no comparison differs in it",
+    "flat": "not identified: other parameters can undo any change of it",
+    "separated": "the likelihood rises all the way to infinity",
+    "prior_selected": f"the prior holds more than {PRIOR_SHARE:.0%} of its posterior variance",
+    "few_clusters": (
+        f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
+        f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
+    ),
+    "no_verdicts": "no verdicts",
+}
+"""Why there is no interval, by status."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoardCoefficient(Coefficient):
+    """A coefficient over all prompts."""
+
+    profile_range: float
+    """Evidence in nats: range of the profile log-likelihood within 1 of the estimate."""
+    degrees: float
+    """Effective degrees of freedom, of the interval or too few for one; see
+    `stats.row_jackknife`."""
+
+    def record(self, joint: bool = False) -> dict[str, Any]:
+        """The entry of the JSON file; `joint` adds the judge and whose verdicts identify it."""
+        owner = {"judge": self.judge, "told_by": list(self.identified_by)} if joint else {}
+        return {
+            **owner,
+            "covariate": self.covariate or "kappa",
+            "unit": self.unit or "",
+            **self.numbers(),
+            "profile_range": files.defined(self.profile_range),
+            "status": self.status,
+            "degrees": files.defined(self.degrees),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Models ranked by theta, from one judge's verdicts or all judges' together. NaN where
+    undefined."""
+
+    judge: str | None
+    """None where the table names no judge; `joint` for all judges together."""
+    status: Status
+    """The worse of the two fits; NO_VERDICTS."""
+    models: tuple[str, ...]
+    """Highest theta first, models without a verdict last."""
+    theta: np.ndarray
+    """[M] quality corrected for c and kappa (MAP), logits; mean 0 over the models."""
+    low: np.ndarray
+    high: np.ndarray
+    theta_naive: np.ndarray
+    """[M] theta with c = kappa = 0."""
+    low_naive: np.ndarray
+    high_naive: np.ndarray
+    rank: np.ndarray
+    """[M] 1 + the number of models with a higher theta."""
+    rank_low: np.ndarray
+    """[M] 1 + the number of models significantly better: the interval of the difference,
+    Bonferroni-corrected for the model's M - 1 differences, excludes 0. A difference without an
+    interval is never significant."""
+    rank_high: np.ndarray
+    """[M] M less the number of models significantly worse."""
+    rank_naive: np.ndarray
+    n_verdicts: np.ndarray
+    """[M] repeats counted."""
+    status_of: np.ndarray
+    """[M] status of theta, as `Coefficient.status`."""
+    c: tuple[BoardCoefficient, ...]
+    kappa: BoardCoefficient | None
+    """None where kappa is fixed at 0."""
+    n_clusters: int
+    """Number of pools of the file with a verdict."""
+    degrees: np.ndarray
+    """[M] degrees of freedom of theta, as `BoardCoefficient.degrees`."""
+    runaway: tuple[str, ...]
+    """Models whose theta the likelihood sends to infinity."""
+    pull: np.ndarray
+    """[M] shift of theta by the prior in standard errors, to first order; intervals remove it."""
+    anchors: AnchorCheck | None
+    """None without anchors."""
+    versions: VersionCheck | None
+    """None unless models have several answers to one prompt that differ in a covariate."""
+    judges: tuple[BoardCoefficient, ...] = ()
+    """For all judges together, their coefficients, in place of c and kappa."""
+    outside: tuple[Outside, ...] = ()
+    """Models far from all others in a covariate."""
+    trusted: tuple[str, ...] = ()
+    """For all judges together, those whose c and kappa are known to be 0."""
+    agreements: Mapping[str, Agreement] = field(default_factory=dict)
+    """Agreement of each other judge with the trusted ones."""
+
+    def reasons(self) -> list[str]:
+        """Why intervals are missing, a sentence each."""
+        sentences = []
+        coefficients = (*self.c, *([] if self.kappa is None else [self.kappa]))
+        named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
+        for prefix, c in named:
+            if c.status != "converged":
+                name = c.covariate or "kappa"
+                sentences.append(f"{prefix}{name}: {c.status}, {_reason(c.status)}")
+        for status in dict.fromkeys(self.status_of.tolist()):
+            if status == "converged":
+                continue
+            affected = [
+                name for name, s in zip(self.models, self.status_of, strict=True) if s == status
+            ]
+            models = "every model" if len(affected) == len(self.models) else _list(affected)
+            runaways = ""
+            if status == "separated" and self.runaway:
+                runaways = f" (with {_list(self.runaway)}, and the mean over the models with it)"
+            sentences.append(f"theta of {models}: {status}, {_reason(status)}{runaways}")
+        return sentences
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each model: the columns of the JSON, and `status` of theta (see
+        `Coefficient.status`)."""
+        frame = pd.DataFrame(self.record()["models"]).assign(status=self.status_of)
+        return frame.astype(dict.fromkeys(("rank", "rank_low", "rank_high", "rank_naive"), "Int64"))
+
+    def record(self) -> dict[str, Any]:
+        """c, kappa, models and the reasons for missing intervals, for JSON: null where
+        undefined."""
+        kappa = None
+        if self.kappa is not None:
+            kappa = self.kappa.numbers()
+        numbers = ("theta", "low", "high", "theta_naive")
+        ranks = ("rank", "rank_low", "rank_high", "rank_naive")
+        models = []
+        for i, name in enumerate(self.models):
+            row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
+            for k in ranks:
+                rank = getattr(self, k)[i]
+                row[k] = None if np.isnan(rank) else int(rank)
+            models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
+        joint = {
+            "judges": [c.record(joint=True) for c in self.judges],
+            "trusted": list(self.trusted),
+            "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
+        }
+        return {
+            "c": [c.record() for c in self.c],
+            "kappa": kappa,
+            **(joint if self.judge == JOINT else {}),
+            "models": models,
+            "reasons": self.reasons(),
+            "outside": [entry.record() for entry in self.outside],
+        }
+
+
+def _reason(status: str) -> str:
+    return REASONS.get(status, "the fit did not converge")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _defined(value: Any) -> Any:
+    return value if isinstance(value, str) else files.defined(value)

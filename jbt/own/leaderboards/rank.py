@@ -1,0 +1,272 @@
+"""Rank models by a user's verdicts over many prompts, naive and corrected (for length, say).
+
+All pools of the file are merged. A model (a content) has one quality, each of its answers has its
+own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jbt import runtime
+from jbt.own.fits.batch import Position
+from jbt.own.fits.judges import JOINT, Judges
+from jbt.own.leaderboards import assumption_checks
+from jbt.own.leaderboards.assumption_checks import VersionCheck
+from jbt.own.leaderboards.board import BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.intervals import Intervals
+from jbt.own.leaderboards.listing import Difference
+from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
+from jbt.own.leaderboards.report import Leaderboards
+from jbt.own.leaderboards.robust import compare, outside, ranks
+from jbt.own.tables.agreement import by_judge
+from jbt.own.tables.tables import Tables, Transform
+from jbt.types import Prior, Status, check_count
+
+FEWEST_RESAMPLES = 100
+
+
+def leaderboard(
+    tables: Tables,
+    covariates: Sequence[str] = (),
+    *,
+    transform: Transform = "none",
+    standardise: bool = True,
+    difference: Difference = "plain",
+    position: Position = "auto",
+    prior: Prior | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    together: tuple[Tables, Judges] | None = None,
+    robust: bool = False,
+) -> Leaderboards:
+    """Rank the models of a table of verdicts, with intervals (MAP, float64).
+
+    Args:
+      tables: from `read`, pools not merged. Models are the contents, or the names of the items
+        where there is no column `content`.
+      covariates, transform: see `covariate_values`.
+      standardise: c is per standard deviation of the covariate over all items; with relative
+        differences, per root mean square of the difference over all verdicts.
+      difference: see `listing.listed`.
+      position: see `load`.
+      prior: default `Prior()`.
+      bootstrap: resamples of the pools, for percentile intervals and for the covariance behind the
+        ranks; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
+      seed: of the resampling.
+      together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
+        judges, for one more leaderboard of all judges together.
+      robust: also rank under other choices (`robust.compare`).
+
+    Returns:
+      A leaderboard for each judge, then that of all judges together.
+
+    Raises:
+      ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
+        `listed`.
+    """
+    if bootstrap:
+        check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
+    if tables.items["content"].nunique() < 2:
+        raise ValueError("there is only one model: nothing to rank")
+    prior = Prior() if prior is None else prior
+    compared = []
+    if robust:
+        compared = compare(
+            tables,
+            covariates,
+            transform=transform,
+            standardise=standardise,
+            difference=difference,
+            position=position,
+            prior=prior,
+        )
+    setup, coefficients = Setup.of(
+        tables, covariates, transform, standardise, difference, position, prior
+    )
+    with runtime.precision("float64"):
+        boards = [
+            _board(setup, judge, coefficients, bootstrap, seed)
+            for judge in range(len(tables.judges))
+        ]
+        if together is not None:
+            tables, judges = together
+            joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
+            boards.append(_joint_board(joint_setup, judges, coefficients, bootstrap, seed))
+    return Leaderboards(boards, prior, bootstrap, compared)
+
+
+def _board(
+    setup: Setup, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
+) -> Leaderboard:
+    """The leaderboard of one judge; `covariates`: name and unit of each."""
+    problem, tables = setup.problem(judge), setup.tables
+    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
+    m = len(problem.contents)
+    per_content = np.full((2, len(tables.contents)), np.nan)
+    per_content[:, problem.contents] = fits.theta, fits.theta_naive
+    return fits.board(
+        tables,
+        judge=tables.judges[judge],
+        c=tuple(
+            fits.coefficient(m + d, covariate=name, unit=unit)
+            for d, (name, unit) in enumerate(covariates)
+        ),
+        kappa=fits.coefficient(-1) if problem.variant.kappa else None,
+        anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
+        versions=_versions(setup, judge) if fits.status == Status.CONVERGED else None,
+        outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
+    )
+
+
+def _joint_board(
+    setup: Setup,
+    judges: Judges,
+    covariates: Sequence[tuple[str, str]],
+    bootstrap: int,
+    seed: int,
+) -> Leaderboard:
+    """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
+    [J], flat."""
+    stack, n_judges = setup.together(judges), len(judges.names)
+    problem = stack.problem
+    m, free = len(problem.contents), np.asarray(problem.variant.c)
+    profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
+    fits = _Fits.of(problem, profiled, bootstrap, seed)
+    identified_by = list(judges.identified_by(stack.identified))
+    named = [*covariates, (None, None)]
+    coefficients = [
+        fits.coefficient(
+            m + p,
+            covariate=named[d][0],
+            unit=named[d][1],
+            judge=judges.names[g],
+            identified_by=identified_by[g][d],
+        )
+        for g in range(n_judges)
+        for d in range(len(named))
+        for p in [d * n_judges + g]
+        if free[p]
+    ]
+    return fits.board(
+        setup.tables,
+        judge=JOINT,
+        c=(),
+        kappa=None,
+        anchors=None,
+        versions=None,
+        judges=tuple(coefficients),
+        trusted=judges.trusted,
+        agreements=by_judge(setup.tables, judges.known),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fits:
+    """The two fits of a problem, with their intervals."""
+
+    problem: Problem
+    status: Status
+    beta: np.ndarray
+    """[P] of the bias-aware fit; `beta_naive` of the naive one."""
+    beta_naive: np.ndarray
+    intervals: Intervals
+    intervals_naive: Intervals
+    evidence: dict[int, float]
+    """Profile range in nats of each profiled coefficient, by its place in P."""
+
+    @classmethod
+    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
+        """Fit a problem; `profiled`: covariates for whose coefficients to profile the
+        likelihood."""
+        m, n = len(problem.contents), problem.design.n_covariates
+        beta = beta_naive = np.full(m + n + 1, np.nan)
+        status = Status.NO_VERDICTS
+        if (problem.n_verdicts > 0).any():
+            naive, aware = problem.fit(problem.naive), problem.fit(problem.variant)
+            status = Status(max(int(naive.status), int(aware.status)))
+        if status != Status.CONVERGED:
+            intervals = Intervals.undefined(m, n, status.name.lower())
+            return cls(problem, status, beta, beta_naive, intervals, intervals, {})
+        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
+        intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
+        intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
+        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """[M], NaN without verdicts."""
+        return self._quality(self.beta)
+
+    @property
+    def theta_naive(self) -> np.ndarray:
+        return self._quality(self.beta_naive)
+
+    def _quality(self, beta: np.ndarray) -> np.ndarray:
+        known = self.problem.n_verdicts > 0
+        return np.where(known, beta[: len(known)], np.nan)
+
+    def coefficient(self, p: int, **whose: Any) -> BoardCoefficient:
+        """A coefficient by its place in P; `whose`: the fields that name it."""
+        intervals = self.intervals
+        return BoardCoefficient(
+            estimate=float(self.beta[p]),
+            low=float(intervals.low[p]),
+            high=float(intervals.high[p]),
+            profile_range=self.evidence.get(p, np.nan),
+            status=str(intervals.status[p]),
+            degrees=float(intervals.degrees[p]),
+            **whose,
+        )
+
+    def board(self, tables: Tables, **rest: Any) -> Leaderboard:
+        """The leaderboard, models in order; `rest`: its fields that do not come from the fits."""
+        problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
+        m, known = len(problem.contents), problem.n_verdicts > 0
+        theta, theta_naive = self.theta, self.theta_naive
+        compared = intervals.comparable.any(1)
+        order = np.argsort(-theta, kind="stable")
+        names = np.asarray(tables.contents, object)[problem.contents]
+        return Leaderboard(
+            status=self.status,
+            models=tuple(names[order]),
+            theta=theta[order],
+            low=intervals.low[:m][order],
+            high=intervals.high[:m][order],
+            theta_naive=theta_naive[order],
+            low_naive=intervals_naive.low[:m][order],
+            high_naive=intervals_naive.high[:m][order],
+            rank=ranks(theta)[order],
+            rank_low=np.where(compared, 1 + intervals.better.sum(1), np.nan)[order],
+            rank_high=np.where(compared, known.sum() - intervals.better.sum(0), np.nan)[order],
+            rank_naive=ranks(theta_naive)[order],
+            n_verdicts=problem.n_verdicts[order].astype(int),
+            status_of=intervals.status[:m][order],
+            n_clusters=problem.n_clusters,
+            degrees=intervals.degrees[:m][order],
+            runaway=tuple(names[intervals.runaway]),
+            pull=intervals.pull[order],
+            **rest,
+        )
+
+
+def _versions(setup: Setup, judge: int) -> VersionCheck | None:
+    """Fit the versions of each model as models of their own."""
+    versions = assumption_checks.find_versions(setup.tables, judge, setup.x)
+    if versions is None:
+        return None
+    thetas = np.zeros((2, 0))
+    if versions.names:
+        problem = setup.problem(judge, versions.content)
+        places = np.searchsorted(
+            problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
+        )
+        fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
+        thetas = np.stack([np.asarray(fit.parameters.theta)[places] for fit in fits])
+    return VersionCheck(versions.n_sets, versions.models, versions.names, *thetas)

@@ -1,0 +1,1 @@
+"""`jbt replay`: acquisition rules tried on recorded verdicts."""

@@ -1,0 +1,192 @@
+"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and their top k."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jbt.acquisition import Task
+from jbt.acquisition.loop import refit
+from jbt.kernel import metrics
+from jbt.own.fits.batch import LARGEST_COUNTS, Batch, Group
+from jbt.own.fits.pools import check_k
+from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
+from jbt.own.tables.tables import Tables
+from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
+
+Model = Literal["naive", "bias_aware"]
+
+SCORED_BY = ("full_data", "quality", "anchors")
+"""Sources of the top k: the model's fit to all verdicts, a quality column, anchors."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Oracle:
+    """Pools of similar size, each with the verdicts of one judge, [F], padded to one shape."""
+
+    fits: np.ndarray
+    """[F] index into `Batch.pools`."""
+    names: list[str]
+    """[F] name of the pool."""
+    tasks: Task
+    """Leaves [F, ...]."""
+    tops: np.ndarray
+    """[F, scored_by, M] 1 for contents in the top k, else 0; NaN where it is undefined."""
+    n_verdicts: np.ndarray
+    """[F] ordered pairs with a verdict."""
+
+
+def oracles(
+    tables: Tables, batch: Batch, k: int, model: Model, prior: Prior
+) -> tuple[list[Oracle], list[str]]:
+    """Make judges that can be asked from the verdicts of a batch, pools of similar size together;
+    and notes about them, in sentences.
+
+    Args:
+      k: size of the top set (count of contents).
+      model: the model fitted; its fit to all verdicts gives the top k of `full_data`.
+
+    Raises:
+      ValueError: k out of range, a pool with too many items, nothing to ask.
+    """
+    check_word("model", model, get_args(Model))
+    check_count("k", k)
+    n_judges = len(tables.judges)
+    _check_size(batch)
+    check_k(batch, k)
+    several = np.array([len(pool.contents) > 1 for pool in batch.pools])
+    place = tables.items.groupby("pool").cumcount().to_numpy()
+    owner = _owners(tables, batch, place)
+    by_anchors = top_by_anchors if tables.members.empty else top_by_members
+    labels = [top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, by_anchors)]
+    trusted = np.stack(labels, 1)
+    unknown = np.zeros(len(batch.pools), bool)
+    of_unknown = tables.verdicts[~tables.verdicts["shown"]]
+    unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
+    judges, tied, repeated = [], 0, 0
+    for group in batch.groups:
+        answers, means = _answers(tables, group, place)
+        n_verdicts = (~np.isnan(answers)).sum((1, 2))
+        kept = np.flatnonzero((n_verdicts > 0) & several[group.index])
+        if not len(kept):
+            continue
+        fits = group.index[kept]
+        repeated += int(means[kept].sum())
+        aware = np.full(len(kept), model == "bias_aware")
+        kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
+        items = jax.tree.map(lambda v, at=kept: v[at], group.items)
+        tasks, top = _tasks(items, jnp.asarray(answers[kept]), aware, kappa, prior, k)
+        tops = np.asarray(top, float)[:, None]
+        tied += int((tops.sum((1, 2)) > k).sum())
+        tops = np.concatenate([tops, trusted[fits // n_judges, :, : tops.shape[2]]], 1)
+        names = [batch.pools[i].pool for i in fits]
+        judges.append(Oracle(fits, names, tasks, tops, n_verdicts[kept]))
+    if not judges:
+        raise ValueError("there is nothing to ask: no pool has verdicts on more than one content")
+    return judges, _notes(tables, judges, unknown, repeated, tied, k)
+
+
+def _check_size(batch: Batch) -> None:
+    largest = max(batch.pools, key=lambda pool: len(pool.items))
+    if (n := len(largest.items)) > LARGEST_COUNTS:
+        size = f"pool {largest.pool!r} has {n} items"
+        raise ValueError(f"{size}; at most {LARGEST_COUNTS} are allowed")
+
+
+def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[F, N, N] the mean share won by the item shown first, NaN without a verdict; and [F] whether
+    any is a mean of several verdicts. `place` [rows of items] numbers the items of each pool."""
+    at = np.full(len(tables.pools) * len(tables.judges), -1)
+    at[group.index] = np.arange(len(group.index))
+    fit = at[tables.verdicts["pool"] * len(tables.judges) + tables.verdicts["judge"]]
+    verdicts = tables.verdicts[fit >= 0]
+    first, second = (place[verdicts[side]] for side in ("first", "second"))
+    count, share = verdicts["count"].to_numpy(float), verdicts["p_first"].to_numpy()
+    n = group.items.item_mask.shape[1]
+    shown, won = np.zeros((2, len(group.index), n, n))
+    np.add.at(shown, (fit[fit >= 0], first, second), count)
+    np.add.at(won, (fit[fit >= 0], first, second), count * share)
+    answers = np.divide(won, shown, out=np.full_like(won, np.nan), where=shown > 0)
+    return answers, np.any(shown > 1, axis=(1, 2))
+
+
+def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
+    """[rows of items] content of each item, by its number in the batch's designs."""
+    pool = tables.items["pool"].to_numpy()
+    owner = place.copy()
+    for group in batch.groups:
+        if group.items.content is not None:
+            at = np.full(len(tables.pools), -1)
+            at[group.index // len(tables.judges)] = np.arange(len(group.index))
+            rows = np.flatnonzero(at[pool] >= 0)
+            owner[rows] = np.asarray(group.items.content)[at[pool[rows]], place[rows]]
+    return owner
+
+
+@partial(jax.jit, static_argnames="k")
+def _tasks(
+    design: Design, answers: Array, c: Array, kappa: Array, prior: Prior, k: int
+) -> tuple[Task, Array]:
+    """Build the tasks, and fit each to all its verdicts for the top k."""
+
+    def one(design: Design, answers: Array, c: Array, kappa: Array) -> tuple[Task, Array]:
+        variant = Variant(jnp.full(design.n_covariates, c), kappa)
+        prior_ = Prior(*(jnp.asarray(v, design.dtype) for v in (prior.lam, prior.lam_b)))
+        task = Task(jnp.zeros(design.n_contents), design, answers, prior_, variant)
+        known = ~jnp.isnan(answers)
+        comparisons = Comparisons(known.astype(design.dtype), jnp.where(known, answers, 0))
+        parameters, _ = refit(comparisons, Parameters.zeros(design), task)
+        return task, metrics.top_set(parameters.theta, k, design.content_mask())
+
+    return jax.vmap(one)(design, answers, c, kappa)
+
+
+def _notes(
+    tables: Tables,
+    judges: list[Oracle],
+    unknown: np.ndarray,
+    repeated: int,
+    tied: int,
+    k: int,
+) -> list[str]:
+    fits = np.concatenate([judge.fits for judge in judges])
+    left_out = len(unknown) - len(fits)
+    noun = "pools" if len(tables.judges) == 1 else "pools of a judge"
+    notes = []
+    if left_out:
+        notes.append(f"{left_out} {noun} left out: no verdict, or only one content")
+    if repeated:
+        notes.append(
+            f"ordered pairs judged more than once (in {repeated} {noun}) have the mean of their "
+            "verdicts as their answer, which counts as one verdict"
+        )
+    if unknown[fits].any():
+        notes.append(
+            f"{unknown[fits].sum()} {noun} have verdicts of unknown order, which are asked in the "
+            "recorded direction; kappa is fixed at 0 there"
+        )
+    if tied:
+        notes.append(
+            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {noun}: any of the "
+            "tied contents counts"
+        )
+    pools = np.unique(fits // len(tables.judges))
+    defined = np.zeros((len(tables.pools), len(SCORED_BY)), bool)
+    for judge in judges:
+        defined[judge.fits // len(tables.judges)] = ~np.isnan(judge.tops).any(2)
+    for number, label in ((1, "quality"), (2, "anchors")):
+        if label == "anchors" and not len(tables.anchors) + len(tables.members):
+            continue
+        if label == "quality" and tables.items["quality"].isna().all():
+            continue
+        n = defined[pools, number].sum()
+        notes.append(
+            f"{label} define{'s' * (label == 'quality')} the top {k} in {n} of {len(pools)} pools"
+        )
+    return notes

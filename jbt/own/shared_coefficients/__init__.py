@@ -1,0 +1,1 @@
+"""Coefficients that many pools have in common: their fit, what identifies them, intervals."""

@@ -1,0 +1,84 @@
+"""Connected components of the comparisons, and whether a cycle of them changes a covariate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from jbt.identifiability.design_matrix import NULL
+from jbt.own.tables.tables import Tables
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """What the comparisons of every pool and judge link; fits are numbered as in `Batch.pools`, or
+    by judge where pools are merged."""
+
+    islands: np.ndarray
+    """[fits] number of connected components of contents, 1 where all are linked. A content that is
+    never compared is a component of its own."""
+    varies: np.ndarray
+    """[fits, D] whether some closed chain of comparisons changes the covariate; a chain may pass
+    from one rendering of a content to another at any point. With one covariate and kappa known, its
+    coefficient c is identified if and only if this holds."""
+
+
+def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
+    """Find the connected components, and the covariates that closed chains change.
+
+    Args:
+      x: [rows of items, D] covariates.
+      merged: all pools as one, in which contents of one name are one content.
+    """
+    n_judges, n_contents = len(tables.judges), len(tables.contents)
+    content = tables.items["content"].to_numpy()
+    pool = np.zeros_like(content) if merged else tables.items["pool"].to_numpy()
+    n_fits = n_judges * (1 if merged else len(tables.pools))
+
+    # A node is a content in a fit.
+    fit = pool[:, None] * n_judges + np.arange(n_judges)
+    nodes = np.unique(fit * n_contents + content[:, None])
+    first, second = (tables.verdicts[side].to_numpy() for side in ("first", "second"))
+    fit = pool[first] * n_judges + tables.verdicts["judge"].to_numpy()
+    a, b = (np.searchsorted(nodes, fit * n_contents + content[side]) for side in (first, second))
+
+    island, potential = _potentials(len(nodes), a, b, x[first] - x[second])
+    islands = np.zeros(n_fits, int)
+    np.add.at(islands, nodes[np.unique(island, return_index=True)[1]] // n_contents, 1)
+    unexplained = np.abs(x[first] - x[second] - potential[a] + potential[b])
+    changed = unexplained > NULL * np.maximum(x.std(0), np.finfo(float).tiny)
+    varies = np.zeros((n_fits, x.shape[1]), bool)
+    np.logical_or.at(varies, fit, changed)
+    return Chains(islands, varies)
+
+
+def _potentials(
+    n: int, a: np.ndarray, b: np.ndarray, apart: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The component of each node [n], and potentials [n, D] that differ along the edges of a
+    spanning forest as these do.
+
+    Args:
+      a, b: [edges] the nodes of each edge.
+      apart: [edges, D] potential of a minus that of b.
+    """
+    graph = sparse.coo_array((np.ones(len(a)), (a, b)), shape=(n, n)).tocsr()
+    _, island = csgraph.connected_components(graph, directed=False)
+    # One more node, joined to one of each component, makes the forest a tree.
+    joined = np.unique(island, return_index=True)[1]
+    up, down = np.concatenate([a, np.full(len(joined), n)]), np.concatenate([b, joined])
+    tree = sparse.coo_array((np.ones(len(up)), (up, down)), shape=(n + 1, n + 1)).tocsr()
+    _, parent = csgraph.breadth_first_order(tree, n, directed=False)
+    parent[n] = n
+
+    # Any one edge between a node and its parent will do.
+    step = np.zeros((n + 1, apart.shape[1]))
+    for child, above, sign in ((a, b, 1), (b, a, -1)):
+        edges = parent[child] == above
+        step[child[edges]] = sign * apart[edges]
+    while (parent != n).any():  # each pass doubles how far up the tree the sums reach
+        step, parent = step + step[parent], parent[parent]
+    return island, step[:n]

@@ -1,0 +1,90 @@
+"""Assign the rows of an items table to places in pools, and check that the fits fit into memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+import pandas as pd
+
+from jbt.own.tables.sheets import TableError
+from jbt.own.tables.tables import Tables
+from jbt.simulation import memory
+
+MATRICES = 8
+"""Matrices of all parameters by all others, in float64, that a fit holds at its peak: measured from
+1,000 to 3,000 contents."""
+
+SMALL = 2**30
+"""Bytes that any machine has: below them nothing is checked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The pool, place and content of each row of the items table."""
+
+    x: np.ndarray
+    """[rows, D]"""
+    pool: np.ndarray
+    """[rows]"""
+    place: np.ndarray
+    """[rows] from 0 within each pool."""
+    content: np.ndarray
+    """[rows] numbered within each pool."""
+    sizes: np.ndarray
+    """[pools] number of items."""
+    names: list[tuple[str, ...]]
+    """Names of each pool's items."""
+    contents: list[tuple[str, ...]]
+    """Names of each pool's contents."""
+
+    @classmethod
+    def of(cls, tables: Tables, x: np.ndarray) -> Layout:
+        pool = tables.items["pool"].to_numpy()
+        sizes = np.bincount(pool, minlength=len(tables.pools))
+        label = tables.items["content"].to_numpy()
+        owner, owners = pd.factorize(pool * len(tables.contents) + label)
+        pool_of, label_of = np.divmod(owners, len(tables.contents))
+        names = _by_pool(pool, tables.items["item"].to_numpy(object), len(tables.pools))
+        content_names = np.asarray(tables.contents, object)[label_of]
+        contents = _by_pool(pool_of, content_names, len(tables.pools))
+        content = count_within(pool_of)[owner]
+        return cls(x, pool, count_within(pool), content, sizes, names, contents)
+
+
+def too_large(tables: Tables) -> str | None:
+    """Why the pool with most contents cannot be fitted on this machine, in a sentence; None if it
+    can, or if the size of the memory is not known."""
+    pool = tables.items.drop_duplicates(["pool", "content"])["pool"]
+    sizes = np.bincount(pool, minlength=len(tables.pools))
+    largest = int(sizes.argmax())
+    needed = MATRICES * 8 * int(sizes[largest]) ** 2
+    if needed < SMALL:
+        return None
+    available = memory.there_is(jax.local_devices()[0])
+    if available is None or needed <= available:
+        return None
+    return (
+        f"pool {tables.pools[largest]!r} has {sizes[largest]} contents, whose fit needs some "
+        f"{needed / 2**30:.3g} GiB of memory, and there are {max(available, 0) / 2**30:.3g}: name "
+        "a column of pools (--pool), or one of contents (--content) that several items share"
+    )
+
+
+def check_memory(tables: Tables) -> None:
+    """Raise `TableError` for a pool that is `too_large`, before memory is allocated for it."""
+    if reason := too_large(tables):
+        raise TableError(reason)
+
+
+def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[str, ...]]:
+    """Split names by pool, keeping their order."""
+    ends = np.cumsum(np.bincount(pool, minlength=n_pools))
+    parts = np.split(names[np.argsort(pool, kind="stable")], ends[:-1])
+    return [tuple(part) for part in parts]
+
+
+def count_within(group: np.ndarray) -> np.ndarray:
+    """[rows] number of earlier rows of the same group."""
+    return pd.Series(group).groupby(group).cumcount().to_numpy()

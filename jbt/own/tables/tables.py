@@ -1,0 +1,339 @@
+"""Read a user's tables, check them and match them with each other.
+
+    verdicts   pool, first, second, and winner = first | second | tie | error or the name of one of
+               the two, or else p_first, the share that the first won (0 to 1, empty for an error);
+               optional judge, count, order = shown | unknown
+    items      pool, item, optional content, optional quality, any numeric covariate columns
+    anchors    pool, better, worse: pairs of items whose order is known; or pool, item, member:
+               whether an item is one of the best of its pool
+
+A table without the column pool has one pool, `all`. Wrong tables raise `TableError`, whose message
+has one line a problem: file and line (or data frame and row), what was found, what is allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from jbt.border.report import counted
+from jbt.own.tables.anchors import Anchors, read_anchors
+from jbt.own.tables.items import Items, read_items
+from jbt.own.tables.names import alike_note
+from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
+from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
+from jbt.types import check_word
+
+Ties = Literal["half", "drop"]
+
+Transform = Literal["none", "log", "log1p"]
+
+ANCHORS = "anchors"
+"""Name of the judge whose verdicts are the anchors (`Tables.with_anchors`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A user's tables, checked and matched with each other. Other tables refer to the rows of
+    `items` by number, from 0."""
+
+    verdicts: pd.DataFrame
+    """A row for each valid verdict (errors are only counted): pool and judge (into `pools` and
+    `judges`), first and second (rows of `items`), p_first (share the first won, 0.5 for a tie),
+    count, shown (bool: the judge saw first before second; else the order is unknown), line (of the
+    file; position in a data frame) and source (pool in the file, also where pools are merged)."""
+    items: pd.DataFrame
+    """A row for each item: pool, item (its name), content (into `contents`), quality (NaN unless
+    given), then each requested covariate, not transformed."""
+    anchors: pd.DataFrame
+    """Pairs whose order is known: pool, better and worse (rows of `items`), each pair once."""
+    members: pd.DataFrame
+    """Items labelled as among the best of their pool or not: pool, item (row of `items`), member
+    (bool), each item once; empty where anchors are pairs."""
+    listed: np.ndarray
+    """[anchors, 2 or 1] the pairs or items (rows of `items`) of all anchors, including those that
+    neither table has: ties, contradictions, anchors without an answer."""
+    n_contradictory: int
+    """Pairs or items that the anchors label both ways, left out of both tables (count)."""
+    n_unanswered: int
+    """Anchors without an answer, left out of both tables (count)."""
+    left_out: list[str]
+    """Which anchors were left out, in sentences; `summary` ends with them."""
+    pools: list[str]
+    """In the order of the items table."""
+    judges: list[str | None]
+    """In the order of the verdicts; [None] where the table names none."""
+    contents: list[str]
+    """Two items of one pool with one content share a quality."""
+    counts: pd.DataFrame
+    """A row for each pool and judge, in this order: pool, judge, n_verdicts, n_errors, n_ties,
+    repeats counted. Ties are verdicts, unless dropped."""
+    summary: list[str]
+    """What was kept, dropped and tied, in sentences."""
+    items_path: Source
+    """The table that `item_lines` refers to: the items, or the verdicts where there are none."""
+    item_lines: np.ndarray
+    """[rows of items] line of the file; position in a data frame."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether several pools of the file are one here."""
+        return len(self.pools) == 1 and self.verdicts["source"].nunique() > 1
+
+    def without_ties(self) -> Tables:
+        """Leave ties out instead of counting half a win for each side."""
+        kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
+        counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
+        return dataclasses.replace(self, verdicts=kept, counts=counts)
+
+    def with_anchors(self) -> Tables:
+        """Add the anchors as verdicts of one more judge, called `anchors`: each pair once, won by
+        the better item, of unknown order. Without anchors, the same tables.
+
+        Raises:
+          TableError: a judge of the table has this name; the anchors are labels of members.
+        """
+        if not self.members.empty:
+            what = "label members of the top set, and are not verdicts: a joint fit needs pairs"
+            raise TableError(f"the anchors (--anchors) {what}")
+        if self.anchors.empty:
+            return self
+        for judge in self.judges:
+            if judge is not None and judge.casefold() == ANCHORS:
+                what = "the trusted pairs (--anchors) that enter the joint fit as verdicts"
+                raise TableError(f"a judge is called {judge!r}, which is the name of {what}")
+        n_judges = len(self.judges)
+        rows = {
+            "pool": self.anchors["pool"],
+            "judge": n_judges,
+            "first": self.anchors["better"],
+            "second": self.anchors["worse"],
+            "p_first": 1.0,
+            "count": 1,
+            "shown": False,
+            "line": 0,
+            "source": self.anchors["pool"],
+        }
+        verdicts = pd.concat([self.verdicts, pd.DataFrame(rows)], ignore_index=True)
+        pool, judge = np.divmod(np.arange(len(self.pools) * (n_judges + 1)), n_judges + 1)
+        counts = self.counts.set_index(["pool", "judge"])
+        counts = counts.reindex(pd.MultiIndex.from_arrays([pool, judge]), fill_value=0)
+        counts = counts.rename_axis(["pool", "judge"]).reset_index()
+        counts["n_verdicts"] = _totals(verdicts, len(self.pools), n_judges + 1)
+        judges = [*self.judges, ANCHORS]
+        return dataclasses.replace(self, verdicts=verdicts, counts=counts, judges=judges)
+
+
+def read(
+    verdicts: Table,
+    items: Table | None = None,
+    anchors: Table | None = None,
+    *,
+    covariates: Sequence[str] = (),
+    columns: Columns = USUAL,
+    judge: str | None = None,
+    ties: Ties = "half",
+    content: str | None = "content",
+    merge_pools: bool = False,
+) -> Tables:
+    """Read a user's tables.
+
+    Args:
+      verdicts, items, anchors: each a file, or a data frame: of pandas, or anything that has
+        `to_pandas()`, as polars and Arrow tables have. Cells of a data frame are taken as CSV
+        would have them, its index is ignored, and messages name the argument and the row's
+        position, from 0. items may be left out when no covariate is requested.
+      covariates: columns of the items table.
+      columns: names of the verdict table's columns.
+      judge: one judge's verdicts only.
+      ties: half a win for each side, or dropped.
+      content: column of the items table that says which items share a quality; None, or a missing
+        default column: none do.
+      merge_pools: make all pools one, called `all`; contents of one name are then one content.
+
+    Raises:
+      TableError: a wrong table, see the module; an unknown judge or item.
+      ValueError: an argument out of range.
+    """
+    check_word("ties", ties, get_args(Ties))
+    check_word("merge_pools", merge_pools, (True, False))
+    check_names(covariates)
+    if covariates and items is None:
+        raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
+    twice = [c for i, c in enumerate(covariates) if c in covariates[:i]]
+    if twice:
+        raise TableError(f"covariate {twice[0]!r} is asked for twice")
+    problems = Problems()
+    table = read_verdicts(source_of(verdicts, "verdicts"), columns, problems)
+    n_problems = problems.count
+    if items is None:
+        problems.check()
+        listed = Items.of(table, content)
+    else:
+        source = source_of(items, "items")
+        listed = read_items(source, table, columns, covariates, content, merge_pools, problems)
+    if problems.count > n_problems:  # the rows of some items are not known
+        problems.check()
+    first, second = listed.find(table.sheet, table.pool, (columns.first, columns.second), problems)
+    labels = Anchors.none()
+    if anchors is not None:
+        labels = read_anchors(source_of(anchors, "anchors"), table, columns, listed, problems)
+    problems.check()
+
+    rows = pd.DataFrame(
+        {
+            "pool": listed.pool.codes[first],
+            "judge": 0 if table.judge is None else table.judge.codes,
+            "first": first,
+            "second": second,
+            "p_first": table.p_first,
+            "count": table.count,
+            "shown": table.shown,
+            "line": table.sheet.lines,
+            "source": listed.pool.codes[first],
+        }
+    )
+    judges: list[str | None] = [None] if table.judge is None else [*table.judge.values]
+    if judge is not None:
+        if table.judge is None or judge not in judges:
+            names = "the table has no judge column"
+            names = names if table.judge is None else ", ".join(table.judge.values)
+            raise TableError(f"{table.sheet.source}: no judge {judge!r}: {names}")
+        rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
+        judges = [judge]
+    pools, item_rows, contents = listed.frame(merge_pools)
+    pairs, members = labels.pairs, labels.members
+    if merge_pools:
+        rows, pairs, members = (frame.assign(pool=0) for frame in (rows, pairs, members))
+    error, never = rows["p_first"].isna(), rows["count"] == 0
+    valid = rows[~error & ~never].reset_index(drop=True)
+    shape = len(pools), len(judges)
+    pool, judge_of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
+    counts = {
+        "pool": pool,
+        "judge": judge_of,
+        "n_verdicts": _totals(valid, *shape),
+        "n_errors": _totals(rows[error], *shape),
+        "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
+    }
+    tables = Tables(
+        verdicts=valid,
+        items=item_rows,
+        anchors=pairs,
+        members=members,
+        listed=labels.listed,
+        n_contradictory=labels.n_contradictory,
+        n_unanswered=labels.n_unanswered,
+        left_out=labels.notes,
+        pools=pools,
+        judges=judges,
+        contents=contents,
+        counts=pd.DataFrame(counts),
+        summary=[],
+        items_path=listed.path,
+        item_lines=listed.lines,
+    )
+    tables = tables.without_ties() if ties == "drop" else tables
+    kinds = {"pools": listed.pool.values, "items": listed.item.values}
+    kinds |= (
+        {"contents": listed.content.values} if listed.content not in (None, listed.item) else {}
+    )
+    kinds |= {"judges": table.judge.values} if table.judge else {}
+    summary = [*_summary(table, rows, tables, ties), *alike_note(kinds), *labels.notes]
+    return dataclasses.replace(tables, summary=summary)
+
+
+def covariate_values(
+    tables: Tables, names: Sequence[str], transform: Transform, standardise: bool
+) -> tuple[np.ndarray, list[str], str]:
+    """Compute covariates as the model uses them.
+
+    Args:
+      names: columns of `tables.items`.
+      transform: applied to every covariate: none, log or log1p.
+      standardise: after the transformation, subtract the mean and divide by the standard deviation
+        (divisor n) over all items.
+
+    Returns:
+      The values [rows of items, D]; the name of each, with its transformation; the unit of a
+      covariate, in words.
+
+    Raises:
+      TableError: a covariate that is constant over the table, a log that is undefined.
+      ValueError: an argument out of range.
+    """
+    check_word("transform", transform, get_args(Transform))
+    check_word("standardise", standardise, (True, False))
+    check_names(names)
+    source, problems = tables.items_path, Problems()
+    for name in names:
+        if name not in tables.items:
+            problems.add(source, f"no covariate {name!r} was read: read the tables with it")
+    problems.check()
+    x = tables.items[list(names)].to_numpy(float)
+    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
+    for name, values in zip(names, x.T, strict=True):
+        problems.add_lines(
+            source,
+            tables.item_lines,
+            values <= floor,
+            lambda r, n=name, v=values: (
+                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
+            ),
+        )
+    problems.check()
+    x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
+    spread = x.std(axis=0)
+    # A constant's standard deviation is rounding, not exactly zero.
+    constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
+    for name, is_constant in zip(names, constant, strict=True):
+        if is_constant:
+            problems.add(source, f"{name} is the same for all items")
+    problems.check()
+    labels = [c if transform == "none" else f"{transform}({c})" for c in names]
+    units = "standard deviation of" if standardise else "unit of"
+    return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
+
+
+def check_names(covariates: Sequence[str]) -> None:
+    """Raise `ValueError` for anything but a list of names: letters of a string would be taken for
+    names."""
+    listed = isinstance(covariates, (list, tuple))
+    if not listed or not all(isinstance(name, str) for name in covariates):
+        shown = repr(covariates) if isinstance(covariates, str) else type(covariates).__name__
+        raise ValueError(f"covariates must be a list of columns, got {shown}")
+
+
+def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
+    """[pools x judges] number of verdicts, repeats counted."""
+    fit = verdicts["pool"] * n_judges + verdicts["judge"]
+    totals = np.zeros(n_pools * n_judges, np.int64)
+    np.add.at(totals, fit.to_numpy(), verdicts["count"].to_numpy())
+    return totals
+
+
+def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+    totals = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
+    kept, errors, tied = (int(total) for total in totals)
+    never = int((rows["count"] == 0).sum())
+    unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
+    how = "each half a win for both" if ties == "half" else "dropped"
+    lines = [f"{table.sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
+    if not table.has_pools:
+        lines.append("no column of pools: all rows are one pool")
+    if errors:
+        lines.append(f"{counted(errors, 'error')} dropped")
+    if never:
+        lines.append(f"{counted(never, 'row')} with count 0 left out")
+    if tied:
+        lines.append(f"{counted(tied, 'tie')}, {how}")
+    if unknown:
+        lines.append(f"{counted(unknown, 'verdict')} of unknown order, not used for kappa")
+    if n := len(tables.anchors) + len(tables.members):
+        lines.append(counted(n, "anchor") + " of members" * bool(len(tables.members)))
+    return lines

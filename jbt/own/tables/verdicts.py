@@ -1,0 +1,199 @@
+"""From a sheet (see `sheets`) to checked verdicts: for each row, the share won by the item shown
+first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from jbt.own.tables.names import hint
+from jbt.own.tables.sheets import Problems, Sheet, Source, Text, read_sheet
+
+ALL = "all"
+"""Name of the pool where there is only one."""
+
+MOST = 10**9
+"""Largest count: beyond it float64 loses what a verdict adds."""
+
+WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
+"""Words that every winner column may use, in any case of letters, and the share that the first
+won; None: the judgment failed."""
+
+ORDERS = ("shown", "unknown")
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise `ValueError` where one column is named for two things."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"column {name!r} is named for two things")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the verdict table's columns; `pool` applies to the other tables too."""
+
+    first: str = "first"
+    second: str = "second"
+    winner: str = "winner"
+    pool: str = "pool"
+    judge: str = "judge"
+
+    def __post_init__(self) -> None:
+        check_distinct([getattr(self, f.name) for f in fields(self)])
+
+    def renamed(self) -> list[str]:
+        """The columns that the user renamed: these are required."""
+        return [getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default]
+
+
+USUAL = Columns()
+
+
+@dataclass(frozen=True, eq=False)
+class VerdictTable:
+    """The verdict table, one entry a row."""
+
+    sheet: Sheet
+    pool: Text
+    has_pools: bool
+    """Whether the table has a column of pools."""
+    judge: Text | None
+    first: Text
+    second: Text
+    p_first: np.ndarray
+    """[rows] share of the verdict that the first won, NaN for an error."""
+    count: np.ndarray
+    """[rows] number of verdicts that the row stands for."""
+    shown: np.ndarray
+    """[rows] whether the judge is known to have seen first before second."""
+
+
+def read_verdicts(source: Source, columns: Columns, problems: Problems) -> VerdictTable:
+    """Read the verdict table; what is wrong with it goes to `problems`."""
+    renamed = columns.renamed()
+    usual = [f for f in ("winner", "pool", "judge") if getattr(columns, f) == f]
+    if columns.winner == Columns.winner:
+        usual.append("p_first")
+    needed = list(dict.fromkeys([columns.first, columns.second, *renamed]))
+    sheet = read_sheet(source, needed, [*usual, "count", "order"], problems)
+    problems.add_empty(sheet, (columns.pool, columns.judge, columns.first, columns.second))
+    first, second = sheet[columns.first], sheet[columns.second]
+    problems.add_rows(
+        sheet,
+        first.equals(second) & first.map(bool),
+        lambda r: f"{columns.first} and {columns.second} are the same item, {first.at(r)!r}",
+    )
+    return VerdictTable(
+        sheet=sheet,
+        pool=sheet[columns.pool] if columns.pool in sheet else Text.constant(ALL, len(sheet)),
+        has_pools=columns.pool in sheet,
+        judge=sheet.columns.get(columns.judge),
+        first=first,
+        second=second,
+        p_first=_shares(sheet, columns, first, second, problems),
+        count=_counts(sheet, problems),
+        shown=_shown(sheet, problems),
+    )
+
+
+def _counts(sheet: Sheet, problems: Problems) -> np.ndarray:
+    if "count" not in sheet:
+        return np.ones(len(sheet), np.int64)
+    text = sheet["count"]
+    number = text.numbers()
+    bad = ~((number >= 0) & (number <= MOST) & (number == np.floor(number)))
+    allowed = f"allowed: integers from 0 to {MOST}"
+    problems.add_rows(sheet, bad, lambda r: f"count is {text.at(r)!r}, {allowed}")
+    return np.where(bad, 0, number).astype(np.int64)
+
+
+def _shown(sheet: Sheet, problems: Problems) -> np.ndarray:
+    if "order" not in sheet:
+        return np.ones(len(sheet), bool)
+    order = sheet["order"]
+    allowed = f"allowed: {', '.join(ORDERS)}"
+    bad = order.map(lambda v: v.casefold() not in ORDERS)
+    problems.add_rows(sheet, bad, lambda r: f"order is {order.at(r)!r}, {allowed}")
+    return order.map(lambda v: v.casefold() == "shown")
+
+
+def _shares(
+    sheet: Sheet, columns: Columns, first: Text, second: Text, problems: Problems
+) -> np.ndarray:
+    graded = "p_first" in sheet
+    if graded and columns.winner in sheet and columns.winner != "p_first":
+        problems.add(sheet.source, "has both winner and p_first, needs exactly one of them")
+    elif graded:
+        return _graded(sheet, sheet["p_first"], problems)
+    elif columns.winner in sheet:
+        return named_shares(sheet, columns.winner, first, second, problems)
+    else:
+        problems.add(sheet.source, "no column 'winner' or 'p_first', needs one of them")
+    return np.full(len(sheet), np.nan)
+
+
+def _graded(sheet: Sheet, text: Text, problems: Problems) -> np.ndarray:
+    share = text.numbers()
+    bad = ~((share >= 0) & (share <= 1)) & text.map(bool)
+    allowed = "allowed: numbers from 0 to 1, or nothing for an error"
+    problems.add_rows(sheet, bad, lambda r: f"p_first is {text.at(r)!r}, {allowed}")
+    return share
+
+
+def named_shares(
+    sheet: Sheet,
+    column: str,
+    first: Text,
+    second: Text,
+    problems: Problems,
+    *,
+    unanswered: bool = False,
+) -> np.ndarray:
+    """[rows] share that the first won, from winners that are one of `WORDS` or else the name of an
+    item; NaN for an error, and for an empty field where these are allowed.
+
+    Args:
+      unanswered: whether a field may be empty.
+    """
+    winner = sheet[column]
+    shares = {word: np.nan if share is None else share for word, share in WORDS.items()}
+    share = winner.map(lambda v: shares.get(v.casefold(), np.nan)).astype(float)
+    is_word = winner.map(lambda v: v.casefold() in WORDS)
+    is_first, is_second = (_names(winner, side, str) for side in (first, second))
+    like_first, like_second = (_names(winner, side, str.casefold) for side in (first, second))
+    neither = ~is_first & ~is_second  # as it stands; then the case of letters does not count
+    is_first, is_second = is_first | (neither & like_first), is_second | (neither & like_second)
+
+    allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
+    empty = ~winner.map(bool) if unanswered else np.zeros(len(sheet), bool)
+    unknown = ~is_word & ~is_first & ~is_second & ~empty
+
+    def no_winner(r: int) -> str:
+        lookalike = hint(winner.at(r), (first.at(r), second.at(r)))
+        given = repr(winner.at(r)) if winner.at(r) else "empty"
+        return f"{column} is {given}, {allowed}{lookalike}"
+
+    problems.add_rows(sheet, unknown, no_winner)
+    both = ~is_word & is_first & is_second
+    problems.add_rows(
+        sheet, both, lambda r: f"{column} is {winner.at(r)!r}, which may be either of the two items"
+    )
+    by_name = is_first.astype(float)
+    if np.any(~is_word & (is_first ^ is_second)):
+        clash = is_word & (is_first | is_second) & ~(share == by_name)
+        what = "a word for a verdict and the name of an item, in a table whose winners are names"
+        problems.add_rows(sheet, clash, lambda r: f"{column} is {winner.at(r)!r}: {what}")
+    return np.where(is_word | empty, share, by_name)
+
+
+def _names(winner: Text, item: Text, form: Callable[[str], str]) -> np.ndarray:
+    """[rows] where the winner is the item, compared in this form."""
+    number: dict[str, int] = {}
+    codes = [
+        np.array([number.setdefault(form(v), len(number)) for v in text.values])[text.codes]
+        for text in (winner, item)
+    ]
+    return codes[0] == codes[1]

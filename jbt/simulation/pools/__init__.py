@@ -1,0 +1,41 @@
+"""Synthetic pools with known quality and covariates."""
+
+from jbt.simulation.pools.covariates import (
+    BINARY_RHO_MAX,
+    MOST_DRAWS,
+    RHO_MAX,
+    CovariateKind,
+    check_max_correlation,
+    check_rho,
+    realised_correlation,
+    with_covariates,
+)
+from jbt.simulation.pools.kinds import (
+    OTHERS,
+    POOLS,
+    check_balance,
+    check_kind,
+    gaussian,
+    statement_bank,
+)
+from jbt.simulation.pools.renderings import check_renderings, one_content_an_item, paired
+
+__all__ = [
+    "BINARY_RHO_MAX",
+    "MOST_DRAWS",
+    "OTHERS",
+    "POOLS",
+    "RHO_MAX",
+    "CovariateKind",
+    "check_balance",
+    "check_kind",
+    "check_max_correlation",
+    "check_renderings",
+    "check_rho",
+    "gaussian",
+    "one_content_an_item",
+    "paired",
+    "realised_correlation",
+    "statement_bank",
+    "with_covariates",
+]

@@ -1,0 +1,142 @@
+"""Judge and pools of the experiments on acquisition: the twin of one of the paper's judges, or a
+judge of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from jbt import twins
+from jbt.experiments import declare
+from jbt.simulation import pools
+from jbt.types import Judge, Pool
+
+BANK = "statement_bank"
+DEFAULTS_WITHOUT_JUDGE = {
+    **{"pool": "gaussian", "sd": 1.25, "oracle": "draws"},
+    **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "pair_noise": 0.0},
+}
+"""Values of the fields left at None where no judge is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings(declare.Settings):
+    judge: str | None = None
+    """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
+    (--pool statement_bank --max-correlation 0.12, quality in statements); other options override
+    this. Default none: a judge of our own on Gaussian pools."""
+    oracle: str | None = None
+    """How a frozen judge answers, which also selects the twin: `argmax`, the likelier verdict, or
+    `draws`, one draw; default as the paper's judge does, without a judge draws."""
+    pool: str | None = None
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`; default gaussian, with a judge
+    statement_bank."""
+    others: str = "uniform"
+    """Numbers of false statements in a bank's items that are not fully correct, one of
+    `jbt.simulation.pools.OTHERS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1]; default not, with a judge the paper's 0.12."""
+    bias: float | None = None
+    """True bias c* (logits for x = 1 over x = 0); default 1.5, or the twin's."""
+    discrimination: float | None = None
+    """Factor on quality in the judge's logits (pure number); default 1, or the twin's."""
+    position: float | None = None
+    """True position bias kappa* (logits in favour of the first shown); default 0.35, or the
+    twin's."""
+    pair_noise: float | None = None
+    """Standard deviation of the judge's preference for a pair beyond quality and bias (logits),
+    where the likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
+    sd: float | None = None
+    """Standard deviation of quality (logits); default 1.25. With a judge quality is the number of
+    statements, and has their standard deviation."""
+    n_items: int = 30
+    """Items of a pool, half of them with x = 1 (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+
+    def defaults(self) -> dict[str, Any]:
+        """Values of the fields that are None: name -> value.
+
+        Raises:
+          ValueError: unknown judge, or no twin of this oracle and these others.
+        """
+        if self.judge is None:
+            return DEFAULTS_WITHOUT_JUDGE
+        twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
+        fields = ("oracle", "bias", "position", "discrimination", "pair_noise")
+        values = {name: getattr(twin, name) for name in fields}
+        return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
+
+    def decided(self) -> Self:
+        missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
+        return replace(self, **missing)
+
+
+def number(s: JudgeSettings, name: str) -> float:
+    """Number in a field of settings that are `decided`."""
+    return getattr(s, name)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A judge and the model inside the loop."""
+
+    name: str
+    """Name of the judge in the table."""
+    judge: Judge
+    model: str = "bias_aware"
+    pair_noise: float = 0.0
+
+
+def named_case(s: JudgeSettings, discrimination: float) -> Case:
+    """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
+    paper's numbers stand beside it alone; a changed twin has another."""
+    name = s.judge or "default"
+    values = {"discrimination": discrimination}
+    values |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
+    if s.judge is not None:
+        twin = twins.twin(s.judge, oracle=s.oracle, others=s.others)
+        if any(getattr(twin, n) != v for n, v in values.items()):
+            name += "_changed"
+    judge = Judge.of(values["bias"], values["position"], discrimination)
+    return Case(name, judge, pair_noise=values["pair_noise"])
+
+
+def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
+    """Function that draws a pool from its key."""
+    return partial(
+        pools.POOLS[str(s.pool)],
+        n_items=s.n_items,
+        k=s.k,
+        sd=s.sd,
+        rho=jnp.zeros(()),
+        covariate="binary",
+        max_correlation=s.max_correlation,
+        **({"others": s.others} if s.pool == BANK else {}),
+    )
+
+
+def check_judge(s: JudgeSettings, protocol: str) -> None:
+    """Raise `ValueError` for a judge that does not go with its pools."""
+    pools.check_kind(str(s.pool))
+    if s.oracle not in twins.ORACLES:
+        raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")
+    if s.others not in pools.OTHERS:
+        raise ValueError(f"others must be {' or '.join(pools.OTHERS)}, got {s.others!r}")
+    if s.pool != BANK and s.others != pools.OTHERS[0]:
+        raise ValueError(f"others needs --pool {BANK}, got {s.others!r} with {s.pool}")
+    if s.pool != BANK and s.sd is None:
+        raise ValueError(
+            f"sd must be given with --judge {s.judge} --pool {s.pool}: its twin takes quality for "
+            f"a number of statements, whose standard deviation is 4.07 in the paper's pools"
+        )
+    if s.pair_noise is not None and s.pair_noise < 0:
+        raise ValueError(f"pair_noise must be at least 0, got {s.pair_noise}")
+    if s.pair_noise and s.oracle == "draws" and protocol == "frozen":
+        raise ValueError("pair_noise needs --oracle argmax: frozen draws have none")

@@ -1,0 +1,56 @@
+"""Cost of trusted labels beside comparisons at the paper's prices, and of reaching a point of a
+curve."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jbt import stats
+
+LABEL = 0.14 / 40
+"""Dollars a trusted label: the paper's 40 for $0.14."""
+POOL = 0.014
+"""Dollars for a pool's comparisons by the cheap judge (the paper's)."""
+SHARING = (1, 10, 100)
+"""Pools that reuse one decision (the paper's)."""
+
+
+def overhead(
+    labels: float | np.ndarray, comparisons: float | np.ndarray, n_sharing: int
+) -> np.ndarray:
+    """Cost of a pool with its share of the labels, as a multiple of the cost of its comparisons.
+
+    Args:
+      labels: cost of the labels of one decision, in any unit.
+      comparisons: cost of a pool's comparisons, in the same unit; if 0, the result is infinite, or
+        NaN where labels are free too.
+      n_sharing: pools that reuse the decision (count).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1 + np.divide(labels, comparisons) / n_sharing
+
+
+def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.ndarray:
+    """Spending [R] at which the curve of each row first reaches `wanted`, interpolated linearly: at
+    once if the curve starts there, NaN if it never gets there.
+
+    Args:
+      spent: [R, K], or [K] for all rows, increasing.
+      curve: [R, K].
+    """
+    spent = np.broadcast_to(spent, curve.shape)
+    reached = curve >= wanted
+    at, rows = reached.argmax(1), np.arange(len(curve))
+    before = np.maximum(at - 1, 0)
+    low, high = curve[rows, before], curve[rows, at]
+    share = np.clip((wanted - low) / np.where(high > low, high - low, 1), 0, 1)
+    spent_there = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
+    return np.where(reached.any(1), spent_there, np.nan)
+
+
+def of_resamples(values: np.ndarray, n_pools: int) -> tuple[float, float]:
+    """95 % interval over resamples, some of which may lack the number (NaN); none where more than
+    2.5 % lack it, or from fewer than five pools."""
+    if np.isnan(values).mean() > 0.025:
+        return np.nan, np.nan
+    return stats.percentiles(values[~np.isnan(values)], n_units=n_pools)

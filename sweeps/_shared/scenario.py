@@ -1,0 +1,108 @@
+"""Settings of the pools that sweeps simulate and of the prior they fit with, to inherit, with their
+checks and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Array, Key
+
+from jbt.experiments import declare
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Comparisons, Judge, Pool, Prior, check_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolKind:
+    """Which kind of pool is drawn."""
+
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
+    max_correlation: float | None = None
+    """Covariates are drawn again until their |correlation| with quality within the pool is below
+    this, in (0, 1], in the paper 0.12; default not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapPrior:
+    """The normal prior of the fits."""
+
+    lam: float = 1.0
+    """Prior precision of quality (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa (1/logit^2)."""
+
+    @property
+    def prior(self) -> Prior:
+        return Prior(self.lam, self.lam_b)
+
+    def check_prior(self) -> None:
+        """Raise `ValueError` for a precision that is not positive."""
+        for name in ("lam", "lam_b"):
+            check_positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(PoolKind, MapPrior):
+    """Pools of one size, and the prior they are fitted with."""
+
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+
+    def check_pools(self, least: int = 4) -> None:
+        """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
+        pools.check_kind(self.pool)
+        check_positive("sd", self.sd)
+        self.check_prior()
+        if self.n_items < least:
+            raise ValueError(f"n_items must be at least {least}, got {self.n_items}")
+        declare.check_top(self.k, self.n_items)
+
+    def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:
+        """Raise `ValueError` if `max_correlation` cannot be met at these correlations."""
+        where = {"k": self.k, "rho": rho, "covariate": covariate}
+        pools.check_balance(self.pool, self.n_items, self.max_correlation, **where)
+
+    def draw(
+        self, key: Key[Array, ""], condition: Condition, covariate: pools.CovariateKind
+    ) -> Pool:
+        """A pool of correlation `condition["rho"]`; sd and k are the condition's if it has them."""
+        return pools.POOLS[self.pool](
+            stream(key, "pool"),
+            self.n_items,
+            k=condition.get("k", self.k),
+            sd=condition.get("sd", self.sd),
+            rho=condition["rho"],
+            covariate=covariate,
+            max_correlation=self.max_correlation,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correlated(Scenario):
+    """Pools over a grid of correlations between quality and covariate."""
+
+    covariate: pools.CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
+    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+    rho: tuple[float, ...] = ()
+    """Population correlations of quality and covariate, increasing."""
+
+    def check_grid(self) -> None:
+        """Raise `ValueError` for pools or correlations that cannot be drawn."""
+        pools.check_rho(self.rho, self.covariate)
+        declare.check_increasing("rho", self.rho)
+        self.check_pools()
+        self.check_balance(self.rho, self.covariate)
+
+
+def every_verdict(key: Key[Array, ""], pool: Pool, judge: Judge) -> Comparisons:
+    """Comparisons of a judge that answers every ordered pair once, by a draw."""
+    verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+    return judges.reveal(verdicts, pairs.every_pair(pool))

@@ -1,0 +1,180 @@
+"""The figure of `gate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jbt.border import plots
+from jbt.gate import LABELS
+
+from .pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    fig, (rates, power, *axes) = plots.facets(6, 3, width=5.6)
+    draw_rates(rates, table, s)
+    draw_power(power, ds, s)
+    for ax, draw in zip(axes, (draw_harm, draw_recall, draw_noise, draw_families), strict=True):
+        draw(ax, table, s)
+    return fig
+
+
+def select(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """Rows with these values, with true labels unless another noise is named."""
+    rows = table[table.noise_kind.isna()] if "noise_kind" not in where else table
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    return rows
+
+
+def middle(values: tuple[int, ...]) -> int:
+    return values[len(values) // 2]
+
+
+def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    n = middle(s.n_anchors)
+    where = {"quantity": "enable_rate", "judge": ALL, "pool_class": "all", "n_anchors": n}
+    for labels in LABELS:
+        rows = select(table, **where, labels=labels, rule="sign", alpha=s.alpha[0])
+        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
+    rows = select(table, **where, labels="pairs", rule="at_least")
+    plots.line(ax, rows, "rho", colour="black", label="at least as well, pairs", linestyle="--")
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_ylabel("share of pools enabled")
+    ax.set_title(f"How often the correction is switched on, K = {n}")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
+    """Draw enable rates in helped pools against labels bought, at the least correlation."""
+    curve = enumerate(scenarios(s))
+    at = [i for i, c in curve if c["noise_kind"] == "none" and c["rho"] == s.rho[0]]
+    part = ds.isel(condition=at)
+    helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
+    names = decisions(s.rules)
+    over = ("condition", "pool")
+    for rule, line in (("sign", "-"), ("sign_sequential", ":")):
+        decision = names.index(f"{rule}@{s.alpha[0]:g}")
+        for labels in LABELS:
+            x, y = [], []
+            for prefix in ("", "many_") if s.many else ("",):
+                for name, to in (("labels_used", x), ("enable_rate", y)):
+                    curve = part[prefix + name].sel(labels=labels).isel(decision=decision)
+                    to += curve.where(helped).mean(over).values.tolist()
+            label = labels if rule == "sign" else None
+            colour = plots.COLOURS[COLOUR[labels]]
+            ax.plot(x, y, color=colour, linestyle=line, marker=".", label=label)
+    ax.axhline(s.power, color="black", linewidth=0.8, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_xlabel("trusted labels bought (mean)")
+    ax.set_ylabel("share of helped pools enabled")
+    ax.set_title(rf"Power at $\rho$ = {s.rho[0]:g}: sign, all K (lines); one at a time (dotted)")
+    ax.legend(fontsize=7, loc="lower right")
+    return ax
+
+
+def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Draw the largest rate over correlations in harmed pools, against K."""
+    where = {"quantity": "enable_rate", "judge": ALL}
+    series = [
+        ("sign", "pairs", HARMED[0], "-"),
+        ("sign", "disputed", HARMED[0], "-"),
+        ("sign", "members", HARMED[1], "-"),
+        ("sign", "disputed", HARMED[1], ":"),
+        ("sign", "swaps", HARMED[1], ":"),
+        ("at_least", "pairs", HARMED[0], "--"),
+    ]
+    for rule, labels, name, line in series:
+        rows = select(table, **where, rule=rule, labels=labels, pool_class=name)
+        if rule == "sign":
+            rows = rows[rows.alpha == s.alpha[0]]
+        if rows.empty:
+            continue
+        rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
+        bounded = "" if line == "-" else ", not bounded"
+        label = f"{rule}, {labels}: {name.replace('_', ' ')}{bounded}"
+        plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
+    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
+    ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_ylim(0, 8)
+    ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+    ax.set_xlabel("K, trusted labels (members: draws)")
+    ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
+    ax.set_title(rf"False enables; black: $\alpha$ = {s.alpha[0]:g}")
+    ax.legend(fontsize=6, loc="upper center", ncols=2)
+    return ax
+
+
+def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    where = {"judge": ALL, "pool_class": "all"}
+    for name, colour, line in (
+        ("naive_recall", "black", ":"),
+        ("bias_aware_recall", "black", "--"),
+        ("best_recall", "purple", "-"),
+    ):
+        label = name.removesuffix("_recall").replace("_", "-")
+        rows = select(table, **where, quantity=name)
+        plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
+    n = middle(s.n_anchors)
+    where |= {"quantity": "gated_recall", "rule": "sign", "alpha": s.alpha[0], "n_anchors": n}
+    for labels in LABELS:
+        rows = select(table, **where, labels=labels)
+        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_ylabel(f"top-{s.k} recall")
+    ax.set_title(f"What the gate leaves of recall, K = {n}")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    """Draw the largest rate of `sign` over correlations in harmed pools, with wrong labels."""
+    bounded = (("pairs", HARMED[0]), ("disputed", HARMED[0]), ("members", HARMED[1]))
+    where = {"quantity": "enable_rate", "rule": "sign", "alpha": s.alpha[0]}
+    for kind, line in zip(NOISES, ("-", "--", ":"), strict=True):
+        if not s.noise:
+            break
+        for labels, name in bounded:
+            kind_of_label = {
+                "labels": labels,
+                "pool_class": name,
+                "noise_kind": kind,
+                "noise": s.noise[-1],
+            }
+            rows = select(table, **where, **kind_of_label)
+            if rows.empty:
+                continue
+            rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
+            label = f"{kind}, {labels}"
+            plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
+    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
+    ax.set_xlabel("K, trusted labels (members: draws)")
+    ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
+    wrong = f"{s.noise[-1]:.0%}" if s.noise else "no"
+    ax.set_title(f"sign, {wrong} of the labels wrong ({s.judge[0]})")
+    ax.legend(fontsize=7)
+    return ax
+
+
+def draw_families(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
+    where = {"quantity": "family_enable_rate", "alpha": s.alpha[0]}
+    for labels in ("disputed", "members"):
+        for drift, line in zip(s.drift, ("-", "--"), strict=False):
+            rows = select(table, **where, labels=labels, drift=drift, n_anchors=FAMILY[2])
+            label = f"{labels}, correlation drifts by {drift:g}"
+            plots.line(ax, rows, "rho", colour=COLOUR[labels], label=label, linestyle=line)
+    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
+    ax.set_xlabel(r"mean of corr(quality, covariate) in the family, $\rho$")
+    ax.set_ylabel("share of families enabled")
+    ax.set_title(f"One decision from one label in each of {FAMILY[2]} pools ({s.judge[0]})")
+    ax.legend(fontsize=7)
+    return ax

@@ -1,0 +1,124 @@
+"""Tests of the gains in the table of `judges`, and what small studies can show with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jbt import stats
+from jbt.experiments.table import Studies, Table
+from jbt.simulation.judges import Published
+
+LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
+"""Level of the tests; wanted share of studies that find a gain; largest study tried (pools)."""
+WIDTHS, WIDTH_RESAMPLES = 400, 1000
+"""Studies with a bootstrap interval, and resamples of each (counts)."""
+
+
+def fill(
+    gains: np.ndarray,
+    carried: np.ndarray,
+    blur: np.ndarray,
+    judges: Sequence[Published],
+    oracles: Sequence[str],
+    t: Table,
+) -> None:
+    """Add exact paired permutation tests of each biased judge, corrected over judges, and the most
+    that they can show.
+
+    Args:
+      gains: [J, P] gain of each judge in each pool.
+      carried, blur: [J, P], [J] with the error of its calibration, see `Carried`.
+    """
+    counts = [p.pools for p in judges]
+    rng = np.random.default_rng([t.seed, max(counts)])
+    drawn = rng.integers(0, gains.shape[-1], (stats.REPLICATES, max(counts)))
+    plain = [gains[i][drawn[:, :n]] for i, n in enumerate(counts)]
+    open_ = [
+        studies_of_gains(gains[i], carried[i], blur[i], n, stats.REPLICATES, rng)
+        for i, n in enumerate(counts)
+    ]
+    corrected, p_open = (_corrected(studies, t.seed) for studies in (plain, open_))
+    needed = pools_needed(gains, t.seed)
+    for i, p in enumerate(judges):
+        columns: dict[str, Any] = {"judge": p.name, "model": "bias_aware", "pool": "statement_bank"}
+        columns |= {"oracle": oracles[i], "n_items": 30, "k": 5}
+        n = gains.shape[-1]
+        # Over all our pools it would be near 0: the estimate is the median of the paper's studies.
+        median = float(np.median(corrected[:, i]))
+        t.add("p_holm", median, n_pools=n, studies=constant(p_open[:, i]), **columns)
+        widths = interval_widths(plain[i][:WIDTHS], t.seed)
+        studies = constant(interval_widths(open_[i][:WIDTHS], t.seed))
+        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=studies, **columns)
+        share = float((corrected[:, i] < LEVEL).mean())
+        t.add("power_at_paper_size", share, n_pools=n, **columns)
+        least = stats.smallest_p(counts[i])
+        t.add("p_min", least, studies=constant(np.full(1, least)), **columns)
+        t.add("pools_for_80_power", needed[i], n_pools=n, **columns)
+
+
+def constant(values: np.ndarray) -> Studies:
+    """Studies that find these values [R], whatever their size."""
+    return lambda size, seeds: values
+
+
+def _corrected(studies: Sequence[np.ndarray], seed: int) -> np.ndarray:
+    """Holm's p-values [R, F] from studies [R, n] of each judge."""
+    p_values = [stats.paired_permutation(gains, seed=seed) for gains in studies]
+    return stats.holm(np.stack(p_values, axis=-1))
+
+
+def studies_of_gains(
+    gains: np.ndarray,
+    carried: np.ndarray,
+    blur: float,
+    size: int,
+    n_studies: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Gains [R, size] of the pools of studies, with the calibration's error in their means. Each
+    study has a mean gain of its own, and draws its pools with more or less weight on high gains to
+    match (exponential tilting), so that gains remain multiples of 1/k.
+
+    Args:
+      gains: [P].
+      carried, blur: [P] gains with the calibration's error, and the further standard deviation of a
+        study's mean.
+    """
+    levels, place = np.unique(np.round(gains, 6), return_inverse=True)
+    share = np.bincount(place) / len(gains)
+    variance = gains.var()
+    beyond = max((carried.var() - variance) / size + blur**2, 0.0)
+    shift = carried.mean() - gains.mean() + rng.normal(0.0, np.sqrt(beyond), n_studies)
+    tilt = shift[:, None] * (levels - gains.mean()) / max(variance, 1e-12)
+    weights = share * np.exp(tilt - tilt.max(1, keepdims=True))
+    below = np.cumsum(weights, axis=1) / weights.sum(1, keepdims=True)
+    drawn = rng.random((n_studies, size))
+    index = (drawn[:, :, None] > below[:, None, :-1]).sum(-1)
+    return levels[index]
+
+
+def interval_widths(studies: np.ndarray, seed: int) -> np.ndarray:
+    """Widths [R] of the 95 % percentile-bootstrap intervals for the mean gain in studies [R, n]."""
+    size = studies.shape[-1]
+    rng = np.random.default_rng([seed, *studies.shape])
+    again = rng.integers(0, size, (WIDTH_RESAMPLES, size))
+    means = np.stack([study[again].mean(-1) for study in studies])
+    low, high = np.quantile(means, [0.025, 0.975], axis=-1)
+    return high - low
+
+
+def pools_needed(gain: np.ndarray, seed: int) -> np.ndarray:
+    """Pools a judge with which the corrected test of each judge is significant in `POWER` of
+    studies; NaN beyond `MOST_POOLS`, or where there are too few pools to know.
+
+    Args:
+      gain: [F, P].
+    """
+    needed = np.full(len(gain), np.nan)
+    for size in range(3, MOST_POOLS + 1):
+        power = stats.small_study_power(gain, size=size, seed=seed, level=LEVEL)
+        needed = np.where(np.isnan(needed) & (power >= POWER), size, needed)
+    return needed

@@ -1,0 +1,155 @@
+"""One block of the active loop: its picks, the judge's answers, the rule's view."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.active import (
+    BUDGET,
+    K,
+    N,
+    R,
+    binary_task,
+    compiled_init,
+    compiled_look,
+    fitted,
+    run_by,
+    view_of,
+)
+
+from jbt.acquisition import Loop, choice, loop, picks, run
+from jbt.kernel import model
+from jbt.types import Comparisons
+
+after_asking = jax.jit(picks._after_asking)
+
+
+def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):
+    for kind in ("plain", "shared"):
+        view = view_of(1, kind)
+        d = view.design
+        z = np.asarray(model.design_matrix(d))[4, 2]
+        w = float(view.probability[4, 2] * (1 - view.probability[4, 2]))
+        expected = np.linalg.inv(np.linalg.inv(view.covariance) + w * np.outer(z, z))
+        four, two = jnp.array(4), jnp.array(2)
+        yes = jnp.array(True)
+        found = after_asking(view, four, two, yes)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        same = after_asking(view, four, two, ~yes)
+        np.testing.assert_array_equal(same, view.covariance)
+
+
+@pytest.mark.heavy
+def test_stochastic_protocol_draws_anew_and_may_repeat():
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(4), i))(jnp.arange(64))
+
+    def one(key):
+        task = binary_task(jax.random.key(0), 4, frozen=False)
+        settings = Loop("global_uncertainty", 2, R, "stochastic", 50)
+        return run(key, task, settings, 40).queries
+
+    q = jax.tree.map(np.asarray, jax.jit(jax.vmap(one))(keys))
+    with jax.debug_key_reuse(False):
+        p = np.asarray(binary_task(jax.random.key(0), 4, frozen=False).answers)
+    # Within a block the posterior is stale and the rule repeats itself; fresh verdicts differ.
+    pair = np.sort(np.stack([q.first, q.second], -1), -1).reshape(64, -1, R, 2)
+    assert (pair == pair[:, :, :1]).all(-1).mean() > 0.9
+    asked, won = np.zeros((2, 4, 4))
+    np.add.at(asked, (q.first, q.second), 1)
+    np.add.at(won, (q.first, q.second), q.won)
+    often = asked > 100
+    assert often.sum() > 4
+    error = np.sqrt(p * (1 - p) / np.maximum(asked, 1))
+    assert (np.abs(won / np.maximum(asked, 1) - p) < 4 * error)[often].all()
+
+
+def test_unanswered_pairs_are_not_asked():
+    task = binary_task(jax.random.key(7))
+    hole = np.zeros((N, N), bool)
+    hole[2, :], hole[5, 1] = True, True
+    answers = jnp.where(hole, jnp.nan, task.answers)
+    task = type(task)(task.quality, task.design, answers, task.prior, task.variant)
+    q = run_by("random", jax.random.key(1), task).queries
+    answered = N * (N - 1) - hole[~np.eye(N, dtype=bool)].sum()
+    assert answered < BUDGET
+    assert not hole[q.first[:answered], q.second[:answered]].any()
+    assert (q.first[:answered] >= 0).all()
+    assert (q.first[answered:] == -1).all()
+
+
+def test_a_frozen_answer_is_the_verdict_itself():
+    """Ties and graded verdicts too: nothing is drawn."""
+    task = binary_task(jax.random.key(7))
+    answers = np.random.default_rng(0).choice([0, 0.25, 0.5, 0.9, 1], (N, N)).astype(np.float32)
+    task = type(task)(task.quality, task.design, jnp.asarray(answers), task.prior, task.variant)
+    trace = run_by("random", jax.random.key(1), task)
+    q = trace.queries
+    np.testing.assert_array_equal(q.won, answers[q.first, q.second])
+    shown, wins = np.zeros((2, N, N), np.float32)
+    shown[q.first, q.second], wins[q.first, q.second] = 1, q.won
+    mode, *_ = fitted(Comparisons.build(shown, wins), task.design)
+    np.testing.assert_allclose(trace.parameters.theta, mode.theta, atol=1e-4)
+
+
+def test_naive_inside_keeps_its_zeros():
+    task = binary_task(jax.random.key(3), free=False)
+    trace = run_by("top_k_aware", jax.random.key(1), task)
+    assert float(trace.parameters.kappa) == 0
+    assert (np.asarray(trace.parameters.c) == 0).all()
+
+
+def test_fresh_normals_are_new_at_every_refit():
+    task, key = binary_task(jax.random.key(3)), jax.random.key(1)
+    for fresh, estimate in ((False, "conditional"), (True, "conditional"), (True, "counted")):
+        settings = Loop("top_k_aware", K, R, "frozen", 20, estimate, fresh_normals=fresh)
+        with jax.debug_key_reuse(False):
+            state = compiled_init(key, task, settings)
+            later = type(state)(**{**vars(state), "asked": jnp.array(8)})
+            one, same, other = (
+                compiled_look(s, task, settings).membership for s in (state, state, later)
+            )
+        np.testing.assert_array_equal(one, same)
+        assert (one != other).any() == fresh
+
+
+def test_two_runs_do_not_share_their_normals():
+    """All runs share one table, and each arranges it in its own way."""
+    task = binary_task(jax.random.key(3))
+    settings = Loop("top_k_aware", K, R, n_samples=20)
+    states = [compiled_init(jax.random.key(i), task, settings) for i in (1, 2)]
+    a, b = (compiled_look(s, task, settings).membership for s in states)
+    assert (a != b).any()
+    # Before any verdict the contents are alike: each is in the top set as often as any other.
+    for p in (a, b):
+        np.testing.assert_allclose(p, K / N, atol=0.05)
+
+
+def test_tied_pairs_are_drawn_anew_at_every_pick():
+    score, available = jnp.zeros((4, 4)), ~jnp.eye(4, dtype=bool)
+    salts = jax.random.bits(jax.random.key(0), (6000,), jnp.uint32)
+    choose = jax.jit(choice.choose)
+    first, second, found = jax.jit(jax.vmap(choose, in_axes=(None, None, 0)))(
+        score, available, salts
+    )
+    assert found.all()
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (first, second), 1)
+    assert (np.diag(counts) == 0).all()
+    off = counts[~np.eye(4, dtype=bool)]
+    assert (np.abs(off - 500) < 4 * np.sqrt(500)).all()
+    best = score.at[2, 1].set(1e-3)
+    assert choose(best, available, salts[0])[:2] == (2, 1)
+    assert not choose(best, available & False, salts[0])[2]
+
+
+def test_a_random_order_is_every_order_alike(monkeypatch):
+    keys = jax.random.split(jax.random.key(5), 6000)
+    orders = np.asarray(jax.jit(jax.vmap(lambda key: loop._random_order(key, 3)))(keys))
+    found, counts = np.unique(orders, axis=0, return_counts=True)
+    assert found.tolist() == sorted(map(list, itertools.permutations(range(3))))
+    assert (np.abs(counts - 1000) < 4 * np.sqrt(1000 * 5 / 6)).all()
+    # Equal bits do not give two numbers the same place.
+    monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.zeros(shape, dtype))
+    assert loop._random_order(jax.random.key(6), 3).tolist() == [0, 1, 2]

@@ -1,0 +1,433 @@
+"""The active loop with several judges and prices: which judge is asked about which pair."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import twin
+from support.active import binary_task
+
+from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, init, rules, run
+from jbt.acquisition.choice import choose_judge
+from jbt.kernel import metrics
+from jbt.kernel.fit import fit_map
+from jbt.kernel.membership import sobol_normals
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import stream
+from jbt.types import Comparisons, Judge, Panel, Pool, Variant
+
+pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
+
+N, K, R, J = 8, 3, 4, 2
+POOLS, BUDGET = 6, 24
+PRICE = (1.0, 3.0)
+BUMP = 1 + 1e-3 * np.random.default_rng(0).random((N, N))
+
+
+def unlike(view, key):
+    """A rule whose scores are never tied."""
+    return view.informativeness() * view.difference_variance() * BUMP
+
+
+GAINS = ("top_k_aware", "entropy_reduction", "global_uncertainty")
+RANKS = ("lucb", "round_robin")
+SCORES = {name: rules.RULES[name].score for name in (*GAINS, *RANKS)} | {"unlike": unlike}
+
+
+def by_gain_for_price(name):
+    """A rule for several judges: the score of a single judge's rule over the price."""
+    score = SCORES[name]
+    return lambda panel, key: panel.each(lambda view: score(view, key)) / panel.price
+
+
+OF_PANEL = {name: rule.score for name, rule in PANEL_RULES.items()} | {
+    name: by_gain_for_price(name) for name in ("top_k_aware", "unlike")
+}
+
+
+def switch(functions, which):
+    """Any of several score functions, by a traced number: one compilation for all."""
+    return lambda view, key: jax.lax.switch(which, functions, view, key)
+
+
+def two_judges(key, *, frozen=True, **terms):
+    """A cheap judge with a bias, and one of twice its discrimination without a bias."""
+    pool = pools.gaussian(stream(key, "pool"), N, sd=1.25, rho=jnp.asarray(0.3))
+    both = Judge(jnp.full(1, 1.5), 0.35), Judge(jnp.zeros(1), 0.2, 2.0)
+    if frozen:
+        each = [
+            judges.frozen_draw(stream(key, f"verdicts {g}"), pool, judge)
+            for g, judge in enumerate(both)
+        ]
+    else:
+        each = [judges.verdict_probability(pool, judge) for judge in both]
+    free = jnp.array([True, False])
+    terms = {"discrimination": jnp.array([1.0, 2.0]), "price": jnp.array(PRICE)} | terms
+    variant = Variant(free[None], jnp.ones(2, bool))
+    return Task.build(pool, jnp.stack(each, -1), variant=variant, **terms)
+
+
+def keys_of(seed):
+    return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(POOLS))
+
+
+tasks_of = jax.jit(jax.vmap(two_judges))
+_traced = []
+
+
+@jax.jit
+def _runs(which, keys, tasks):
+    def one(key, task):
+        _traced.append(which)
+        rule = PanelRule(switch([*OF_PANEL.values()], which))
+        return run(key, task, Loop(rule, K, R, n_samples=50), (10, BUDGET))
+
+    return jax.vmap(one)(keys, tasks)
+
+
+def runs_by(name, keys, tasks):
+    """Runs by one of `OF_PANEL`, with a report in the middle of a block; all share a program."""
+    return jax.device_get(_runs(jnp.array([*OF_PANEL].index(name)), keys, tasks))
+
+
+def on(tasks, **terms):
+    """The same tasks with other prices and the like, for all tasks or one each."""
+
+    def each(name, value):
+        old = getattr(tasks.panelists, name)
+        return jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)
+
+    new = {name: each(name, value) for name, value in terms.items()}
+    return changed(tasks, panelists=changed(tasks.panelists, **new))
+
+
+def changed(batch, **new):
+    """`dataclasses.replace` for containers with an axis in front."""
+    return jax.vmap(lambda old, new: dataclasses.replace(old, **new))(batch, new)
+
+
+def asked(trace):
+    q = trace.queries
+    return np.stack([q.first, q.second, q.judge], -1)
+
+
+# --- the twin
+
+
+def salts_of(key):
+    def salt(time):
+        for_ties = jax.random.split(jax.random.fold_in(key, time), 3)[2]
+        return jax.random.bits(for_ties, (), jnp.uint32)
+
+    return jax.vmap(salt)(jnp.arange(BUDGET))
+
+
+def mixed_tasks():
+    """Tasks of which some have common biases of both judges, a purse, graded or absent verdicts."""
+    rng, number = np.random.default_rng(3), np.arange(POOLS)
+    tasks = tasks_of(keys_of(2))
+    graded = rng.integers(0, 5, tasks.answers.shape) / 4
+    graded[:, 2, 3, 1] = np.nan
+    answers = jnp.where((number % 2 == 0)[:, None, None, None], graded, tasks.answers)
+    return on(
+        changed(tasks, answers=answers),
+        sharing=np.where((number % 3 == 1)[:, None, None], [[1, 0], [1, 0.5]], np.eye(2)),
+        purse=np.where(number % 3 == 2, 22.3, np.inf),
+        price=np.stack([np.ones(POOLS), np.exp(rng.normal(0.7, 0.5, POOLS))], 1),
+    )
+
+
+def by_panel_rule(name, keys, tasks):
+    return runs_by(name, keys, tasks).queries
+
+
+def by_rule(names, **options):
+    """Runs by single judges' rules, which share a program."""
+
+    @jax.jit
+    @jax.vmap
+    def one(which, key, task):
+        rule = Rule(switch([SCORES[name] for name in names], which), **options)
+        return run(key, task, Loop(rule, K, R, n_samples=50), BUDGET).queries
+
+    return lambda name, keys, tasks: one(jnp.full(POOLS, names.index(name)), keys, tasks)
+
+
+@pytest.mark.parametrize(
+    ("runs", "names", "fresh"),
+    [
+        (by_panel_rule, ("escalation", "disputed", "top_k_aware"), False),
+        pytest.param(by_rule(GAINS, fresh=True), GAINS, True, marks=pytest.mark.heavy),
+        pytest.param(by_rule(RANKS, gain=False), RANKS, False, marks=pytest.mark.heavy),
+    ],
+)
+@pytest.mark.heavy
+def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
+    keys, tasks = keys_of(5), mixed_tasks()
+    settings = Loop(k=K, n_samples=50)
+    states = jax.device_get(jax.vmap(lambda key, t: init(key, t, settings))(keys, tasks))
+    salts = np.asarray(jax.vmap(salts_of)(keys))
+    table = np.concatenate(list(np.asarray(sobol_normals(50, N + 2 * J, "float64"))), 1).T
+    terms, seen = tasks.panelists, np.zeros(J)
+    for name in names:
+        q = jax.device_get(runs(name, keys, tasks))
+        for i in range(POOLS):
+            maps = []
+            for s, shares in zip((1.0, 2.0), terms.sharing[i], strict=True):
+                own = np.zeros((N + 2, N + 2 * J))
+                own[:N, :N], own[N:, N:] = s * np.eye(N), np.kron(np.eye(2), shares)
+                maps.append(own)
+            each = {f: getattr(states, f)[i] for f in ("shuffle", "signs", "priority")}
+            expected = twin.run_panel(
+                name,
+                fresh,
+                "conditional",
+                x=np.asarray(tasks.design.covariates[i, :, 0]),
+                answers=np.asarray(tasks.answers[i]),
+                maps=maps,
+                price=np.asarray(terms.price[i]),
+                purse=float(terms.purse[i]),
+                free=np.array([True, False, True, True]),
+                lam=1.0,
+                lam_b=0.1,
+                k=K,
+                refit_every=R,
+                budget=BUDGET,
+                table=table,
+                state=SimpleNamespace(**each, salts=salts[i]),
+            )
+            nothing = [(-1, -1, 0.0, -1)] * (BUDGET - len(expected))
+            found = zip(*(v[i].tolist() for v in (q.first, q.second, q.won, q.judge)), strict=True)
+            assert [*found] == expected + nothing, (name, i)
+            seen += np.bincount([g for *_, g in expected], minlength=J)
+    assert (seen > 20).all()
+
+
+@pytest.mark.heavy
+def test_a_panel_of_one_asks_what_that_judge_is_asked():
+    """Whatever the price."""
+    names = ("top_k_aware", "entropy_reduction", "lucb")
+
+    def both(which, key):
+        task = binary_task(key)
+        pool, answers = Pool(task.quality, task.design), task.answers[:, :, None]
+        panel = Task.build(pool, answers, price=7.0)
+        rule = Rule(switch([SCORES[name] for name in names], which))
+        settings = Loop(rule, K, R, n_samples=50)
+        return run(key, task, settings, BUDGET), run(key, panel, settings, BUDGET)
+
+    both = jax.jit(jax.vmap(both, (None, 0)))
+    for which in range(len(names)):
+        alone, panel = jax.device_get(both(jnp.array(which), keys_of(3)))
+        for field in ("first", "second", "won"):
+            of_each = (getattr(trace.queries, field) for trace in (alone, panel))
+            np.testing.assert_array_equal(*of_each)
+        np.testing.assert_allclose(panel.parameters.theta, alone.parameters.theta, atol=1e-9)
+        np.testing.assert_allclose(panel.cost, 7.0 * panel.budget)
+        assert not panel.queries.judge.any()
+        np.testing.assert_array_equal(alone.cost, alone.budget)
+        assert alone.queries.judge is None
+
+
+# --- prices and the purse
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["escalation", "top_k_aware", "reference_random"])
+def test_twice_the_prices_and_the_purse_change_nothing(name):
+    keys, tasks = keys_of(4), on(tasks_of(keys_of(1)), purse=40.0)
+    trace = runs_by(name, keys, tasks)
+    again = runs_by(name, keys, on(tasks, price=np.multiply(2, PRICE), purse=80.0))
+    np.testing.assert_array_equal(asked(again), asked(trace))
+    np.testing.assert_array_equal(again.cost, 2 * trace.cost)
+    np.testing.assert_array_equal(again.recall, trace.recall)
+
+
+@pytest.mark.heavy
+def test_a_judge_that_cannot_be_asked_changes_nothing():
+    """A judge that is too expensive, or has no answers."""
+    keys, tasks = keys_of(4), tasks_of(keys_of(1))
+    unanswered = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
+    for name in ("unlike", "top_k_aware", "escalation"):
+        trace = runs_by(name, keys, unanswered)
+        assert not trace.queries.judge.any()
+        np.testing.assert_array_equal(trace.cost, trace.budget)
+        for price in ((1, np.inf), (1, 1e9)):
+            if name == "escalation" or np.isinf(price[1]):
+                again = runs_by(name, keys, on(tasks, price=price))
+                np.testing.assert_array_equal(asked(again), asked(trace))
+                np.testing.assert_array_equal(again.parameters.theta, trace.parameters.theta)
+        dear = runs_by(name, keys, on(tasks, price=(1, 1e9)))
+        assert not dear.queries.judge.any()
+        assert (runs_by(name, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
+
+
+@pytest.mark.parametrize("name", OF_PANEL)
+def test_a_purse_is_spent_and_no_more(name):
+    """Until no verdict can be paid any more; then the trace repeats its last values."""
+    purse, price = np.tile([0.05, 1.0, 1.55], 2), np.array([0.1, 0.7])
+    trace = runs_by(name, keys_of(6), on(tasks_of(keys_of(5)), price=price, purse=purse))
+    judge = trace.queries.judge
+    spent = np.where(judge >= 0, price[judge], 0).cumsum(1)
+    rounding = 1e-12
+    assert (spent[:, -1] <= purse + rounding).all()
+    assert (purse - spent[:, -1] < 0.1 + rounding).all()
+    done = (judge < 0).argmax(1)
+    assert (done > 0).tolist() == [False, True, True] * 2
+    for i in range(POOLS):
+        assert (asked(trace)[i, done[i] :] == -1).all()
+        late = trace.budget[i] - R >= done[i]
+        assert len(set(trace.recall[i, late])) == 1
+        np.testing.assert_allclose(trace.cost[i], spent[i, trace.budget[i] - 1])
+    assert (trace.status == 0).all()
+
+
+@pytest.mark.parametrize("name", PANEL_RULES)
+def test_half_of_what_is_spent_is_left_to_the_reference(name):
+    judge = runs_by(name, keys_of(8), tasks_of(keys_of(7))).queries.judge
+    spent = (np.array(PRICE) * (judge[..., None] == np.arange(J))).cumsum(1)
+    cheap, reference = spent[..., 0], spent[..., 1]
+    assert (reference[:, -1] > 9).all()
+    assert (reference <= cheap).all()
+    assert (cheap - reference <= sum(PRICE)).all()  # in turn
+
+
+@pytest.mark.heavy
+def test_reports_are_fits_of_the_verdicts_so_far():
+    tasks = tasks_of(keys_of(7))
+    trace = runs_by("escalation", keys_of(8), tasks)
+    assert trace.budget[0].tolist() == [4, 8, 10, 12, 16, 20, 24]
+    first, second, judge = np.moveaxis(asked(trace), -1, 0)
+    counts = np.zeros((7, 2, POOLS, N, N, J))
+    for t, budget in enumerate(trace.budget[0]):
+        at = np.arange(POOLS)[:, None], *(v[:, :budget] for v in (first, second, judge))
+        np.add.at(counts[t, 0], at, 1)
+        np.add.at(counts[t, 1], at, trace.queries.won[:, :budget])
+    assert counts[:, 0].max() == 1  # each pair of each judge once
+
+    @jax.jit
+    @jax.vmap
+    def theta_of(counts, task):
+        panel = Panel(Comparisons(*counts), jnp.array([1.0, 2.0]), jnp.eye(2))
+        return fit_map(panel, task.design, task.prior, task.variant).parameters.theta
+
+    recall = jax.jit(jax.vmap(lambda theta, q: metrics.top_k_recall(theta, q, K)))
+    for t in range(7):
+        theta = theta_of(jnp.moveaxis(counts[t], 0, 1), tasks)
+        np.testing.assert_allclose(trace.recall[:, t], recall(theta, tasks.quality))
+    np.testing.assert_allclose(trace.parameters.theta, theta, atol=1e-9)
+    answers = np.take_along_axis(
+        np.asarray(tasks.answers).reshape(POOLS, -1), (first * N + second) * J + judge, 1
+    )
+    np.testing.assert_array_equal(trace.queries.won, answers)
+
+
+@pytest.mark.heavy
+def test_renamed_judges_are_asked_the_same():
+    tasks, order = tasks_of(keys_of(9)), jnp.array([1, 0])
+    terms, variant = tasks.panelists, tasks.variant
+    renamed = changed(
+        on(tasks, discrimination=terms.discrimination[:, order], price=terms.price[:, order]),
+        answers=tasks.answers[..., order],
+        variant=changed(variant, c=variant.c[..., order], kappa=variant.kappa[:, order]),
+    )
+    trace, again = (runs_by("unlike", keys_of(1), t) for t in (tasks, renamed))
+    assert set(trace.queries.judge.ravel()) == {0, 1}
+    np.testing.assert_array_equal(asked(again)[..., :2], asked(trace)[..., :2])
+    np.testing.assert_array_equal(again.queries.judge, 1 - trace.queries.judge)
+    np.testing.assert_allclose(again.parameters.kappa, trace.parameters.kappa[:, order], atol=1e-9)
+
+
+def test_prices_are_conditions_of_one_program():
+    """Prices are traced: a price's run does not depend on the prices in the same batch."""
+    price = np.array([[1, p] for p in (1, 3, 10, 30, 100, np.inf)])
+    task = jax.tree.map(lambda v: jnp.repeat(v[:1], POOLS, 0), tasks_of(keys_of(9)))
+    keys = jnp.repeat(keys_of(1)[:1], POOLS)
+    together = runs_by("unlike", keys, on(task, price=price, purse=60.0))
+    again = runs_by("unlike", keys, on(task, price=price[::-1], purse=60.0))
+    np.testing.assert_array_equal(asked(together), asked(again)[::-1])
+    references = (together.queries.judge == 1).sum(1)
+    assert references[0] > 15  # it has the higher discrimination
+    assert references[0] > references[2] >= references[4] == references[5] == 0
+    runs_by("escalation", keys, task)
+    assert len(_traced) == 1
+
+
+@pytest.mark.heavy
+def test_the_stochastic_protocol_may_ask_again():
+    @jax.jit
+    @jax.vmap
+    def one(key, price):
+        task = two_judges(key, frozen=False, price=price, purse=90.0)
+        return run(key, task, Loop("entropy_reduction", K, R, "stochastic", 50), 60)
+
+    price = np.array([[1, 1], [1, 3], [1, np.inf]] * 2)
+    trace = jax.device_get(one(keys_of(3), price))
+    judge = trace.queries.judge
+    references = (judge == 1).sum(1).reshape(2, 3)
+    assert (references[:, 0] > 10).all()
+    assert (references[:, 0] > references[:, 1]).all()
+    assert not references[:, 2].any()
+    assert (trace.cost[:, -1] <= 90 + 1e-9).all()
+    for i in range(POOLS):
+        some = asked(trace)[i, judge[i] >= 0].tolist()
+        assert len({*map(tuple, some)}) < len(some)
+    assert set(trace.queries.won.ravel()) == {0, 1}
+
+
+# --- what single parts do
+
+
+def test_of_judges_alike_the_cheapest_is_asked_and_any_of_those():
+    choose = jax.jit(jax.vmap(choose_judge, (None, None, None, 0)))
+    salts = jax.random.bits(jax.random.key(0), (4000,), jnp.uint32)
+    yes = jnp.ones(3, bool)
+    worth, price = jnp.array([1.0, 1.0, 1.0 - 1e-10]), jnp.array([2.0, 1.0, 1.0])
+    counts = np.bincount(choose(worth, price, yes, salts), minlength=3)
+    assert counts[0] == 0
+    assert abs(counts[1] - 2000) < 4 * np.sqrt(1000)
+    assert (choose(worth, price, jnp.array([True, False, False]), salts) == 0).all()
+    assert (choose(worth.at[0].set(1.1), price, yes, salts) == 0).all()
+
+
+# --- bad input
+
+
+def test_bad_input():
+    task = jax.tree.map(lambda v: v[0], tasks_of(keys_of(0)))
+    pool, key, answers = Pool(task.quality, task.design), jax.random.key(1), task.answers
+    for name, value in (("price", 0.0), ("price", [1.0, -2.0]), ("purse", 0), ("purse", np.nan)):
+        with pytest.raises(ValueError, match=rf"{name} must be above 0, got"):
+            Task.build(pool, answers, **{name: value})
+    for message, terms in (
+        ("discrimination must be finite and above 0", {"discrimination": np.inf}),
+        (r"price must be a number or \[2\], got \(3,\)", {"price": [1, 2, 3]}),
+        (r"sharing must be \[2, 2\], got \(3, 3\)", {"sharing": np.eye(3)}),
+        ("sharing must be finite", {"sharing": np.full((2, 2), np.nan)}),
+        ("purse must be a number", {"purse": [1, 2]}),
+        (r"variant.c must be \[1, 2\]", {"variant": Variant(jnp.ones(1, bool), jnp.array(True))}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Task.build(pool, answers, **terms)
+    with pytest.raises(ValueError, match="purse need several judges"):
+        Task.build(pool, answers[:, :, 0], price=2.0)
+    with pytest.raises(ValueError, match=r"56 ordered pairs.* once of each of 2 judges"):
+        run(key, task, Loop(k=K), 113)
+    with pytest.raises(ValueError, match="chooses among several judges, and the task has one"):
+        run(key, Task.build(pool, answers[:, :, 0]), Loop("escalation", K), 16)
+    with pytest.raises(ValueError, match="at least two judges"):
+        run(key, Task.build(pool, answers[:, :, :1]), Loop("escalation", K), 16)
+    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
+        Loop("escalatoin")
+    with pytest.raises(ValueError, match=r"must return scores \[8, 8, 2\], got shape \(8, 8\)"):
+        run(key, task, Loop(PanelRule(lambda panel, key: panel.of(0).shown), K), 16)
+
+    def closest(view, key):
+        theta = view.posterior.mean.theta
+        return -jnp.abs(theta[:, None] - theta) - 1
+
+    with pytest.raises(ValueError, match=r"closest returned a score below 0.*gain=False"):
+        run(key, task, Loop(closest, K), 16)

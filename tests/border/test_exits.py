@@ -1,0 +1,230 @@
+"""A command ends with one line that gives the reason, never with a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from support import noise
+from support.small_sweep import group, sweep_of
+
+from jbt import cli, own, planning
+from jbt.border.exits import exit_code
+from jbt.experiments import run
+from jbt.simulation.simulate import Simulation
+
+ROOT = Path(__file__).parents[2]
+
+
+def failing(error):
+    def command():
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ValueError("k must be 1"), 2, "error: k must be 1"),
+        (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
+        (OSError("no NetCDF"), 2, "error: no NetCDF"),
+        (OSError(28, "No space left on device"), 2, "error: [Errno 28] No space left on device"),
+        (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
+        (
+            jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
+            2,
+            "error: not enough memory: RESOURCE_EXHAUSTED: 8 TiB",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
+    assert exit_code(failing(error)) == code
+    shown = capsys.readouterr().err
+    assert len(shown.splitlines()) == 1
+    assert line in shown
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(monkeypatch, capsys):
+    with unwritable("pipe that nobody reads") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [TypeError("ours"), jax.errors.JaxRuntimeError("INTERNAL: ours")])
+def test_a_fault_of_the_program_keeps_its_traceback(error):
+    with pytest.raises(type(error), match="ours"):
+        exit_code(failing(error))
+
+
+def test_codes_of_commands_are_passed_on():
+    assert exit_code(lambda: None) == 0
+    assert exit_code(lambda: 7) == 7
+    with pytest.raises(SystemExit) as end:  # the parser of options, which has said why
+        exit_code(failing(SystemExit(2)))
+    assert end.value.code == 2
+
+
+@pytest.fixture
+def answer_to_sigint():
+    """Sets it for the length of a test. A shell's background jobs ignore it from the start."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda answer: signal.signal(signal.SIGINT, answer)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_ignored_ctrl_c_is_left_ignored(answer_to_sigint):
+    answer_to_sigint(signal.SIG_IGN)
+    assert exit_code(lambda: signal.raise_signal(signal.SIGINT)) == 0
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+@pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
+def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
+    """SIGINT while a command works."""
+    answer_to_sigint(signal.default_int_handler)
+
+    def ctrl_c(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(own, "analyse", ctrl_c)
+    monkeypatch.setattr(planning, "pairing", ctrl_c)
+    monkeypatch.setattr(Simulation, "chunks", ctrl_c)
+    verdicts, _ = tables()
+    if name == "sweep":
+        options = ["--out", str(tmp_path)]
+        assert run.main(sweep_of(group("x", [1.0])), options) == 130
+    else:
+        options = {"fit": ["--verdicts", str(verdicts)], "plan": ["pairing"]}[name]
+        assert cli.main([name, *options]) == 130
+    shown = capsys.readouterr()
+    said = [line for line in shown.err.splitlines() if "interrupted" in line]
+    assert len(said) == 1
+    assert "Traceback" not in shown.err
+    if name != "sweep":
+        assert shown.err.endswith("interrupted\n")
+    else:
+        assert "the same command continues" in shown.err
+
+
+def commands(verdicts, out):
+    """Each command that prints, name -> what calls it."""
+    small = sweep_of(group("x", [1.0]))
+    plan = ("--n-contents", "3", "--pools", "2", "--n-twice", "1")
+    return {
+        "fit": lambda: cli.main(["fit", "--verdicts", str(verdicts), "--per-pool"]),
+        "plan": lambda: cli.main(["plan", "pairing", *plan]),
+        "sweep": lambda: run.main(small, ["--out", str(out)]),
+        "sweeps": lambda: cli.main(["sweep"]),
+        "help": lambda: cli.main(["fit", "--help"]),
+        "version": lambda: cli.main(["--version"]),
+    }
+
+
+def unwritable(kind):
+    """A file for standard output, buffered as it is where it goes to a file."""
+    if kind == "full device":
+        if not Path("/dev/full").exists():
+            pytest.skip("needs /dev/full")
+        return open("/dev/full", "w")
+    read, write = os.pipe()
+    os.close(read)
+    return open(write, "w")
+
+
+@pytest.mark.parametrize("kind", ["full device", "pipe that nobody reads"])
+@pytest.mark.parametrize("name", ["fit", "plan", "sweep", "sweeps", "help", "version"])
+def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch, capsys):
+    command = commands(tables()[0], tmp_path)[name]
+    with unwritable(kind) as file, monkeypatch.context() as m:  # closing writes what is left
+        m.setattr(sys, "stdout", file)
+        try:
+            code = command()
+        except SystemExit as end:
+            code = end.code
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    if kind == "full device":
+        assert code == 2
+        assert said == ["error: cannot write to standard output: No space left on device"]
+    else:
+        assert code == 0
+        assert said == []
+    if name == "sweep":  # what it wrote to files is there
+        assert (tmp_path / "axes" / "table.csv").exists()
+
+
+def test_output_that_fails_halfway_is_a_line(monkeypatch, capsys):
+    """More than is kept until the end: the command itself ends with the error."""
+    with unwritable("full device") as file, monkeypatch.context() as m:
+        m.setattr(sys, "stdout", file)
+        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 2
+    said = capsys.readouterr().err
+    assert said == "error: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_interpreter_ends_without_a_word_of_its_own():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONUNBUFFERED", None)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "jbt.cli", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot write to standard output: No space left on device\n"
+
+
+def noisy(out, closed="", **environment):
+    """A small sweep in a process of its own, with streams closed as a shell does."""
+    command = f'exec "$0" "$1" --pools 4 --out "$2" {closed}'
+    return subprocess.run(
+        ["bash", "-c", command, sys.executable, noise.__file__, out],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_closed_streams(tmp_path):
+    closed = noisy(tmp_path / "quiet", "2>&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    assert "written: " in closed.stdout
+    closed = noisy(tmp_path / "none", ">&-")
+    assert closed.returncode == 2
+    last = closed.stderr.splitlines()[-1]
+    assert last == "error: cannot write to standard output: Bad file descriptor"
+    assert "Traceback" not in closed.stderr
+    for name in ("quiet", "none"):
+        assert (tmp_path / name / "noise" / "table.csv").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_a_platform_that_is_not_there(tmp_path):
+    done = noisy(tmp_path, JAX_PLATFORMS="nonsense")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "error: JAX finds no device of JAX_PLATFORMS = nonsense; unset it, or cpu\n"
+    )
+
+
+def test_too_much_memory_is_asked_for(capsys):
+    def numpy_does():
+        np.empty(2**59, np.uint8)
+
+    def xla_does():
+        jax.jit(lambda: jax.numpy.zeros((2**19, 2**20, 2**10), np.uint8) + 1)()
+
+    for command in (numpy_does, xla_does):
+        assert exit_code(command) == 2
+        assert capsys.readouterr().err.startswith("error: not enough memory")

@@ -1,0 +1,80 @@
+"""A command's report: on screen, as Markdown, and in a folder."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jbt.border import plots
+from jbt.border.report import NAMES, Report, Section, signed, with_interval
+
+TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})
+REPORT = Report("Fit of *v*", ["read 2 rows"], [Section("Models", ["two of them"], TABLE)])
+
+
+def test_on_screen_columns_are_aligned_and_nothing_moves_the_cursor():
+    lines = REPORT.text().splitlines()
+    assert lines[:4] == ["read 2 rows", "", "Models", "two of them"]
+    assert lines[4:] == ["model       theta", "a|b        0.1235", "long name"]
+    evil = Report("t", ["\x1b[2J\rred"], [])
+    assert evil.text() == " [2J red"
+
+
+def test_in_markdown_names_stand_as_they_are():
+    text = REPORT.markdown("figure.png").splitlines()
+    assert text[0] == r"# Fit of \*v\*"
+    assert r"| a\|b | 0.1235 |" in text
+    assert "| long name |  |" in text
+    assert text[-1] == r"![Fit of \*v\*](figure.png)"
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path):
+    out = tmp_path / "new" / "folder"
+    REPORT.write(out, TABLE, plots.new_figure()[0])
+    assert sorted(p.name for p in out.iterdir()) == sorted(NAMES)
+    with (out / "table.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["model", "theta"], ["a|b", "0.123456"], ["long\nname", ""]]
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    (out / "report.md").unlink()
+    (out / "report.md").mkdir()  # cannot be replaced by a file
+    (out / "report.md" / "mine").touch()
+    with pytest.raises(ValueError, match="cannot write"):
+        REPORT.write(out, TABLE[:1], plots.new_figure()[0])
+    assert (out / "table.csv").read_bytes() == before["table.csv"]
+
+
+def test_names_are_no_tex_and_lacking_glyphs_are_one_line(tmp_path, capsys):
+    figure, ax = plots.new_figure()
+    ax.set_yticks(range(4), ["a$b", "a$x$b", "$x_{$", "\u4e2d\u6587"])
+    ax.set_title("$x_{$")
+    REPORT.write(tmp_path, TABLE, figure)
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert not any(t.get_parse_math() for t in (ax.title, *ax.get_yticklabels()))
+    shown = capsys.readouterr().err
+    assert shown == (
+        "figure.png: the font lacks 2 characters of the names; they are drawn as boxes\n"
+    )
+
+
+def test_of_figures_with_tex_what_is_none_is_shown_as_it_stands(tmp_path):
+    figure, ax = plots.new_figure()
+    ax.set_xlabel(plots.RHO_LABEL)
+    ax.set_title("judge $x_{$")
+    plots.save(figure, tmp_path / "figure.png")
+    assert ax.xaxis.label.get_parse_math()
+    assert not ax.title.get_parse_math()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="cannot write to"):
+        REPORT.write(tmp_path / "file" / "below", TABLE, plots.new_figure()[0])
+
+
+def test_numbers_with_intervals():
+    assert signed(1e-12) == "+0"
+    assert signed(np.nan) == "-"
+    assert with_interval(0.5, 0.25, 1.0) == "+0.5 [+0.25, +1]"
+    assert with_interval(0.5, np.nan, np.nan) == "+0.5"

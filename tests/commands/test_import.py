@@ -1,0 +1,94 @@
+"""The `jbt import` command: what it prints and writes, and what a wrong input gets."""
+
+import json
+
+import pytest
+from support.foreign_files import ALPACA_EVAL, ARENA_HARD, LLMBAR, MT_BENCH, save
+
+from jbt import cli
+
+
+def test_import_reports_what_it_read_and_what_it_could_not_know(tmp_path, capsys):
+    path = save(tmp_path, ALPACA_EVAL.name, ALPACA_EVAL.records)
+    out, report = tmp_path / "o", tmp_path / "report.json"
+    assert cli.main(["import", str(path), "--out", str(out), "--json", str(report)]) == 0
+    text = capsys.readouterr().out
+    for phrase in (
+        "AlpacaEval annotations (alpaca_eval): 6 records of 1 file",
+        "  judge    <- annotator\n",
+        "  p_first  <- preference\n",
+        "  not used    dataset\n",
+        "6 verdicts: 2 ties, 1 error; 6 pools; 1 judge; order shown 0, unknown 6",
+        "12 items of 2 contents: words, chars, lists,",
+        "order shown of 6 of 6 verdicts: AlpacaEval annotations do not record it",
+        "anchors: no gold labels",
+        f"jbt doctor --verdicts {out}/verdicts.csv --items {out}/items.csv --covariates words",
+    ):
+        assert phrase in text, phrase
+    content = json.loads(report.read_text())
+    assert content["format"] == "alpaca_eval"
+    assert content["mapping"]["first"] == ["generator_1"]
+    assert (content["counts"]["ties"], content["counts"]["errors"]) == (2, 1)
+    assert content["written"] == [f"{out}/verdicts.csv", f"{out}/items.csv"]
+
+
+def test_anchors_and_a_given_judge(tmp_path, capsys):
+    path, out = save(tmp_path, LLMBAR.name, LLMBAR.records), tmp_path / "o"
+    assert cli.main(["import", str(path), "--out", str(out), "--judge", "some judge"]) == 0
+    text = capsys.readouterr().out
+    assert "\n3 anchors\n" in text
+    assert "1 judge;" in text
+    assert "judge: all" not in text
+    assert (out / "verdicts.csv").read_text().count(",some judge,") == 6
+
+
+def test_options_of_a_generic_table_and_of_arena_hard(tmp_path, capsys):
+    path = save(tmp_path, "a.jsonl", [{"x": "k", "y": "m", "w": 1, "t": "a", "u": "b", "n": 2}] * 2)
+    options = "--first x --second y --winner w --texts t u --counts tokens n n --order shown"
+    command = ["import", str(path), "--out", str(tmp_path / "o"), *options.split()]
+    assert cli.main(command) == 0
+    text = capsys.readouterr().out
+    assert "order shown 2, unknown 0" in text
+    assert "Note: order is shown, as you say, though first is always 'k'" in text
+    path = save(tmp_path, "h.jsonl", ARENA_HARD.records)
+    command = ["import", str(path), "--out", str(tmp_path / "h"), "--strong-weight", "3"]
+    assert cli.main(command) == 0
+    assert ",first,3,shown\n" in (tmp_path / "h" / "verdicts.csv").read_text()
+
+
+def test_nothing_is_written_of_a_wrong_file(tmp_path, capsys):
+    bad = {**MT_BENCH.records[0], "g2_winner": "__import__('os').abort()"}
+    path, out = save(tmp_path, MT_BENCH.name, [*MT_BENCH.records, bad, bad]), tmp_path / "o"
+    report = tmp_path / "report.json"
+    assert cli.main(["import", str(path), "--out", str(out), "--json", str(report)]) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].startswith(f"error: {path}, line 4: g2_winner is ")
+    assert error[0].endswith("allowed: model_1, model_2, tie, error")
+    assert len(error) == 2
+    assert not out.exists()
+    assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["missing.json", "--out", "o"], "missing.json: no such file"),
+        (["--out", "o"], "no file to import"),
+        (["verdicts.csv", "--out", ".", "--overwrite"], "which is to be read"),
+        (["pair.jsonl", "--out", "verdicts.csv"], "it is no folder"),
+        (["pair.jsonl", "--out", "o", "--json", "pair.jsonl"], "--json would overwrite"),
+        (["pair.jsonl", "--out", "o", "--json", "none/o.json"], "no folder"),
+        (["pair.jsonl", "--out", "o", "--first", "x"], "go together"),
+        (["pair.jsonl", "--out", "o", "--strong-weight", "0"], "from 1"),
+    ],
+)
+def test_bad_options(options, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, "pair.jsonl", MT_BENCH.records)
+    save(tmp_path, "verdicts.csv", MT_BENCH.records)
+    before = sorted(tmp_path.iterdir())
+    assert cli.main(["import", *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before

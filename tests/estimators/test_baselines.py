@@ -1,0 +1,184 @@
+"""Quality with c known or measured, against the joint fit and the joint likelihood; baselines."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from jbt import estimators, identifiability
+from jbt.kernel import model
+from jbt.kernel.fit import fit_mle
+from jbt.simulation import judges, pools
+from jbt.simulation.pairs import every_pair
+from jbt.simulation.simulate import stream
+from jbt.types import Comparisons, Design, Judge, Panel, Prior, Status
+
+
+@pytest.mark.heavy
+def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
+    comparisons, design, prior = problem(2)
+    joint, _ = fits(comparisons, design, prior)
+    given = with_bias(comparisons, design, prior, joint.parameters.c)
+    np.testing.assert_allclose(given.parameters.theta, joint.parameters.theta, atol=1e-8)
+    np.testing.assert_allclose(given.parameters.kappa, joint.parameters.kappa, atol=1e-8)
+    with pytest.raises(ValueError, match="one for each of 2 covariates"):
+        estimators.with_bias(comparisons, design, prior, -2.0)
+    other = with_bias(comparisons, design, prior, jnp.array([-2.0, 1.0]))
+    np.testing.assert_array_equal(other.parameters.c, [-2, 1])
+    assert np.abs(other.parameters.theta - joint.parameters.theta).max() > 0.1
+    assert other.status == Status.CONVERGED
+
+
+with_bias = jax.jit(estimators.with_bias)
+measured = jax.jit(estimators.measured)
+each_estimate = jax.jit(
+    lambda *problem: jax.vmap(
+        lambda d: identifiability.estimate_bias(*problem, covariate=d),
+    )(jnp.arange(2))
+)
+mle = jax.jit(lambda c, design: fit_mle(c, design, model.variant("bias_aware", design)))
+fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.measured(*problem)))
+
+
+def problem(d, x=None, dtype="float64"):
+    """Two renderings of each of 8 contents, with covariates far from collinear; each ordered
+    pair judged three times, afresh."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16, d)) if x is None else x
+    design = Design.build(x.astype(dtype), np.tile(np.arange(8), 2))
+    p = expit(np.subtract.outer(total := np.tile(rng.normal(size=8), 2) + x.sum(1), total) + 0.3)
+    shown = 3 * (1 - np.eye(16))
+    return Comparisons.build(shown, rng.binomial(shown.astype(int), p), dtype), design, Prior(1, 5)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("d", [1, 2])
+def test_measured_takes_c_from_the_joint_likelihood(d, x64):
+    comparisons, design, prior = problem(d)
+    shrunk, found = fits(comparisons, design, prior)
+    joint = mle(comparisons, design)
+    given = with_bias(comparisons, design, prior, joint.parameters.c)
+    assert joint.status == found.status == Status.CONVERGED
+    np.testing.assert_allclose(found.parameters.flat(), given.parameters.flat(), atol=1e-8)
+    assert (np.abs(found.parameters.c) > np.abs(shrunk.parameters.c)).all()
+
+
+@pytest.mark.heavy
+def test_what_cannot_be_measured_is_the_map_s(x64):
+    """The renderings of a content differ in the first covariate alone: the second is any split with
+    quality. Where they differ in nothing, nothing is measured."""
+    x = np.random.default_rng(1).normal(size=(16, 2))
+    x[8:, 1] = x[:8, 1]
+    aware, found = fits(*problem(2, x))
+    assert float(found.parameters.c[1]) == float(aware.parameters.c[1])
+    estimates = each_estimate(*problem(2, x)[:2])
+    assert estimates.status.tolist() == [Status.CONVERGED, Status.FLAT]
+    assert float(found.parameters.c[0]) == pytest.approx(float(estimates.c[0]), abs=1e-12)
+    assert abs(float(found.parameters.c[0] - aware.parameters.c[0])) > 1e-3
+    x[8:] = x[:8]
+    aware, found = fits(*problem(2, x))
+    np.testing.assert_array_equal(found.parameters.c, aware.parameters.c)
+
+
+@pytest.mark.heavy
+def test_estimates_may_be_given_to_measured(x64):
+    comparisons, design, prior = problem(2)
+    estimates = each_estimate(comparisons, design)
+    changed = jax.vmap(lambda each: dataclasses.replace(each, c=each.c + 1))(estimates)
+    found = measured(comparisons, design, prior, changed)
+    np.testing.assert_array_equal(found.parameters.c, estimates.c + 1)
+    one = jax.tree.map(lambda leaf: leaf[:1], estimates)
+    with pytest.raises(ValueError, match="one estimate for each of 2 covariates"):
+        estimators.measured(comparisons, design, prior, one)
+    with pytest.raises(ValueError, match="needs float64, got float32"):
+        estimators.measured(*problem(1, dtype="float32"))
+
+
+def pool_judged(key, n_items):
+    """Verdicts on n items, every ordered pair judged, and their design."""
+    pool = pools.gaussian(stream(key, "pool"), n_items, sd=1.2, covariate="binary")
+    judge = Judge(jnp.ones(1), 0.4)
+    verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+    comparisons = judges.reveal(verdicts, every_pair(pool))
+    return comparisons, pool.design
+
+
+@pytest.mark.heavy
+def test_majorities_with_ties_as_halves_count_what_was_won(x64):
+    comparisons, _ = pool_judged(jax.random.key(0), 9)
+    # Not every pair in both orders: an order that was not asked has no say.
+    shown = comparisons.shown.at[2, 5].set(0).at[7, 3].set(0)
+    wins = jnp.minimum(comparisons.wins, shown)
+    decided = estimators.majority(Comparisons(shown, wins))
+    np.testing.assert_array_equal(2 * decided.shown, shown + shown.T)
+    np.testing.assert_array_equal(2 * decided.wins, wins + (shown - wins).T)
+
+
+@pytest.mark.heavy
+def test_order_swap_with_ties_as_halves_is_naive(x64):
+    told = *pool_judged(jax.random.key(0), 9), Prior(1, 0.1)
+    swapped, naive = jax.jit(lambda: (estimators.order_swap(*told), estimators.naive(*told)))()
+    np.testing.assert_allclose(swapped.parameters.theta, naive.parameters.theta, atol=1e-12)
+    dropped = jax.jit(lambda: estimators.order_swap(*told, ties="dropped"))()
+    assert np.abs(dropped.parameters.theta - naive.parameters.theta).max() > 0.01
+
+
+def test_majorities_by_hand():
+    #  0 beats 1 both ways; 0 and 2 split; of 1 and 2 three verdicts, two for 2
+    shown = jnp.array([[0.0, 1, 1], [1, 0, 1], [1, 2, 0]])
+    wins = jnp.array([[0.0, 1, 1], [0, 0, 1], [1, 2, 0]])
+    half = estimators.majority(Comparisons(shown, wins))
+    np.testing.assert_array_equal(half.shown, [[0, 1, 1], [1, 0, 1.5], [1, 1.5, 0]])
+    np.testing.assert_array_equal(half.wins, [[0, 1, 0.5], [0, 0, 0], [0.5, 1.5, 0]])
+    dropped = estimators.majority(Comparisons(shown, wins), ties="dropped")
+    np.testing.assert_array_equal(dropped.shown, [[0, 1, 0], [1, 0, 1.5], [0, 1.5, 0]])
+    np.testing.assert_array_equal(dropped.wins, [[0, 1, 0], [0, 0, 0], [0, 1.5, 0]])
+
+
+@pytest.mark.heavy
+def test_residualised_nearly_is_bias_aware(x64):
+    def correlation(key):
+        comparisons, design = pool_judged(key, 20)
+        rest = estimators.residualised(comparisons, design, Prior(1, 0.1)).parameters
+        aware = estimators.bias_aware(comparisons, design, Prior(1, 0.1)).parameters
+        x = design.covariates[:, 0]
+        return jnp.corrcoef(rest.theta, aware.theta)[0, 1], jnp.corrcoef(rest.theta, x)[0, 1]
+
+    alike, left = jax.jit(jax.vmap(correlation))(jax.random.split(jax.random.key(1), 60))
+    assert alike.min() > 0.988
+    np.testing.assert_allclose(left, 0, atol=1e-10)
+
+
+@pytest.mark.heavy
+def test_residuals_are_those_of_least_squares(x64):
+    comparisons, design, prior = problem(2)
+    mask = jnp.arange(16) < 13
+    shown = comparisons.shown * mask[:, None] * mask
+    comparisons = Comparisons(shown, comparisons.wins * (shown > 0))
+    x = np.asarray(design.covariates)
+    unpaired = Design(design.covariates, None, mask, 16)
+    naive = np.asarray(jax.jit(estimators.naive)(comparisons, unpaired, prior).parameters.theta)
+    residualised = jax.jit(estimators.residualised)
+    found = residualised(comparisons, unpaired, prior).parameters
+    a = np.c_[x[:13] - x[:13].mean(0), np.ones(13)]
+    slopes = np.linalg.lstsq(a, naive[:13])[0]
+    np.testing.assert_allclose(found.c, slopes[:2], rtol=1e-10)
+    np.testing.assert_allclose(found.theta[:13], naive[:13] - a[:, :2] @ slopes[:2], atol=1e-12)
+    constant = Design(0 * design.covariates + 3, None, mask, 16)
+    same = residualised(comparisons, constant, prior).parameters
+    np.testing.assert_array_equal(same.theta, naive)
+    np.testing.assert_array_equal(same.c, [0, 0])
+
+
+def test_baselines_refuse_what_they_are_not_made_for(x64):
+    comparisons, design, prior = problem(1)
+    with pytest.raises(ValueError, match="every item to be its own content"):
+        estimators.residualised(comparisons, design, prior)
+    with pytest.raises(ValueError, match="unknown ties 'random': one of half, dropped"):
+        estimators.order_swap(comparisons, design, prior, ties="random")
+    panel = Panel.build([comparisons, comparisons])
+    with pytest.raises(ValueError, match="needs one judge's verdicts, got a Panel"):
+        estimators.residualised(panel, design, prior)

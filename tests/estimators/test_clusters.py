@@ -1,0 +1,248 @@
+"""The jackknife and the bootstrap over clusters: against a dense twin and explicit refits, and by
+what their intervals cover."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+from benchmarks.calibration import leaderboard
+from jbt.estimators import clusters
+from jbt.kernel.fit import fit_map
+from jbt.kernel.laplace import laplace
+from jbt.stats.row_jackknife import jackknife
+from jbt.types import Design, Parameters, Prior, Rows, Status, Variant
+
+M, D, EACH = 4, 2, 4
+TRUTH = np.array([0.8, 0.2, -0.3, -0.7, 0.5, -0.4, 0.3])
+PRIOR = Prior(0.05, 0.05)
+
+fit = jax.jit(fit_map)
+
+
+def design_and_variant():
+    return Design.of_contents(M, D), Variant(jnp.ones(D, bool), jnp.array(True))
+
+
+def draw(seed, n_clusters):
+    """Clusters of verdicts on one pair of answers, all decided by the same draw, which is what a
+    judge's repeats may be; and which cluster each is of."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, M, n_clusters)
+    second = (first + rng.integers(1, M, n_clusters)) % M
+    x = rng.normal(size=(n_clusters, D))
+    logit = TRUTH[first] - TRUTH[second] + x @ TRUTH[M : M + D] + TRUTH[-1]
+    won = (rng.random(n_clusters) < expit(logit)).astype(float)
+    cluster = np.repeat(np.arange(n_clusters), EACH)
+    return Rows.build(*(v[cluster] for v in (first, second, x, won))), cluster
+
+
+def explicit(rows):
+    """The design matrix, a row a verdict."""
+    identity = np.eye(M)
+    owner = identity[np.asarray(rows.first)] - identity[np.asarray(rows.second)]
+    return np.column_stack([owner, rows.difference, rows.ordered])
+
+
+@pytest.mark.heavy
+def test_the_jackknife_equals_a_loop_over_clusters(x64):
+    rows, cluster = draw(0, 12)
+    # Repeats, orders that are not known, padding, and clusters numbered with gaps.
+    rng = np.random.default_rng(1)
+    n = len(cluster)
+    shown = rng.integers(0, 4, n).astype(float)
+    share = np.where(rng.random(n) < 0.3, 0.5, np.asarray(rows.wins))
+    ordered = rng.random(n) < 0.6
+    arrays = (rows.first, rows.second, rows.difference, share)
+    rows = Rows.build(*map(np.asarray, arrays), weight=shown, ordered=ordered)
+    cluster = 7 * cluster + 3
+
+    design, variant = design_and_variant()
+    mode = fit(rows, design, PRIOR, variant).parameters
+    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+    found = jackknife(inverse, mode, rows, cluster)
+
+    z, beta = explicit(rows), np.asarray(mode.flat())
+    p = expit(z @ beta)
+    weight, residual = shown * p * (1 - p), shown * (share - p)
+    names = [g for g in np.unique(cluster) if shown[cluster == g].any()]
+    within = [cluster == g for g in names]
+    informations = np.array([(z[of].T * weight[of]) @ z[of] for of in within])
+    scores = np.array([z[of].T @ residual[of] for of in within])
+    hessian = informations.sum(0) + 0.05 * np.eye(M + D + 1)
+    bread = np.linalg.inv(hessian)
+    left_out = np.linalg.inv(hessian - informations)
+    moves = np.einsum("gpq,gq->gp", left_out, scores)
+    expected = (len(names) - 1) / len(names) * moves.T @ moves
+    np.testing.assert_allclose(inverse, bread, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.covariance[:M, :M].sum(0), 0, atol=1e-12)  # mean 0
+    posterior = laplace(mode, rows, design, PRIOR, variant).covariance()
+    np.testing.assert_allclose(inverse, posterior, rtol=1e-9, atol=1e-12)
+    # Each has the share of the prior that is left of its information.
+    part = clusters.prior_part(inverse, np.full(M + D + 1, 0.05))
+    np.testing.assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
+
+    # Degrees of freedom, of the coefficients: the bound, and the exact ones of Bell and McCaffrey.
+    for at in range(M, M + D + 1):
+        along = left_out[:, :, at]
+        pushed = np.einsum("gpq,gq->gp", informations, along)
+        part = (pushed * along).sum(1)
+        taken = pushed @ bread @ pushed.T
+        kept = part - np.diagonal(taken)
+        planned = kept.sum() ** 2 / (part * kept).sum()
+        assert found.planned[at] == pytest.approx(planned, rel=1e-8)
+        covariance = np.diag(part) - taken
+        exact = np.trace(covariance) ** 2 / (covariance**2).sum()
+        assert 0 < planned < 1.02 * exact
+        assert 0 < found.df[at] <= 1.001 * planned
+
+
+def test_degrees_of_freedom_of_equal_clusters_are_one_less(x64):
+    """Two contents compared once in each of G clusters: theta's are those of a mean."""
+    n = 20
+    first, zeros = np.arange(n) % 2, np.zeros((n, D))
+    rows = Rows.build(first, 1 - first, zeros, np.full(n, 0.5))
+    mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
+    found = jackknife(np.eye(M + D + 1), mode, rows, np.arange(n))
+    np.testing.assert_allclose(found.planned[:2], n - 1)
+    assert not found.planned[2:4].any()  # never compared
+
+
+@pytest.mark.heavy
+def test_one_step_equals_refits_without_each_cluster(x64):
+    rows, cluster = draw(4, 60)
+    cluster = np.minimum(cluster, 50)  # a sixth of all verdicts in one cluster
+    design, variant = design_and_variant()
+    mode = fit(rows, design, PRIOR, variant).parameters
+    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+    names = np.unique(cluster)
+    kept = jnp.asarray(cluster != names[:, None], float)
+    without = jax.vmap(
+        lambda w: dataclasses.replace(rows, shown=rows.shown * w, wins=rows.wins * w)
+    )
+    refits = jax.jit(jax.vmap(lambda r: fit_map(r, design, PRIOR, variant).parameters.flat()))
+    moved = np.asarray(refits(without(kept))) - np.asarray(mode.flat())
+    n = len(names)
+    refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
+    found = np.sqrt(np.diagonal(jackknife(inverse, mode, rows, cluster).covariance))
+    np.testing.assert_allclose(found, refitted, rtol=0.03)
+    plain = sandwich(inverse, mode, rows, cluster)
+    assert (np.sqrt(np.diagonal(plain)) < 0.92 * refitted).all()
+
+
+def sandwich(inverse, mode, rows, cluster):
+    """The plain sandwich times G / (G - 1), which intervals once were made of."""
+    z = np.column_stack([rows.difference, rows.ordered])
+    first, second = np.asarray(rows.first), np.asarray(rows.second)
+    beta = np.asarray(mode.flat())
+    m = len(mode.theta)
+    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(
+        beta[first] - beta[second] + z @ beta[m:]
+    )
+    names, of = np.unique(cluster, return_inverse=True)
+    scores = np.zeros((len(names), len(beta)))
+    np.add.at(scores, (of, first), residual)
+    np.add.at(scores, (of, second), -residual)
+    for d in range(z.shape[1]):
+        scores[:, m + d] = np.bincount(of, residual * z[:, d])
+    n = len(names)
+    return n / (n - 1) * inverse @ scores.T @ scores @ inverse
+
+
+def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):
+    rows, cluster = draw(2, 12)
+    design = Design(jnp.zeros((M + 1, D)), None, jnp.arange(M + 1) < M, M + 1)
+    variant = Variant(jnp.ones(D, bool), jnp.array(False))
+    mode = fit(rows, design, PRIOR, variant).parameters
+    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+    found = jackknife(inverse, mode, rows, cluster).covariance
+    for matrix in (inverse, found):
+        assert not matrix[[M, -1]].any()
+        assert not matrix[:, [M, -1]].any()
+
+
+def test_one_cluster_tells_nothing(x64):
+    rows, _ = draw(0, 2)
+    mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
+    with pytest.raises(ValueError, match="needs 2 clusters, got 1"):
+        jackknife(np.eye(M + D + 1), mode, rows, np.zeros(2 * EACH, int))
+
+
+@pytest.mark.heavy
+def test_intervals_cover_where_verdicts_go_together(x64):
+    """And those that take verdicts for independent do not."""
+    n_clusters, n_studies = 250, 400
+    design, variant = design_and_variant()
+    drawn = [draw(seed, n_clusters) for seed in range(n_studies)]
+    stacked = jax.tree.map(lambda *v: jnp.stack(v), *[rows for rows, _ in drawn])
+    many = jax.jit(jax.vmap(lambda rows: fit_map(rows, design, PRIOR, variant)))(stacked)
+    assert (np.asarray(many.status) == Status.CONVERGED).all()
+    contrast = np.eye(M + D + 1)[[1, 3, 4, 5, 6]]  # two differences of models, c and kappa
+    contrast[0, 0] = contrast[1, 2] = -1
+    errors = []
+    for i, (rows, cluster) in enumerate(drawn):
+        mode = jax.tree.map(lambda v, i=i: v[i], many.parameters)
+        inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+        robust = jackknife(inverse, mode, rows, cluster).covariance
+        error = contrast @ (np.asarray(mode.flat()) - TRUTH)
+        spread = [np.sqrt(np.diag(contrast @ v @ contrast.T)) for v in (robust, inverse)]
+        errors.append(error / spread)
+    covered = (np.abs(errors) < stats.t(n_clusters - 1).ppf(0.975)).mean(0)
+    noise = np.sqrt(0.95 * 0.05 / n_studies)
+    assert (np.abs(covered[0] - 0.95) < 4 * noise).all(), covered[0]
+    assert (covered[1] < 0.8).all(), covered[1]
+
+
+@pytest.mark.heavy
+def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
+    """Nine prompts among a hundred hold 100 verdicts each, c and the qualities vary between them:
+    t with G - 1 degrees of freedom and the plain sandwich cover .85; the jackknife with its degrees
+    of freedom what it should."""
+    prompts, n_studies = 100, 300
+    setting = leaderboard.Setting("9 large", prompts, sd_c=0.3, sd_theta=0.7)
+    prompt = np.repeat(np.arange(prompts), setting.verdicts)
+    drawn = setting.draw(np.random.default_rng(0), n_studies, setting.verdicts)
+    modes, truth = leaderboard.fits(drawn), setting.truth()
+    design, variant = Design.of_contents(6, 1), Variant(jnp.ones(1, bool), jnp.array(True))
+    covered = []
+    for i in range(n_studies):
+        rows, mode = jax.tree.map(lambda v, i=i: v[i], (drawn, modes))
+        inverse = clusters.inverse_hessian(mode, rows, design, leaderboard.PRIOR, variant)
+        plain = sandwich(inverse, mode, rows, prompt)[6, 6]
+        robust = jackknife(inverse, mode, rows, prompt)
+        half = [
+            stats.t(prompts - 1).ppf(0.975) * np.sqrt(plain),
+            stats.t(robust.df[6]).ppf(0.975) * np.sqrt(robust.covariance[6, 6]),
+        ]
+        covered.append(abs(float(mode.c[0]) - truth[6]) <= np.array(half))
+    plain, robust = np.mean(covered, axis=0)
+    noise = np.sqrt(0.95 * 0.05 / n_studies)
+    assert plain < 0.95 - 3 * noise
+    assert abs(robust - 0.95) < 3 * noise
+
+
+@pytest.mark.heavy
+def test_the_bootstrap_agrees_with_the_jackknife(x64):
+    rows, cluster = draw(3, 250)
+    design, variant = design_and_variant()
+    mode = fit(rows, design, PRIOR, variant).parameters
+    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
+    robust = np.sqrt(np.diag(jackknife(inverse, mode, rows, cluster).covariance))
+    given = mode, rows, design, PRIOR, variant, cluster
+    draws = clusters.bootstrap(*given, resamples=200, seed=0)
+    assert draws.shape == (200, M + D + 1)
+    assert np.isfinite(draws).all()
+    np.testing.assert_allclose(draws.std(0, ddof=1), robust, rtol=0.25)
+    np.testing.assert_array_equal(draws, clusters.bootstrap(*given, resamples=200, seed=0))
+    assert (draws != clusters.bootstrap(*given, resamples=200, seed=1)).any()
+    # One resample by hand.
+    drawn = np.random.default_rng([0, 250]).integers(0, 250, (64, 250))[0]
+    again = np.concatenate([np.flatnonzero(cluster == g) for g in drawn])
+    resampled = jax.tree.map(lambda v: jnp.asarray(np.asarray(v)[again]), rows)
+    expected = fit(resampled, design, PRIOR, variant).parameters.flat()
+    np.testing.assert_allclose(draws[0], expected, atol=1e-8)

@@ -1,0 +1,227 @@
+"""Learned priors against dense algebra, SciPy and one another."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_expit
+
+from jbt import estimators, identifiability
+from jbt.estimators import priors
+from jbt.simulation import judges, pairs, pools
+from jbt.types import Comparisons, Design, Judge, Prior, Status
+
+N, POOLS = 12, 6
+LEARNERS = {
+    "fixed_point": priors.fixed_point,
+    "evidence": priors.evidence,
+    "held": lambda c, d, p: priors.evidence(c, d, p, follow_mode=False),
+    "horseshoe": priors.horseshoe,
+}
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """Verdicts on pools with two covariates, and every learned prior with its fit."""
+
+    def one(key, bias):
+        first, second = jax.random.split(key)
+        pool = pools.gaussian(first, N, sd=1.2, rho=jnp.zeros(2))
+        oracle = judges.frozen_draw(second, pool, Judge(bias, 1.0 * (jnp.abs(bias).sum() > 0)))
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
+        found = [learn(comparisons, pool.design, Prior(1.0, 0.5)) for learn in LEARNERS.values()]
+
+        @jax.vmap
+        def fit(lam_b):
+            return estimators.bias_aware(comparisons, pool.design, Prior(1.0, lam_b))
+
+        fits = fit(jnp.stack([each.prior.lam_b for each in found]))
+        return comparisons, pool.design.covariates, found, fits
+
+    with jax.enable_x64(True):
+        bias = jnp.array([[3.0, 1.0]] * (POOLS - 1) + [[0.0, 0.0]])
+        keys = jax.random.split(jax.random.key(1), POOLS)
+        comparisons, x, found, fits = jax.device_get(jax.jit(jax.vmap(one))(keys, bias))
+    each = [jax.tree.map(lambda v, i=i: v[:, i], fits) for i in range(len(LEARNERS))]
+    return comparisons, x, dict(zip(LEARNERS, zip(found, each, strict=True), strict=True))
+
+
+fixed_point = jax.jit(priors.fixed_point)
+
+
+def rows(comparisons, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Design matrix, counts and wins of one pool whose pairs were shown once or not at all."""
+    x = np.asarray(x)
+    first, second = np.nonzero(np.asarray(comparisons.shown))
+    eye = np.eye(N)
+    z = np.concatenate(
+        [eye[first] - eye[second], x[first] - x[second], np.ones((len(first), 1))], axis=1
+    )
+    return z, np.ones(len(z)), np.asarray(comparisons.wins)[first, second]
+
+
+def pool(learned, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    comparisons, x, _ = learned
+    return rows(jax.tree.map(lambda v: v[i], comparisons), x[i])
+
+
+def mode_and_hessian(learned, i: int, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return dense_fit(*pool(learned, i), precision)
+
+
+def dense_fit(z, shown, wins, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    b = np.zeros(z.shape[1])
+    for _ in range(50):
+        p = expit(z @ b)
+        hessian = (z.T * (shown * p * (1 - p))) @ z + np.diag(precision)
+        b = b + 0.7 * np.linalg.solve(hessian, z.T @ (wins - shown * p) - precision * b)
+    return b, hessian
+
+
+def evidence(learned, i: int, log_tau2: float, lam: float = 1.0) -> float:
+    """Laplace evidence by dense algebra, without the constants that tau^2 does not touch."""
+    z, shown, wins = pool(learned, i)
+    precision = np.r_[np.full(N, lam), np.full(3, np.exp(-log_tau2))]
+    b, hessian = mode_and_hessian(learned, i, precision)
+    logit = z @ b
+    likelihood = (wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
+    prior = (np.log(precision[N:]).sum() - precision @ b**2) / 2
+    return likelihood + prior - np.linalg.slogdet(hessian)[1] / 2
+
+
+@pytest.mark.heavy
+def test_everything_converged(learned):
+    for name, (found, fit) in learned[2].items():
+        slow = name == "fixed_point"  # towards tau^2 = 0 it is, for the judge without bias
+        assert (found.status[: POOLS - 1 if slow else POOLS] == Status.CONVERGED).all(), name
+        assert (fit.status == Status.CONVERGED).all()
+
+
+@pytest.mark.heavy
+def test_fixed_point_is_the_paper_s_update(learned):
+    found, fit = learned[2]["fixed_point"]
+    for i in range(POOLS - 1):
+        tau2 = 1 / float(found.prior.lam_b[i, 0])
+        precision = np.r_[np.ones(N), np.full(3, 1 / tau2)]
+        b, hessian = mode_and_hessian(learned, i, precision)
+        np.testing.assert_allclose(np.r_[fit.parameters.c[i], fit.parameters.kappa[i]], b[N:])
+        moments = b[N:] ** 2 + np.diag(np.linalg.inv(hessian))[N:]
+        assert moments.mean() == pytest.approx(tau2, rel=3e-4)
+
+
+@pytest.mark.heavy
+def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
+    found, _ = learned[2]["evidence"]
+    for i in range(POOLS - 1):
+        best = minimize_scalar(lambda r, i=i: -evidence(learned, i, r), bounds=(-6, 6))
+        assert -np.log(float(found.prior.lam_b[i, 0])) == pytest.approx(best.x, abs=5e-3)
+
+
+@pytest.mark.heavy
+def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
+    comparisons, x, _ = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
+    design = Design.build(x)
+
+    @jax.jit
+    def at(log_tau2):
+        mode = estimators.bias_aware(comparisons, design, Prior(1.0, jnp.exp(-log_tau2)))
+        fixed = (mode.parameters, comparisons, design, 1.0)
+        value, slope = jax.value_and_grad(priors.log_evidence)(log_tau2, *fixed)
+        held = jax.grad(lambda r: priors.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
+        return value, slope, held
+
+    for log_tau2 in (-1.0, 1.5):
+        value, slope, held = map(float, at(jnp.asarray(log_tau2)))
+        h = 1e-4
+        above, below = (evidence(learned, 0, log_tau2 + s * h) for s in (1, -1))
+        expected = (above - below) / (2 * h)
+        assert value == pytest.approx(evidence(learned, 0, log_tau2), abs=1e-8)
+        assert slope == pytest.approx(expected, abs=1e-6)
+        assert abs(held - expected) > 1e-4
+
+
+@pytest.mark.heavy
+def test_leaving_out_the_mode_s_dependence_gives_the_fixed_point(learned):
+    lam_b = {name: np.asarray(found.prior.lam_b)[:-1, 0] for name, (found, _) in learned[2].items()}
+    np.testing.assert_allclose(lam_b["held"], lam_b["fixed_point"], rtol=3e-3)
+    assert (np.abs(lam_b["evidence"] / lam_b["fixed_point"] - 1) > 0.01).all()
+
+
+@pytest.mark.heavy
+def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
+    found, fit = learned[2]["horseshoe"]
+    lam_b = 0.5
+    for i in range(POOLS):
+        precision = np.asarray(found.prior.lam_b[i])
+        _, hessian = mode_and_hessian(learned, i, np.r_[np.ones(N), precision])
+        variance = np.diag(np.linalg.inv(hessian))[N:-1]
+        moments = np.asarray(fit.parameters.c[i]) ** 2 + variance
+        inverse = precision[:2] / lam_b  # E[1 / s^2] of two inverse gammas, by their means
+        auxiliary = 1 / (1 + inverse)
+        np.testing.assert_allclose(inverse, 1 / (auxiliary + lam_b * moments / 2), rtol=1e-3)
+        assert precision[2] == pytest.approx(lam_b)  # kappa keeps its normal prior
+        assert (np.argsort(precision[:2]) == np.argsort(-moments)).all()
+    # The large coefficients are shrunk less than by the normal prior, those of no bias more.
+    assert (np.asarray(found.prior.lam_b)[:-1, 0] < lam_b).mean() > 0.5
+    assert (np.asarray(found.prior.lam_b)[-1, :2] > lam_b).all()
+
+
+@pytest.mark.heavy
+def test_no_bias_is_learned_where_there_is_none(learned):
+    found, fit = learned[2]["evidence"]
+    assert float(found.prior.lam_b[-1, 0]) > 3 * float(found.prior.lam_b[:-1, 0].max())
+    assert np.abs(np.asarray(fit.parameters.c[-1])).max() < 1
+
+
+@pytest.mark.heavy
+def test_no_learned_prior_sees_what_the_likelihood_does_not(learned, x64):
+    """The design is unpaired: moving c from one prior's choice to another's costs no likelihood."""
+    comparisons, x, out = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
+    chosen = jnp.stack([fit.parameters.c[0] for _, fit in out.values()])
+    assert float(jnp.ptp(chosen)) > 0.05
+    profile = jax.jit(identifiability.profile)(comparisons, Design.build(np.asarray(x)), chosen)
+    assert float(profile.range()) < 1e-10
+
+
+def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
+    made = pools.gaussian(jax.random.key(2), N)
+    oracle = judges.frozen_draw(jax.random.key(3), made, Judge(jnp.full(1, 0.5), 3.0))
+    comparisons = judges.reveal(oracle, pairs.every_pair(made))
+    verdicts = rows(comparisons, made.design.covariates)
+    learned = []
+    for position in (True, False):
+        precision, change, rounds = np.r_[np.ones(N), 0.1, 0.1], np.inf, 0
+        while change > 1e-4:
+            b, hessian = dense_fit(*verdicts, precision)
+            moments = (b**2 + np.diag(np.linalg.inv(hessian)))[N:]
+            new = 1 / (moments.mean() if position else moments[0])
+            change, rounds = abs(np.log(new / precision[N])), rounds + 1
+            precision[N : N + 1 + position] = new
+        found = fixed_point(comparisons, made.design, Prior(), position=jnp.array(position))
+        np.testing.assert_allclose(found.prior.lam_b, precision[N:], rtol=1e-6)
+        assert (int(found.status), int(found.rounds)) == (Status.CONVERGED, rounds)
+        learned.append(precision[N])
+    assert learned[0] < 0.8 * learned[1]  # a strong kappa widens the tau^2 it shares
+
+
+def test_no_verdicts(x64):
+    zero = jnp.zeros((N, N))
+    design = Design.build(np.random.default_rng(0).normal(size=(N, 1)))
+    found = fixed_point(Comparisons(zero, zero), design, Prior(), position=jnp.array(True))
+    # Nothing was learned: the update returns the variance it was given.
+    np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
+
+
+@pytest.mark.heavy
+def test_evidence_says_when_it_is_not_there_yet(x64):
+    made = pools.paired(jax.random.key(0), 6)
+    oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))
+    comparisons = judges.reveal(oracle, pairs.every_pair(made))
+    once = jax.jit(functools.partial(priors.evidence, rounds=1))
+    short = once(comparisons, made.design, Prior(1.0, 10.0))
+    assert short.status == Status.NOT_CONVERGED
+    with pytest.raises(ValueError, match="one lam_b for all biases"):
+        priors.evidence(comparisons, made.design, Prior(1.0, jnp.ones(2)))

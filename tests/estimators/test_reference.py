@@ -1,0 +1,184 @@
+"""Which pairs a reference is shown, and the joint fit with a cheap judge."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import panels, problems
+from support.panels import J
+
+from jbt import estimators
+from jbt.estimators import reference
+from jbt.simulation import judges, pairs, pools
+from jbt.types import Comparisons, Design, Judge, Pool, Prior, Status
+
+N, K = 12, 3
+
+# Compiled once, as each operation would be otherwise.
+joint, correlated = jax.jit(reference.joint), jax.jit(reference.correlated)
+correlated_each = jax.jit(jax.vmap(reference.correlated))
+bias_aware = jax.jit(estimators.bias_aware)
+
+
+def rankings(naive, aware, content=None, mask=None):
+    m = len(naive)
+    content = np.arange(m) if content is None else np.asarray(content)
+    design = Design.build(np.zeros((len(content), 1)), content, mask, m)
+    pool = Pool(jnp.zeros(m), design)
+    return reference.Rankings(pool, jnp.asarray(naive, float), jnp.asarray(aware, float), K)
+
+
+def test_boundary_is_the_places_around_it_by_either_ranking():
+    naive, aware = -np.arange(N), -np.roll(np.arange(N), 1)  # aware: item 1 best, ..., item 0 last
+    allowed = np.asarray(reference.boundary(rankings(naive, aware)))
+    # Boundary after place 3; three places on either side: naive items 0..5, aware items 1..6.
+    near = np.isin(np.arange(N), range(7))
+    assert (allowed == (near[:, None] & near & ~np.eye(N, dtype=bool))).all()
+
+
+def test_disputed_pairs_are_ordered_differently():
+    naive, aware = np.array([3.0, 2, 1, 0]), np.array([3.0, 1, 2, 2])
+    allowed = np.asarray(reference.disputed(rankings(naive, aware)))
+    want = np.zeros((4, 4))
+    for i, j in ((1, 2), (1, 3)):  # 2 and 3 are tied in one ranking
+        want[i, j] = want[j, i] = 1
+    assert (allowed == want).all()
+    assert not np.asarray(reference.disputed(rankings(naive, 2 * naive))).any()
+
+
+def test_neither_padding_nor_renderings_of_one_content_are_shown():
+    content, mask = [0, 1, 2, 3, 0, 1], [True] * 5 + [False]
+    r = rankings([3.0, 2, 1, 0], [0.0, 1, 2, 3], content, mask)
+    for place in reference.PLACEMENTS.values():
+        allowed = np.asarray(place(r))
+        assert not allowed[5].any()
+        assert not allowed[:, 5].any()
+        assert allowed[0, 4] == allowed[4, 0] == 0
+        assert allowed[0, 1] == allowed[1, 0] == 1
+        np.testing.assert_array_equal(allowed, allowed.T)
+
+
+def test_asked_pairs_are_nested_and_none_twice():
+    allowed = jnp.ones((N, N)) - jnp.eye(N)
+    key = jax.random.key(0)
+    each = [np.asarray(reference.asked(jax.random.clone(key), allowed, n)) for n in (0, 5, 30, 500)]
+    assert [v.sum() for v in each] == [0, 5, 30, N * (N - 1)]
+    for few, many in itertools.pairwise(each):
+        assert (few <= many).all()
+    assert all(v.max(initial=0) <= 1 for v in each)
+    none = reference.asked(jax.random.clone(key), jnp.zeros((N, N)), 5)
+    assert not np.asarray(none).any()
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """A pool whose quality goes with the covariate, on all of whose pairs both judges answered."""
+    key = jax.random.key(1)
+    one, two, three = jax.random.split(key, 3)
+    pool = pools.gaussian(one, N, rho=jnp.asarray(0.7))
+    every = pairs.every_pair(pool)
+    cheap, trusted = (
+        judges.reveal(judges.frozen_draw(k, pool, judge), every)
+        for k, judge in (
+            (two, Judge(jnp.full(1, 1.5), 0.3)),
+            (three, Judge(jnp.zeros(1), 0.0, 2.0)),
+        )
+    )
+    return pool, cheap, trusted
+
+
+def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
+    pool, cheap, trusted = judged
+    nothing = jax.tree.map(jnp.zeros_like, trusted)
+    both = joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
+    alone = bias_aware(cheap, pool.design, Prior())
+    assert both.status == Status.CONVERGED
+    np.testing.assert_allclose(both.parameters.theta, alone.parameters.theta, atol=2e-4)
+    np.testing.assert_allclose(both.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
+    assert not np.asarray(both.parameters.c[:, 1]).any()
+    assert both.parameters.kappa[1] == 0
+    mixed = reference.mixed(cheap, nothing)
+    np.testing.assert_array_equal(mixed.wins, cheap.wins)
+
+
+def test_a_reference_that_saw_everything_tells_the_bias(judged):
+    """Which the prior would get wrong where quality goes with the covariate."""
+    pool, cheap, trusted = judged
+    both = joint(reference.beside(cheap, trusted, 2.0), pool.design, Prior())
+    alone = bias_aware(cheap, pool.design, Prior())
+    assert abs(both.parameters.c[0, 0] - 1.5) < abs(alone.parameters.c[0] - 1.5)
+
+
+@pytest.mark.heavy
+def test_known_judges_are_those_named(judged):
+    pool, cheap, trusted = judged
+    panel = reference.beside(cheap, trusted)
+    swapped = reference.beside(trusted, cheap)
+    last = joint(panel, pool.design, Prior())
+    first = joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
+    np.testing.assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
+    np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
+
+
+def written_out(q):
+    """theta = x b + residual, on the explicit design matrix: the optimum in terms of quality and
+    biases [m + (d + 1) J], and the covariance of both."""
+    n, d = q.items.n, q.items.d
+    x = q.items.x[:n, :d] - q.items.x[:n, :d].mean(0)
+    z = q.design_matrix()
+    z = np.c_[z, z[:, :n] @ x]
+    of_b = q.items.lam * x.var(0)
+    of_reference = n + np.arange(d + 1) * J + J - 1
+    free = ~np.isin(np.arange(z.shape[1]), of_reference)
+    precision = np.r_[q.precision(), of_b]
+    (shown, wins), none = q.counts(), np.zeros(len(free))
+    beta, hessian, _ = problems.minimum(z, shown, wins, precision, free, none)
+    read = np.eye(len(free) - d, len(free))
+    read[:n, len(free) - d :] = x
+    return read @ beta, read[:, free] @ np.linalg.inv(hessian) @ read[:, free].T
+
+
+def test_correlated_quality_is_the_model_written_out(x64):
+    """Two cheap judges and a reference, up to three covariates, pools smaller than their shape."""
+    qs = [panels.random_panel(seed, shared=False) for seed in range(12)]
+    assert {q.items.d for q in qs} == set(range(panels.D + 1))
+    assert {q.items.n < panels.N for q in qs} == {True, False}
+    made, design, prior, _ = panels.as_batch(qs, shared=False, dtype="float64")
+    # What a masked item is said to be must not matter.
+    x = jnp.where(design.item_mask[..., None], design.covariates, 1e3)
+    design = dataclasses.replace(design, covariates=x)
+    fit, covariance = jax.device_get(correlated_each(made, design, prior))
+    assert (fit.status == Status.CONVERGED).all()
+    for i, q in enumerate(qs):
+        n, d = q.items.n, q.items.d
+        exact, spread = written_out(q)
+        found = jax.tree.map(lambda v, i=i: v[i], fit.parameters)
+        biases = np.r_[found.c[:d].ravel(), found.kappa]
+        np.testing.assert_allclose(np.r_[found.theta[:n], biases], exact, atol=1e-8)
+        padding = found.theta[n:], found.c[d:], found.c[:, -1], found.kappa[-1]
+        assert not any(np.any(v) for v in padding)
+        of_c, of_kappa = panels.M + np.arange(d * J), panels.M + panels.D * J + np.arange(J)
+        at = np.r_[np.arange(n), of_c, of_kappa]
+        scale = np.abs(spread).max()
+        np.testing.assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)
+
+
+@pytest.mark.heavy
+def test_correlated_quality_does_not_depend_on_the_units(judged):
+    pool, cheap, trusted = judged
+    panel = reference.beside(cheap, trusted, 2.0)
+    one, _ = correlated(panel, pool.design, Prior(lam_b=1e-6))
+    hundred = Design.build(100 * pool.design.covariates)
+    other, _ = correlated(panel, hundred, Prior(lam_b=1e-6))
+    np.testing.assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
+    np.testing.assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)
+
+
+def test_correlated_quality_needs_a_content_an_item():
+    counts = Comparisons.build(np.ones((4, 4)) - np.eye(4), np.zeros((4, 4)))
+    design = Design.build(np.arange(4.0), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="every item is its own content"):
+        correlated(reference.beside(counts, counts), design, Prior())

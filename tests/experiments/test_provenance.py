@@ -1,0 +1,217 @@
+"""A run knows the code it was simulated with: edits are noticed, comments are not."""
+
+import importlib
+import json
+import sys
+
+import jax
+import pytest
+
+from jbt.acquisition import Rule
+from jbt.experiments import provenance, results, run, shards
+from sweeps import crossing, stochastic_judge
+
+EXPERIMENT = '''"""A sweep of its own."""
+import numpy as np
+from jbt import metrics, plots, study, sweep
+import {helper}
+
+def experiment(key, condition):
+    """What it measures."""
+    return {{"value": condition["a"] * {helper}.FACTOR}}
+
+def groups(s):
+    a = [1.0, 2.0]
+    return [sweep.Group("g", experiment, {{"a": np.array(a)}}, {{"a": a}}, 4, s.pools)]
+
+def table(ds, s, t):
+    t.means("value", ds["value"])
+
+def figure(ds, table, s):
+    return plots.new_figure()[0]
+
+SWEEP = sweep.Sweep("own", "", {{}}, groups, ("a",), table, figure, index="a")
+'''
+
+
+class Own:
+    """A sweep in a folder of its own, whose files can be edited."""
+
+    def __init__(self, folder, monkeypatch, name):
+        self.folder, self.name, self.helper = folder, f"sweep_{name}", f"helper_{name}"
+        self.out = folder / "results"
+        self.files = {
+            self.name: EXPERIMENT.format(helper=self.helper),
+            self.helper: "FACTOR = 3.0  # times\n",
+        }
+        for module in self.files:
+            self._write(module)
+        monkeypatch.syspath_prepend(str(folder))
+        # Or edits within a second would be missed: they have one time stamp.
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def _write(self, module):
+        (self.folder / f"{module}.py").write_text(self.files[module])
+
+    def edit(self, module, old, new):
+        assert old in self.files[module]
+        self.files[module] = self.files[module].replace(old, new)
+        self._write(module)
+
+    def sweep(self):
+        for module in (self.helper, self.name):
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        return importlib.import_module(self.name).SWEEP
+
+    def run(self, **options):
+        from jbt.experiments.declare import Settings
+
+        return run.run(self.sweep(), Settings(pools=6, out=self.out, **options))
+
+    def interrupt(self, monkeypatch):
+        """Leave the shards of all pools and no results."""
+
+        def killed(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as m:
+            m.setattr(results, "write", killed)
+            with pytest.raises(KeyboardInterrupt):
+                self.run()
+        assert list(self.out.glob("own/shards/*.npz"))
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch, request):
+    return Own(tmp_path, monkeypatch, request.node.name.removeprefix("test_")[:20])
+
+
+def test_an_unfinished_run_of_other_code_is_refused(own, monkeypatch):
+    own.interrupt(monkeypatch)
+    own.edit(own.name, 'condition["a"] *', '2 * condition["a"] *')
+    with pytest.raises(ValueError, match=f"unfinished run of other code.*{own.name}.py changed"):
+        own.run()
+    own.edit(own.name, '"value": ', '"added": condition["a"], "value": ')  # a new metric, too
+    with pytest.raises(ValueError, match=r"--overwrite starts afresh"):
+        own.run()
+    assert own.run(overwrite=True).estimate.tolist() == [6, 12]
+
+
+def test_an_unfinished_run_goes_on_after_a_comment(own, monkeypatch):
+    own.interrupt(monkeypatch)
+    own.edit(own.name, "a = [1.0, 2.0]", "a = [1.0,   2.0]  # both")
+    own.edit(own.name, "What it measures", "What is measured by it")
+    own.edit(own.helper, "# times", "# a factor")
+    monkeypatch.setattr(shards, "save_shard", None)  # nothing is simulated
+    assert own.run().estimate.tolist() == [3, 6]
+
+
+def test_a_finished_run_says_what_has_changed(own, capsys):
+    assert own.run().estimate.tolist() == [3, 6]
+    assert "changed" not in capsys.readouterr().err
+    own.edit(own.helper, "3.0", "5.0")
+    assert own.run().estimate.tolist() == [3, 6]
+    lines = [x for x in capsys.readouterr().err.splitlines() if "changed since" in x]
+    assert len(lines) == 1
+    assert f": {own.helper}.py; --overwrite simulates them again" in lines[0]
+    assert own.run(overwrite=True).estimate.tolist() == [5, 10]
+    assert "changed" not in capsys.readouterr().err
+
+
+def test_a_finished_run_does_not_report_changed_comments(own, capsys):
+    own.run()
+    capsys.readouterr()
+    own.edit(own.name, '"""A sweep of its own."""', "# A sweep\n")
+    own.edit(own.name, '    """What it measures."""\n', "")
+    own.run()
+    assert "changed" not in capsys.readouterr().err
+
+
+def test_table_and_figure_are_made_anew(own):
+    own.run()
+    written = (own.out / "own" / "results.nc").stat().st_mtime_ns
+    own.edit(own.name, 't.means("value", ds["value"])', 't.means("double", 2 * ds["value"])')
+    table = own.run()
+    assert table.quantity.tolist() == ["double"] * 2
+    assert table.estimate.tolist() == [6, 12]
+    assert (own.out / "own" / "results.nc").stat().st_mtime_ns == written
+    assert "double" in (own.out / "own" / "table.csv").read_text()
+
+
+def test_the_code_is_that_which_runs_not_what_its_file_says_by_now(own):
+    sweep = own.sweep()
+    before = provenance.code_of(sweep)
+    own.edit(own.helper, "3.0", "5.0")
+    assert provenance.code_of(sweep) == before  # the helper imported has 3.0
+    assert provenance.code_of(own.sweep()) != before
+
+
+def test_pools_and_rules_of_a_user_s_script_count(tmp_path, monkeypatch):
+    """No sweep imports them: the script registers them."""
+    (tmp_path / "tall.py").write_text("def tall(key, n_items, **options):\n    return 1\n")
+    (tmp_path / "wide.py").write_text("def wide(view, key):\n    return view.shown\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tall, wide = (importlib.import_module(n) for n in ("tall", "wide"))
+    before = set(provenance.code_of(crossing.SWEEP))
+    monkeypatch.setitem(provenance.POOLS, "tall", tall.tall)
+    monkeypatch.setitem(provenance.RULES, "wide", Rule(jax.jit(wide.wide)))
+    assert set(provenance.code_of(crossing.SWEEP)) - before == {"tall.py", "wide.py"}
+
+
+def test_the_files_are_those_that_can_change_the_numbers():
+    names = set(provenance.code_of(crossing.SWEEP))
+    kernel = {"jbt/kernel/model.py", "jbt/kernel/fit.py", "jbt/types/pool.py"}
+    assert {"sweeps/crossing.py", "jbt/simulation/pools/kinds.py", *kernel} <= names
+    assert {"jbt/simulation/simulate.py", "jbt/runtime.py"} <= names
+    assert {"jbt/experiments/results.py", "jbt/experiments/shards.py"} <= names
+    assert "jbt/data/judges.csv" in names  # the judges' parameters
+    # Code that shows numbers cannot change them, and crossing runs no active loop.
+    shows = {"jbt/experiments/table.py", "jbt/experiments/run.py", "jbt/border/plots.py"}
+    assert not shows & names
+    assert not any(name.startswith(("jbt/stats", "jbt/acquisition")) for name in names)
+    active = set(provenance.code_of(stochastic_judge.SWEEP))
+    assert not any(name.startswith("jbt/stats") for name in active)
+    loop = {"jbt/acquisition/rules.py", "jbt/kernel/laplace.py"}
+    assert {"sweeps/_shared/active.py", *loop} <= active
+
+
+def test_every_file_left_out_or_always_counted_is_there():
+    files = (*provenance.REPORTS, *provenance.SIMULATES)
+    assert [file for file in files if not file.is_file()] == []
+
+
+def test_old_import_paths_count_as_the_files_that_they_stand_for(own):
+    names = set(provenance.code_of(own.sweep()))  # imports jbt.metrics
+    assert {"jbt/kernel/metrics.py", f"{own.helper}.py"} <= names
+
+
+def test_digests_leave_out_what_says_nothing(tmp_path):
+    import ast
+
+    def digest(text):
+        return provenance._digest(ast.parse(text))
+
+    base = "class A:\n    x: int = 1\n    'what'\ndef f():\n    'why'\n    return 'text'\n"
+    same = "# note\nclass A:\n  x: int = 1\n\ndef f():\n  return 'text'  # so\n"
+    assert digest(base) == digest(same)
+    for other in (base.replace("= 1", "= 2"), base.replace("text", "word")):
+        assert digest(other) != digest(base)
+    assert digest("def f():\n    'only this'\n") == digest("def f(): pass\n")
+
+
+def test_a_sweep_of_a_notebook_has_no_files():
+    from jbt.experiments.declare import Sweep
+
+    here = {}
+    exec("def groups(s): return []", here)
+    sweep = Sweep("x", "", {}, here["groups"], (), None, None)
+    assert provenance.code_of(sweep) == {}
+    assert run.paper_of(sweep) == []
+
+
+def test_configuration_and_packages_are_json():
+    fields = provenance.configuration_of(crossing.Settings(rho=(0.1, 0.2)))
+    assert fields["rho"] == [0.1, 0.2]
+    assert "out" not in fields
+    assert fields["jax version"] == json.loads(provenance.packages()["versions"])["jax"]

@@ -1,0 +1,154 @@
+"""Labels put to other uses than a switch: fused into the fit, adjudicating the top set."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt import estimators, gate
+from jbt.estimators import reference
+from jbt.estimators.reference import Rankings
+from jbt.gate.adjudicate import TURNS, adjudicate, labelled
+from jbt.gate.fuse import discordant, pair_labels
+from jbt.simulation import judges, pairs, pools
+from jbt.types import Design, Judge, Pool, Prior
+
+N, K = 12, 4
+
+
+def ranked(seed):
+    """Two rankings of a pool with ties, and padding."""
+    rng = np.random.default_rng(seed)
+    quality, naive, aware = rng.normal(size=(3, N)).round(1)
+    mask = np.arange(N) < N - 2
+    pool = Pool(jnp.asarray(quality), Design(jnp.zeros((N, 1)), None, jnp.asarray(mask), N))
+    return Rankings(pool, jnp.asarray(naive), jnp.asarray(aware), K)
+
+
+@pytest.mark.heavy
+def test_no_true_label_of_a_content_lowers_recall():
+    """One after the other, in every order of turns; and none labels a content twice."""
+
+    @jax.jit
+    def recalls(quality, naive, aware):
+        r = ranked(0)
+        r = Rankings(dataclasses.replace(r.pool, quality=quality), naive, aware, K)
+        order = jnp.arange(N)
+        t = gate.tops(r, order)
+
+        def mended(turns, n):
+            some = labelled(jax.random.key(1), r, t, turns, n)
+            top = adjudicate(r, t, order, some, t.good)
+            return gate.recall(top, t.good, K), some, top
+
+        each = {
+            turns: jax.vmap(lambda n, w=turns: mended(w, n))(jnp.arange(float(N)))
+            for turns in TURNS
+        }
+        return each, t
+
+    differ = 0
+    for seed in range(40):
+        r = ranked(seed)
+        each, t = recalls(r.pool.quality, r.naive, r.bias_aware)
+        alone = np.asarray(t.naive ^ t.bias_aware)
+        of = [float((top & t.good).sum()) / K for top in (t.naive, t.bias_aware)]
+        for turns, (recall, some, top) in each.items():
+            np.testing.assert_array_equal(top[0], t.naive)
+            assert (top.sum(1) == K).all()
+            assert (np.diff(recall) >= -1e-6).all()
+            assert recall[alone.sum()] >= max(of) - 1e-6
+            there = N - 2 if turns == "contents" else alone.sum()
+            np.testing.assert_array_equal(some.sum(1), np.minimum(np.arange(N), there))
+            assert not (some[:-1] & ~some[1:]).any()
+            np.testing.assert_array_equal(some[alone.sum()], alone)
+        assert each["contents"][0][N - 2] == 1
+        differ += of[0] != of[1]
+    assert differ > 10
+
+
+def test_turns():
+    quality = jnp.arange(8.0)
+    naive = jnp.array([0.0, 1, 2, 3, 7, 6, 5, 4])  # top 3: 4, 5, 6
+    aware = jnp.array([0.0, 1, 6, 7, 5, 4, 3, 2])  # top 3: 3, 2, 4
+    r = Rankings(Pool(quality, Design.build(np.zeros((8, 1)))), naive, aware, 3)
+    t = gate.tops(r, jnp.arange(8))
+
+    def first(turns, n, key):
+        return np.flatnonzero(labelled(jax.random.key(key), r, t, turns, n)).tolist()
+
+    # Naive's 6 and 5 from the last, then bias-aware's 3 and 2 from the first.
+    ranks = [set(first("members_ranked", n, 0)) for n in range(6)]
+    assert ranks == [set(), {6}, {5, 6}, {3, 5, 6}, {2, 3, 5, 6}, {2, 3, 5, 6}]
+    # The next are those at either boundary.
+    assert set(first("contents", 6, 0)) == {2, 3, 5, 6, 4, 7}
+    assert {first("members", 1, key)[0] for key in range(30)} == {2, 3, 5, 6}
+    with pytest.raises(ValueError, match="turns must be one of members, members_ranked, contents"):
+        labelled(jax.random.key(0), r, t, "all", 1)
+
+
+def test_bad_labels_come_last_and_are_believed():
+    r = ranked(3)
+    order = jnp.arange(N)
+    t = gate.tops(r, order)
+    every = jnp.ones(N, bool)
+    worst = jnp.arange(N) < K  # believed, right or wrong
+    np.testing.assert_array_equal(adjudicate(r, t, order, every, worst), worst)
+
+
+def test_labels_of_pairs():
+    """Unordered pairs, none twice, fewer labels a subset of more, labelled by true quality."""
+    r = ranked(5)
+    quality = np.asarray(r.pool.quality)
+    labels = [pair_labels(jax.random.key(0), r, "random", n) for n in (0, 7, 30, 999)]
+    shown = np.array([c.shown for c in labels])
+    assert shown.sum((1, 2)).tolist() == [0, 7, 30, 45]
+    assert ((shown + shown.transpose(0, 2, 1)) <= 1).all()
+    assert (np.diff(shown, axis=0) >= 0).all()
+    for i, j in itertools.combinations(range(N - 2), 2):
+        right = (1 + np.sign(quality[i] - quality[j])) / 2
+        assert (labels[-1].wins[i, j], labels[-1].wins[j, i]) == (right, 0)
+    wrong = pair_labels(jax.random.key(0), r, "random", 999, noise=1.0)
+    np.testing.assert_array_equal(labels[-1].wins + wrong.wins, labels[-1].shown)
+    # A pair has one label, whatever the placement.
+    some = pair_labels(jax.random.key(0), r, "boundary", 20, noise=0.5)
+    every = pair_labels(jax.random.key(0), r, "random", 999, noise=0.5)
+    np.testing.assert_array_equal(some.wins, some.shown * every.wins)
+    with pytest.raises(ValueError, match="placement must be one of boundary, disputed, random"):
+        pair_labels(jax.random.key(0), r, "nowhere", 3)
+
+
+def test_all_labels_of_pairs_are_what_the_urn_holds():
+    r = ranked(7)
+    urn = gate.urn(r, gate.tops(r, jnp.arange(N)), "disputed")
+    for placement in ("random", "disputed"):
+        right, wrong = discordant(pair_labels(jax.random.key(0), r, placement, 999), r)
+        assert (float(right), float(wrong)) == (float(urn.right), float(urn.wrong))
+    assert urn.right > 0 < urn.wrong
+
+
+@pytest.mark.heavy
+def test_fused_labels_order_what_they_are_about(x64):
+    """Without labels the joint fit is the bias-aware model's; with all of them and much assumed of
+    each it ranks as quality does."""
+    pool = pools.gaussian(jax.random.key(0), 8, rho=0.5)
+    judge, prior = Judge(jnp.full(1, 1.5), 0.3), Prior()
+    verdicts = judges.frozen_draw(jax.random.key(1), pool, judge)
+    cheap = judges.reveal(verdicts, pairs.every_pair(pool))
+    naive, aware = (
+        fit(cheap, pool.design, prior).parameters.theta
+        for fit in (estimators.naive, estimators.bias_aware)
+    )
+    r = Rankings(pool, naive, aware, 3)
+
+    @jax.jit
+    def fuse(n):
+        labels = pair_labels(jax.random.key(2), r, "random", n)
+        panel = reference.beside(cheap, labels, 30.0)
+        return reference.joint(panel, pool.design, prior).parameters.theta
+
+    np.testing.assert_allclose(fuse(0.0), aware, atol=1e-6)
+    np.testing.assert_array_equal(np.argsort(fuse(28.0)), np.argsort(pool.quality))

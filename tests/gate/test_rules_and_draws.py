@@ -1,0 +1,342 @@
+"""The gate: what labels there are, how they are drawn, what the rules make of them."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import binom, hypergeom
+
+from jbt import gate
+from jbt.estimators.reference import Rankings
+from jbt.gate import betting
+from jbt.kernel import metrics
+from jbt.types import Design, Pool
+
+N, K = 12, 4
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    """Two rankings of a pool with ties of every sort, and padding."""
+    rng = np.random.default_rng(3)
+    quality, naive, aware = rng.normal(size=(3, N)).round(1)
+    quality[2] = quality[5]
+    naive[[1, 4, 7]] = naive[1]
+    aware[[0, 3]] = aware[0]
+    mask = np.arange(N) < N - 2
+    x = np.where(mask, rng.normal(size=N), 0)[:, None]
+    pool = Pool(jnp.asarray(quality * mask), Design(jnp.asarray(x), None, jnp.asarray(mask), N))
+    return Rankings(pool, jnp.asarray(naive), jnp.asarray(aware), K)
+
+
+def test_a_top_has_k_and_is_among_those_of_recall(ranked):
+    mask = np.asarray(ranked.pool.design.content_mask())
+    rng = np.random.default_rng(0)
+    estimates = rng.integers(0, 3, (60, N)) / 2
+    orders = rng.permuted(np.tile(np.arange(N), (4000, 1)), axis=1)
+
+    @jax.jit
+    def top(estimate, order):
+        each = lambda e, o: gate.exact_top(e, K, o, jnp.asarray(mask))  # noqa: E731
+        return jax.vmap(each)(estimate, order)
+
+    tops = np.asarray(top(jnp.asarray(np.resize(estimates, orders.shape)), jnp.asarray(orders)))
+    assert (tops.sum(1) == K).all()
+    assert not tops[:, ~mask].any()
+    for estimate, chosen in zip(estimates, tops, strict=False):
+        assert estimate[chosen].min() >= estimate[mask & ~chosen].max()
+    # Over the ways of breaking ties, recall is that of `metrics`, which shares places.
+    estimate, quality = jnp.zeros(N), ranked.pool.quality
+    shared = float(metrics.top_k_recall(estimate, quality, K, jnp.asarray(mask)))
+    tops = np.asarray(top(jnp.broadcast_to(estimate, orders.shape), jnp.asarray(orders)))
+    recall = (tops & np.asarray(metrics.top_set(quality, K, jnp.asarray(mask)))).sum(1) / K
+    assert recall.std() > 0
+    assert recall.mean() == pytest.approx(shared, abs=4 * recall.std() / 4000**0.5)
+
+
+def naive_urn(r, t, labels):
+    """Pair by pair."""
+    q, a, b, x = (
+        np.asarray(v)
+        for v in (r.pool.quality, r.naive, r.bias_aware, r.pool.design.covariates[:, 0])
+    )
+    mask = np.asarray(r.pool.design.content_mask())
+    found = dict.fromkeys(("right", "right_short", "wrong", "wrong_short", "tied", "agreed"), 0)
+    for i, j in itertools.combinations(np.flatnonzero(mask), 2):
+        only_a = [bool(t.naive[v] and not t.bias_aware[v]) for v in (i, j)]
+        only_b = [bool(t.bias_aware[v] and not t.naive[v]) for v in (i, j)]
+        swap = (only_a[0] and only_b[1]) or (only_a[1] and only_b[0])
+        differ = (a[i] - a[j]) * (b[i] - b[j]) < 0
+        if (labels == "disputed" and not differ) or (labels == "swaps" and not (swap and differ)):
+            continue
+        if q[i] == q[j]:
+            found["tied"] += labels != "pairs"
+        elif not differ:
+            found["agreed"] += 1
+        else:
+            who = "right" if (b[i] > b[j]) == (q[i] > q[j]) else "wrong"
+            found[who] += 1
+            better, worse = (i, j) if q[i] > q[j] else (j, i)
+            found[f"{who}_short"] += x[better] < x[worse]
+    return found
+
+
+@pytest.mark.parametrize("labels", gate.OF_PAIRS)
+def test_an_urn_holds_what_a_loop_over_pairs_finds(ranked, labels):
+    t = gate.tops(ranked, jnp.arange(N))
+    found = jax.jit(gate.urn, static_argnums=2)(ranked, t, labels)
+    expected = naive_urn(ranked, t, labels)
+    assert {name: int(getattr(found, name)) for name in expected} == expected
+    assert expected["right"] > 0
+    if labels != "swaps":
+        assert expected["wrong"] > 0
+
+
+def test_members_are_those_of_one_top_alone(ranked):
+    t = gate.tops(ranked, jnp.arange(N))
+    x = np.asarray(ranked.pool.design.covariates[:, 0])
+    mask = np.asarray(ranked.pool.design.content_mask())
+    for found, only in zip(
+        gate.members(ranked, t), (t.bias_aware & ~t.naive, t.naive & ~t.bias_aware), strict=True
+    ):
+        n, only = int(found.n), np.asarray(only)
+        assert n == only.sum() > 0
+        pairs = sorted(zip(found.good[:n].tolist(), found.long[:n].tolist(), strict=True))
+        long = x > x[mask].mean()
+        assert pairs == sorted(
+            zip(np.asarray(t.good)[only].tolist(), long[only].tolist(), strict=True)
+        )
+        assert not bool(found.good[n:].any() | found.long[n:].any())
+
+
+# --- labels drawn
+
+SETS = 20_000
+KS = (1, 4, 9, 40)
+
+STATIC = ("n_anchors", "sets", "alpha")
+of_pairs = jax.jit(gate.of_pairs, static_argnames=STATIC)  # compiled once for all noises
+of_members = jax.jit(gate.of_members, static_argnames=STATIC)
+
+
+def test_counts_without_replacement_are_hypergeometric(x64):
+    urn = gate.Urn(*map(jnp.asarray, (7.0, 7.0, 5.0, 5.0, 2.0, 6.0)))
+    found = of_pairs(jax.random.key(0), urn, KS, sets=SETS)
+    for i, n in enumerate(KS):
+        n = min(n, 20)
+        assert (np.asarray(found.used[:, i]) == n).all()
+        for counts, there in ((found.right, 7), (found.wrong, 5)):
+            share = np.bincount(np.asarray(counts[:, i], int), minlength=8)[:8] / SETS
+            expected = hypergeom(20, there, n).pmf(np.arange(8))
+            spread = np.sqrt(expected * (1 - expected) / SETS)
+            assert (np.abs(share - expected) <= 4 * spread + 1e-12).all()
+    # Those of fewer labels are among those of more.
+    assert (np.diff(found.right, axis=1) >= 0).all()
+
+
+@pytest.mark.heavy
+def test_noise_on_pairs_turns_what_it_should(x64):
+    urn = gate.Urn(*map(jnp.asarray, (40.0, 30.0, 20.0, 5.0, 0.0, 0.0)))
+
+    def share(**noise):
+        found = of_pairs(jax.random.key(1), urn, (60,), sets=SETS, noise=gate.Noise(**noise))
+        assert (np.asarray(found.right + found.wrong) == 60).all()
+        return float(found.right.mean())
+
+    assert share() == 40
+    assert share(fresh=0.1) == pytest.approx(36 + 2, abs=0.1)
+    assert share(stored=0.1) == pytest.approx(36 + 2, abs=0.1)
+    assert share(length=0.2) == pytest.approx(40 - 0.2 * 30 + 0.2 * 5, abs=0.1)
+
+
+def members(*good, long=()):
+    good = np.array(good, bool)
+    fill = np.zeros(K - len(good), bool)
+    long = np.zeros(K, bool) if not long else np.array([*long, *fill], bool)
+    return gate.Members(
+        jnp.asarray(float(len(good))), jnp.asarray(np.concatenate([good, fill])), jnp.asarray(long)
+    )
+
+
+@pytest.mark.heavy
+def test_draws_of_members_are_independent_and_labels_counted_once(x64):
+    a, b = members(True, True, False), members(True, False, False)
+    found, risen = of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)
+    assert bool(risen.all())
+    for i, n in enumerate((1, 6)):
+        for counts, p in ((found.right, 4 / 9), (found.wrong, 1 / 9)):
+            expected = n * p
+            spread = (n * p * (1 - p) / SETS) ** 0.5
+            assert float(counts[:, i].mean()) == pytest.approx(expected, abs=4 * spread)
+            assert float(counts[:, i].var()) == pytest.approx(n * p * (1 - p), rel=0.05)
+        distinct = 2 * 3 * (1 - (2 / 3) ** n)
+        assert float(found.used[:, i].mean()) == pytest.approx(distinct, abs=0.03)
+    # Nobody is disputed: no labels, nothing enabled but by the paper's words.
+    none, risen = of_members(
+        jax.random.key(0),
+        members(),
+        members(),
+        (3,),
+        sets=5,
+    )
+    assert float(none.used.sum() + none.right.sum() + none.wrong.sum()) == 0
+    assert not bool(risen.any())
+
+
+@pytest.mark.heavy
+def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64):
+    """One of two is good on either side, 5 % of the labels are wrong, 60 draws."""
+    a = b = members(True, False)
+    critical = gate.critical_values(0.05, 60)
+
+    def rate(**noise):
+        found, _ = of_members(
+            jax.random.key(2),
+            a,
+            b,
+            (60,),
+            sets=SETS,
+            noise=gate.Noise(**noise),
+        )
+        return float(gate.decide("sign", found.right, found.wrong, critical=critical).mean())
+
+    # Where one label is wrong in favour of bias-aware, or two, most of the 60 draws say so.
+    assert rate(stored=0.05) > 0.1
+    assert rate() < 0.05
+    assert rate(fresh=0.05) < 0.05
+    long, b = members(False, long=[True]), members(False)
+    found, _ = of_members(
+        jax.random.key(2),
+        long,
+        b,
+        (60,),
+        sets=SETS,
+        noise=gate.Noise(length=0.1),
+    )
+    enabled = gate.decide("sign", found.right, found.wrong, critical=critical)
+    assert float(enabled.mean()) == pytest.approx(0.1, abs=0.01)
+
+
+# --- rules
+
+
+def test_the_sign_test_is_that_of_scipy():
+    critical = gate.critical_values(0.05, 30)
+    n = np.repeat(np.arange(31), 31)
+    right = np.minimum(np.tile(np.arange(31), 31), n)
+    p = gate.p_value(right, n - right)
+    enabled = gate.decide(
+        "sign", jnp.asarray(right, float), jnp.asarray(n - right, float), critical=critical
+    )
+    np.testing.assert_array_equal(enabled, p <= 0.05)
+    np.testing.assert_allclose(p, binom.sf(right - 1, n, 0.5))
+    assert gate.p_value(0, 0) == 1
+    with pytest.raises(ValueError, match="alpha must lie above 0 and below 1/2, got 1"):
+        gate.critical_values(1.0, 5)
+
+
+def test_rules_of_counts():
+    right, wrong = jnp.array([0.0, 2, 3, 5]), jnp.array([0.0, 2, 2, 3])
+    assert gate.decide("at_least", right, wrong).tolist() == [True, True, True, True]
+    assert gate.decide("strict", right, wrong).tolist() == [False, False, True, True]
+    assert gate.decide("margin", right, wrong, margin=2).tolist() == [False, False, False, True]
+    for name in ("sign", "census", "other"):
+        with pytest.raises(ValueError, match="a rule of counts"):
+            gate.decide(name, right, wrong)
+
+
+@pytest.mark.parametrize("population", [9, 12, 24])
+def test_without_replacement_the_binomial_bounds_the_tail(population):
+    """The first half of the proof, where at most half of a population is right."""
+    for n in range(1, population + 1):
+        for r in range(population // 2 + 1):
+            x = np.arange(n // 2 + 1, n + 1)
+            tail = hypergeom(population, r, n).sf(x - 1)
+            assert (tail <= binom.sf(x - 1, n, 0.5) + 1e-12).all()
+
+
+def test_noise_keeps_the_bound_on_pairs():
+    """Labels turned around with one chance: by enumeration of how many of those drawn are right."""
+    for population, n, noise in itertools.product((8, 14), (3, 6, 8), (0.05, 0.3)):
+        drawn = np.arange(n + 1)
+        p = hypergeom(population, population // 2, n).pmf(drawn)
+        pmf = np.zeros(n + 1)
+        for r, chance in zip(drawn, p, strict=True):
+            kept = binom(r, 1 - noise).pmf(np.arange(n + 1))
+            turned = binom(n - r, noise).pmf(np.arange(n + 1))
+            pmf += chance * np.convolve(kept, turned)[: n + 1]
+        tail = pmf[::-1].cumsum()[::-1]
+        x = np.arange(n // 2 + 1, n + 1)
+        assert (tail[x] <= binom.sf(x - 1, n, 0.5) + 1e-12).all()
+
+
+# --- betting
+
+
+def chance_of_reaching(level, population, right, n):
+    """That wealth ever reaches a level within n labels, over all orders, by dynamic programming on
+    whole paths."""
+    total = 0.0
+    paths = np.array(list(itertools.combinations(range(population), right)))
+    outcomes = np.zeros((len(paths), population))
+    np.put_along_axis(outcomes, paths, 1.0, 1)
+    found = jax.vmap(lambda o: betting.wealth(o[:n], population))(jnp.asarray(outcomes))
+    total = (np.asarray(found).max(1) >= level).mean()
+    return float(total)
+
+
+@pytest.mark.heavy
+def test_betting_is_a_fair_game_at_one_half_and_bounded_below(x64):
+    for level in (2.0, 5.0, 20.0):
+        assert chance_of_reaching(level, 10, 5, 10) <= 1 / level + 1e-12
+        assert chance_of_reaching(level, 10, 4, 10) <= chance_of_reaching(level, 10, 5, 10) + 1e-12
+        assert chance_of_reaching(level, 11, 5, 11) <= 1 / level + 1e-12
+    assert chance_of_reaching(20.0, 10, 8, 10) > 0.5
+    # At one half no bet wins or loses on average, whatever was seen before.
+    state = betting.start(jnp.dtype(float))
+    for outcome in (1.0, 0.0, 1.0, 1.0):
+        mean = (5 - state.total) / (10 - state.n)
+        after = [betting.bet(state, o, 10.0).wealth for o in (1.0, 0.0)]
+        assert float(mean * after[0] + (1 - mean) * after[1]) == pytest.approx(float(state.wealth))
+        state = betting.bet(state, outcome, 10.0)
+
+
+def test_betting_with_ties_and_with_replacement(x64):
+    # Ties count one half: a population of ties alone never pays.
+    ties = jnp.full(6, 0.5)
+    assert float(betting.wealth(ties, 6.0).max()) <= 1
+    # With replacement, by enumeration of all sequences.
+    outcomes = jnp.asarray(list(itertools.product((0.0, 1.0), repeat=10)))
+    found = np.asarray(jax.vmap(betting.wealth)(outcomes))
+    assert (found.max(1) >= 20).mean() <= 0.05
+    assert found[:, -1].mean() == pytest.approx(1)
+    # More than half of all has been right: the hypothesis is refuted.
+    assert np.isinf(betting.wealth(jnp.ones(6), 10.0)[-1])
+    assert np.isfinite(betting.wealth(jnp.ones(5), 10.0)).all()
+
+
+def test_buying_stops_when_wealth_suffices(x64):
+    urn = gate.Urn(*map(jnp.asarray, (9.0, 0.0, 3.0, 0.0, 0.0, 4.0)))
+    found = of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
+    assert found.stopped.shape == (2, 2000, 2)
+    assert bool((found.stopped[1] | ~found.stopped[0]).all())  # the easier level, if the harder
+    assert bool((found.used_stopped <= found.used).all())
+    # At the end more than half has been right, however the labels were ordered.
+    assert bool(found.stopped[0, :, 1].all())
+    assert 5 < float(found.used_stopped[0, :, 1].mean()) < 16
+
+
+def test_bad_input(ranked):
+    t = gate.tops(ranked, jnp.arange(N))
+    with pytest.raises(
+        ValueError, match="labels must be one of pairs, disputed, swaps, got 'members'"
+    ):
+        gate.urn(ranked, t, "members")
+    urn = gate.urn(ranked, t, "pairs")
+    for bad in ((0, 3), (4, 4), (5, 2)):
+        with pytest.raises(ValueError, match="n_anchors must increase from above 0"):
+            of_pairs(jax.random.key(0), urn, bad, sets=2)
+    with pytest.raises(ValueError, match="alpha"):
+        of_pairs(jax.random.key(0), urn, (3,), sets=2, alpha=(0.0,))

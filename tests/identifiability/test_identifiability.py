@@ -1,0 +1,525 @@
+import dataclasses
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import brentq, linprog
+from scipy.special import log_expit
+from support import problems
+
+from jbt import estimators, identifiability, own
+from jbt.simulation import judges, pairs, pools
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior, Status, Variant
+
+
+def unpadded(q: problems.Problem) -> Design:
+    return Design.build(q.x[: q.n, : q.d], q.content[: q.n], n_contents=q.m)
+
+
+def shown_of(q: problems.Problem) -> np.ndarray:
+    return q.shown[: q.n, : q.n]
+
+
+# One compiled shape for the tests on single pools: 16 items, room for 16 contents.
+one_estimate = jax.jit(identifiability.estimate_bias)
+one_profile = jax.jit(identifiability.profile)
+each_estimate = jax.jit(jax.vmap(identifiability.estimate_bias))
+
+
+def sixteen(x, content) -> Design:
+    return Design.build(np.asarray(x, float), np.asarray(content), n_contents=16)
+
+
+# --- null space
+
+
+def scaled(z: np.ndarray, design: Design) -> np.ndarray:
+    z = z.copy()
+    spread = np.asarray(design.covariates).std(0)
+    z[:, design.n_contents : -1] /= np.where(spread > 0, spread, 1)
+    return z
+
+
+@pytest.mark.parametrize("count", [18, pytest.param(90, marks=pytest.mark.heavy)])
+def test_rank_and_directions_agree_with_an_svd(x64, count):
+    nullities = set()
+    batch_rank = jax.jit(identifiability.rank)
+    for seed in range(count):
+        q = problems.random_problem(seed, shared=seed % 2 == 0)
+        design, shown = unpadded(q), shown_of(q)
+        space = identifiability.null_space(design, shown)
+        z = identifiability.comparison_matrix(design, shown)
+        np.testing.assert_array_equal(z, q.design_matrix())
+        values = np.linalg.svd(scaled(z, design), compute_uv=False)
+        rank = (values > 1e-8 * values.max(initial=1)).sum()
+        assert (space.rank, space.n_columns) == (rank, z.shape[1])
+        assert space.nullity == z.shape[1] - rank
+        assert np.linalg.matrix_rank(space.directions) == space.nullity
+        largest = np.abs(space.directions).max(1)
+        assert (np.abs(z @ space.directions.T) <= 1e-12 * largest).all()
+        moves_c = np.abs(space.directions[:, q.m : -1]).max(initial=0) > 1e-6
+        assert ("c" in identifiability.prior_selected(design, shown)) == moves_c
+        if seed < 4:  # compiles for every size
+            padded = jax.tree.map(
+                lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
+            )
+            assert int(batch_rank(padded[1], padded[0].shown)) == rank
+        nullities.add(space.nullity)
+    assert {1, 2, 3} <= nullities
+
+
+def names(x, content, shown, **options):
+    design = Design.build(np.asarray(x, float), content)
+    space = identifiability.null_space(design, np.asarray(shown), **options)
+    z = identifiability.comparison_matrix(design, np.asarray(shown))
+    assert np.abs(z @ space.directions.T).max(initial=0) < 1e-12
+    return space
+
+
+def test_the_paper_s_ranks_and_the_names_of_directions(x64):
+    m = 15
+    x = np.repeat([0.0, 1.0], m)
+    content = np.tile(np.arange(m), 2)
+    full = 1 - np.eye(2 * m)
+    unpaired = names(x, None, full, covariates=["elaboration"])
+    assert (unpaired.rank, unpaired.n_columns) == (30, 32)
+    constant, trade = unpaired.names
+    assert constant == "adding 1 to every quality"
+    assert trade == "trading quality against elaboration: theta + delta x, c - delta"
+    np.testing.assert_allclose(unpaired.directions[0], np.r_[np.ones(30), 0, 0])
+    theta = unpaired.directions[1, :30]
+    np.testing.assert_allclose(theta - theta[0], x, atol=1e-12)
+    np.testing.assert_array_equal(unpaired.directions[1, 30:], [-1, 0])
+    paired = names(x, content, full)
+    assert (paired.rank, paired.n_columns) == (16, 17)
+    assert paired.names == ("adding 1 to every quality",)
+    # The renderings of one content alone: quality is lost, c is not; in one order, c is.
+    within = full * (content[:, None] == content)
+    both = names(x, content, within)
+    assert both.nullity == m
+    assert both.names[3] == "adding 1 to the quality of content 3, which no comparison " + (
+        "links to the others"
+    )
+    one = names(x, content, np.triu(within))
+    assert one.names[m:] == ("trading x1 against position",)
+    np.testing.assert_allclose(one.directions[m, m:], [-1, -1])
+    # Terse with terse and verbose with verbose: nothing links the two renderings of a content.
+    alike = names(x, content, full * (x[:, None] == x))
+    assert alike.names[1:] == ("changing the coefficient of x1, in which no comparison differs",)
+    # A tournament in one order can trade quality against position.
+    chain = np.diag(np.ones(3), 1)
+    assert names(np.zeros((4, 0)), None, chain).names == (
+        "adding 1 to every quality",
+        "trading quality against position",
+    )
+
+
+def test_null_directions_with_the_users_names_and_kappa_known():
+    design = Design.build([[1.0], [2.0], [4.0]])
+    shown = np.zeros((3, 3))
+    shown[0, 1] = 1
+    known = identifiability.null_space(design, shown, contents="abc", position=False)
+    free = identifiability.null_space(design, shown, contents="abc")
+    nothing = ", which no comparison links to the others"
+    assert known.names[:2] == (
+        f"adding 1 to the qualities of contents a, b{nothing}",
+        f"adding 1 to the quality of content c{nothing}",
+    )
+    assert (known.rank, known.n_columns, free.rank, free.n_columns) == (1, 4, 1, 5)
+    assert free.names[:-1] == known.names
+    with pytest.raises(ValueError, match="3 contents, got 2 names"):
+        identifiability.null_space(design, shown, contents=["a", "b"])
+
+
+def test_directions_with_two_covariates(x64):
+    m = 6
+    rng = np.random.default_rng(0)
+    content = np.tile(np.arange(m), 2)
+    topic = np.tile(rng.normal(size=m), 2)  # belongs to the content
+    length = np.repeat([0.0, 1.0], m)
+    full = 1 - np.eye(2 * m)
+    space = names(np.stack([length, topic], 1), content, full, covariates=["length", "topic"])
+    assert space.names[1:] == ("trading quality against topic: theta + delta x, c - delta",)
+    collinear = names(np.stack([length, 2 * length + 1], 1), content, full)
+    assert collinear.names[1:] == ("trading x1 against x2",)
+    with pytest.raises(ValueError, match="2 covariates, got 1 names"):
+        names(np.stack([length, topic], 1), content, full, covariates=["length"])
+
+
+@pytest.mark.heavy
+def test_one_set_of_comparisons_under_several_designs(x64):
+    """What the designs share is not copied, and each has the estimate that it has alone."""
+    q = problems.random_problem(3, shared=True)
+    comparisons, design, _, _ = jax.tree.map(
+        lambda v: v[0], problems.as_batch([q], shared=True, dtype="float64")
+    )
+    covariates = jnp.stack([design.covariates, design.covariates[::-1] + 1])
+
+    @jax.jit
+    def estimate(x):
+        other = dataclasses.replace(design, covariates=x)
+        return identifiability.estimate_bias(comparisons, other).curvature
+
+    together = jax.vmap(estimate)(covariates)
+    np.testing.assert_allclose(together, [estimate(x) for x in covariates], rtol=1e-6, atol=1e-9)
+
+
+# --- profile likelihood
+
+
+@jax.jit
+@jax.vmap
+def profiles(comparisons, design, variant, grid, covariate):
+    return identifiability.profile(comparisons, design, grid, covariate=covariate, variant=variant)
+
+
+def several(d: int, count: int) -> list[problems.Problem]:
+    """Problems with d covariates, half of them with shared contents."""
+    found = (problems.random_problem(s, shared=s // 6 % 2 == 0) for s in range(1000, 3000))
+    return [q for q in found if q.d == d][:count]
+
+
+@pytest.mark.parametrize("d", [2, pytest.param(1, marks=pytest.mark.heavy)])
+def test_profile_agrees_with_scipy(x64, d):
+    count = 30
+    qs = several(d, count)
+    assert len(qs) == count
+    assert 5 < sum(q.m < q.n for q in qs) < 25
+    assert {q.kind for q in qs} == set(problems.KINDS)
+    comparisons, design, _, variant = problems.as_batch(qs, shared=True, dtype="float64")
+    grid = np.array([-1.5, 0.1, 0.8])
+    which = np.arange(count) % d
+    grids = jnp.tile(grid, (count, 1))
+    out = profiles(comparisons, design, variant, grids, jnp.asarray(which))
+    assert (out.status == Status.CONVERGED).all()
+    for i, q in enumerate(qs):
+        for g, value in enumerate(grid):
+            _, _, best = problems.reference(q, penalised=False, fixed={q.m + which[i]: value})
+            assert -float(out.log_likelihood[i, g]) == pytest.approx(best, abs=1e-8, rel=0)
+    curved = np.ptp(np.asarray(out.log_likelihood), axis=1) > 1e-3
+    assert 5 < curved.sum() < 27
+
+
+@functools.cache
+def paired_batch(n_pools: int, n_contents: int, *, bias=1.78, position=0.35, sd=1.2):
+    def one(key):
+        first, second = jax.random.split(key)
+        pool = pools.paired(first, n_contents, sd=jnp.asarray(sd, float))
+        judge = Judge(jnp.full(1, bias), position)
+        oracle = judges.frozen_draw(second, pool, judge)
+        return judges.reveal(oracle, pairs.every_pair(pool)), pool.design
+
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), n_pools))
+
+
+@jax.jit
+@jax.vmap
+def range_around_map(comparisons, design):
+    centre = estimators.bias_aware(comparisons, design, Prior()).parameters.c[0]
+    found = identifiability.profile(comparisons, design, identifiability.grid_around(centre))
+    return found.range(), found.status
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("count", "own"), [(60, False), (100, True)])
+def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
+    """`own`: without a table of contents, which compiles anew."""
+    comparisons, design = jax.tree.map(lambda v: v[:count], paired_batch(100, 8))
+    design = dataclasses.replace(design, n_contents=16)
+    shown, wins = comparisons.shown.sum((1,)), comparisons.wins
+    won = wins.sum(2) + (comparisons.shown - wins).sum(1)
+    separated = ((won == 0) | (won == 2 * shown)).any(1)
+    assert separated.mean() > 0.05  # an item that always wins or always loses
+    each = np.tile(np.arange(16), (count, 1))
+    unpaired = dataclasses.replace(design, content=jnp.asarray(each))
+    if own:
+        unpaired = jax.vmap(pools.one_content_an_item)(design)
+    flat, status = range_around_map(comparisons, unpaired)
+    assert (status == Status.CONVERGED).all()
+    assert float(flat.max()) < 1e-10
+    curved, status = range_around_map(comparisons, design)
+    assert (status == Status.CONVERGED).all()
+    assert float(curved.min()) > 3
+
+
+@pytest.mark.heavy
+def test_a_slightly_wrong_design_is_not_flat(x64):
+    """One content of 15 has two renderings, a hair apart: information grows with the square."""
+    m = 15
+    rng = np.random.default_rng(1)
+    x = np.r_[rng.normal(size=m), 0.0]
+    content = np.r_[np.arange(m), 0]
+    full = 1 - np.eye(m + 1)
+    wins = full * (rng.random((m + 1, m + 1)) < 0.5)
+    comparisons = Comparisons.build(full, wins)
+    ranges, statuses = [], []
+    for moved in (0.0, 1e-3, 1e-2):
+        x[-1] = x[0] + moved
+        design = sixteen(x, content)
+        estimate = one_estimate(comparisons, design)
+        # Around one value: the estimate itself runs away as the renderings become one.
+        found = one_profile(comparisons, design, identifiability.grid_around(0.0))
+        ranges.append(float(found.range()))
+        statuses.append(int(estimate.status))
+        nullity = identifiability.null_space(design, full).nullity
+        assert nullity == (2 if moved == 0 else 1)
+    assert ranges[0] < 1e-10
+    assert ranges[1] > 1e-6
+    assert statuses == [Status.FLAT, Status.CONVERGED, Status.CONVERGED]
+
+
+def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
+    rng = np.random.default_rng(0)
+    x, kappa, grid = rng.normal(size=5), 0.4, np.array([-1.0, 0.3, 2.0])
+    theta = rng.normal(size=5)
+    shown = np.triu(rng.integers(1, 5, (5, 5)), 1) + np.eye(5, k=-2)
+    wins = np.floor(shown * rng.uniform(size=(5, 5)))
+
+    def log_likelihood(c, theta):
+        logit = (theta + c * x)[:, None] - (theta + c * x) + kappa
+        return (wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
+
+    at = Parameters(jnp.asarray(theta), jnp.zeros(1), jnp.asarray(kappa))
+    design = Design.build(x[:, None])
+    compiled = jax.jit(identifiability.likelihood_slice)
+    found = compiled(Comparisons.build(shown, wins), design, at, jnp.asarray(grid))
+    held = [log_likelihood(c, theta) for c in grid]
+    np.testing.assert_allclose(found, held, rtol=1e-12)
+    brought_back = [log_likelihood(c, theta - c * x) for c in grid]
+    np.testing.assert_allclose(brought_back, log_likelihood(0, theta), rtol=1e-12)
+    assert np.ptp(held) > 1
+
+
+def test_bad_grids_and_arguments(x64):
+    comparisons, design = jax.tree.map(lambda v: v[0], paired_batch(100, 8))
+    for grid, message in (
+        (jnp.zeros(0), "at least one value"),
+        (jnp.array([0.0, jnp.nan]), "grid must be finite"),
+        (jnp.array([jnp.inf]), "grid must be finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            identifiability.profile(comparisons, design, grid)
+    grid = identifiability.grid_around(0.0)
+    np.testing.assert_allclose(grid, np.linspace(-1, 1, 9))
+    with pytest.raises(ValueError, match=re.escape("covariate must lie in 0..0, got 1")):
+        identifiability.profile(comparisons, design, grid, covariate=1)
+    with pytest.raises(ValueError, match="level must lie"):
+        identifiability.estimate_bias(comparisons, design, level=1.0)
+    for points, half_width in ((1, 1.0), (9, 0.0)):
+        with pytest.raises(ValueError, match="a grid needs"):
+            identifiability.grid_around(0.0, points=points, half_width=half_width)
+    for f in (identifiability.null_space, identifiability.rank):
+        with pytest.raises(ValueError, match=r"shown must be \[16, 16\]"):
+            f(design, np.ones((5, 5)) if f is identifiability.null_space else jnp.ones((5, 5)))
+    # What is said to have been shown of padding does not count.
+    part = pools.paired(jax.random.key(0), 4, n_twice=1).design
+    everything = np.ones((8, 8)) - np.eye(8)
+    assert identifiability.null_space(part, everything).rank == 5
+    assert int(identifiability.rank(part, jnp.asarray(everything))) == 5
+    single = jax.tree.map(lambda v: v.astype(jnp.float32), comparisons)
+    rough = dataclasses.replace(design, covariates=design.covariates.astype(jnp.float32))
+    for call in (
+        lambda: identifiability.profile(single, rough, grid),
+        lambda: identifiability.estimate_bias(single, rough),
+        lambda: identifiability.rank(rough, single.shown),
+    ):
+        with pytest.raises(ValueError, match="float64, got float32"):
+            call()
+
+
+# --- the prior-free estimate
+
+
+@jax.jit
+@jax.vmap
+def estimates(comparisons, design, variant, covariate):
+    return identifiability.estimate_bias(comparisons, design, covariate=covariate, variant=variant)
+
+
+def c_can_run_away(q: problems.Problem, column: int) -> bool:
+    """By linear programming: a direction that moves c and makes no verdict less likely."""
+    decided, undecided = problems.decided_and_undecided(q)
+    aim = np.zeros(q.free().sum())
+    aim[column] = 1
+    equal = {"A_eq": undecided, "b_eq": np.zeros(len(undecided))} if len(undecided) else {}
+    for sign in (1, -1):
+        found = linprog(
+            -sign * aim,
+            A_ub=-decided if len(decided) else None,
+            b_ub=np.zeros(len(decided)) if len(decided) else None,
+            bounds=[(-1, 1)] * len(aim),
+            **equal,
+        )
+        if -found.fun > 1e-7:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("shared", "count"),
+    [
+        pytest.param(False, 80, marks=pytest.mark.heavy),
+        pytest.param(True, 48, marks=pytest.mark.heavy),
+        pytest.param(True, 80, marks=pytest.mark.heavy),
+        pytest.param(True, 400, marks=pytest.mark.slow),
+    ],
+)
+def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):
+    found = (problems.random_problem(s, shared=shared) for s in range(5000, 6000))
+    qs = [q for q in found if q.d > 0][:count]
+    assert len(qs) == count
+    comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
+    which = np.arange(count) % np.array([q.d for q in qs])
+    # The estimated coefficient is free whatever the variant says of it: here, in every other one.
+    said = np.array(variant.c)
+    said[np.arange(0, count, 2), which[::2]] = False
+    variant = jax.vmap(Variant)(jnp.asarray(said), variant.kappa)
+    out = jax.device_get(estimates(comparisons, design, variant, jnp.asarray(which)))
+    runs_away = np.array([c_can_run_away(q, q.m + w) for q, w in zip(qs, which, strict=True)])
+    np.testing.assert_array_equal(out.status == Status.CONVERGED, ~runs_away)
+    unidentified = []
+    for q, w in zip(qs, which, strict=True):
+        z = q.design_matrix()[:, q.free()]
+        column = q.m + w
+        unidentified.append(
+            np.linalg.matrix_rank(np.delete(z, column, 1)) == np.linalg.matrix_rank(z)
+        )
+    unidentified = np.array(unidentified)
+    np.testing.assert_array_equal(
+        np.isin(out.status, [Status.FLAT, Status.DISCONNECTED]), unidentified
+    )
+    np.testing.assert_array_equal(out.status == Status.SEPARATED, runs_away & ~unidentified)
+    for value in (out.c, out.low, out.high, out.wald_low):
+        np.testing.assert_array_equal(np.isnan(value), runs_away)
+    if not shared:
+        assert unidentified.all()
+        return
+    exist = np.flatnonzero(~runs_away)
+    assert len(exist) > count / 8
+    assert (runs_away & ~unidentified).sum() > count / 10
+    # Some exist although the maximum likelihood estimate of the qualities does not.
+    lonely = [i for i in exist if qs[i].kind in ("separated", "disconnected")]
+    assert len(lonely) > 2
+    for i in [*exist[: count // 16], *lonely[: count // 20]]:
+        check_against_scipy(qs[i], which[i], jax.tree.map(lambda v, i=i: v[i], out))
+
+
+def check_against_scipy(q, which, out):
+    column = q.m + which
+    b, hessian, top = problems.reference(q, penalised=False)
+    assert float(out.c) == pytest.approx(b[column], abs=1e-5)
+    at = int(q.free()[:column].sum())
+    # Directions that are flat or run away have no say: the pseudo-inverse leaves them out.
+    rest = np.delete(np.arange(len(hessian)), at)
+    curvature = (
+        hessian[at, at]
+        - hessian[at, rest]
+        @ np.linalg.pinv(hessian[np.ix_(rest, rest)], rcond=1e-8)
+        @ hessian[rest, at]
+    )
+    assert float(out.curvature) == pytest.approx(curvature, rel=1e-4)
+    half = 1.959963985 / np.sqrt(curvature)
+    assert float(out.wald_high) == pytest.approx(b[column] + half, rel=1e-4, abs=1e-4)
+
+    def excess(value):
+        return (
+            2 * (problems.reference(q, penalised=False, fixed={column: value})[2] - top) - 3.8414588
+        )
+
+    for end, side in ((out.low, -1), (out.high, 1)):
+        reach = half
+        while excess(b[column] + side * reach) < 0:
+            reach *= 2
+        root = brentq(excess, *sorted((b[column], b[column] + side * reach)), xtol=1e-9)
+        assert float(end) == pytest.approx(root, abs=1e-5, rel=1e-5)
+
+
+def test_reasons_why_there_is_no_estimate(x64):
+    """The same renderings, compared differently: one compiled estimate."""
+    m = 8
+    x = np.repeat([0.0, 1.0], m)
+    content = np.tile(np.arange(m), 2)
+    full = 1 - np.eye(2 * m)
+    within = full * (content[:, None] == content)
+    split = full * 0.5
+
+    def status(shown, wins, x=x, content=content):
+        made = Comparisons.build(shown, wins)
+        return Status(int(one_estimate(made, sixteen(x, content)).status)).name
+
+    assert status(full, split) == "CONVERGED"
+    assert status(full, split, content=np.arange(2 * m)) == "FLAT"
+    assert status(within, within / 2) == "CONVERGED"
+    # Verbose first always: c and kappa are one number, though the items are linked within contents.
+    assert status(np.triu(within), np.triu(within) / 2) == "DISCONNECTED"
+    one_order = np.triu(full) * (x[:, None] != x)
+    assert status(one_order, one_order / 2) == "FLAT"
+    alike = full * (x[:, None] == x)
+    assert status(alike, alike / 2) == "DISCONNECTED"
+    verbose_wins = full * (x[:, None] > x) + full * (x[:, None] == x) / 2
+    assert status(full, verbose_wins) == "SEPARATED"
+    for far in (1e3, 1e6):  # a large mean is no information
+        assert status(full, verbose_wins, x=x + far) == "SEPARATED"
+        assert status(full, split, x=x + far, content=np.arange(2 * m)) == "FLAT"
+    assert status(full, split, x=np.full(2 * m, 0.3)) == "COVARIATE_CONSTANT"
+    assert status(0 * full, 0 * full) == "NO_VERDICTS"
+    poisoned = dataclasses.replace(
+        Comparisons.build(full, split), wins=jnp.full((2 * m, 2 * m), jnp.nan)
+    )
+    assert Status(int(one_estimate(poisoned, sixteen(x, content)).status)) == Status.NOT_FINITE
+    constant = one_profile(
+        Comparisons.build(full, split),
+        sixteen(np.full(2 * m, 0.3), content),
+        identifiability.grid_around(0.0),
+    )
+    assert (constant.status == Status.COVARIATE_CONSTANT).all()
+    assert float(constant.range()) == 0
+
+
+def test_relabelling_units_and_order_of_showing(x64):
+    comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(100, 8))
+    design = sixteen(design.covariates, design.content)
+    base = one_estimate(comparisons, design)
+    perm = np.random.default_rng(0).permutation(16)
+    shuffled = sixteen(design.covariates[perm], np.asarray(design.content)[perm])
+    again = one_estimate(
+        Comparisons(comparisons.shown[perm][:, perm], comparisons.wins[perm][:, perm]), shuffled
+    )
+    swapped = one_estimate(
+        Comparisons(comparisons.shown.T, (comparisons.shown - comparisons.wins).T), design
+    )
+    rescaled = one_estimate(
+        comparisons, dataclasses.replace(design, covariates=1e6 + 10 * design.covariates)
+    )
+    for name in ("c", "low", "high", "wald_low"):
+        value = float(getattr(base, name))
+        assert float(getattr(again, name)) == pytest.approx(value, abs=1e-8)
+        assert float(getattr(swapped, name)) == pytest.approx(value, abs=1e-8)
+        assert 10 * float(getattr(rescaled, name)) == pytest.approx(value, abs=1e-7)
+    assert float(swapped.parameters.kappa) == pytest.approx(-float(base.parameters.kappa), abs=1e-8)
+
+
+@pytest.mark.heavy
+def test_coverage_of_the_intervals(x64):
+    comparisons, design = paired_batch(100, 8, bias=1.0)
+    out = each_estimate(comparisons, design)
+    exists = np.asarray(out.status) == Status.CONVERGED
+    assert exists.mean() > 0.95
+    for low, high in ((out.low, out.high), (out.wald_low, out.wald_high)):
+        covered = ((low <= 1) & (high >= 1))[exists].mean()
+        se = np.sqrt(0.95 * 0.05 / exists.sum())
+        # 16 items have one quality for every 30 verdicts: a little below the nominal level.
+        assert 0.95 - 4 * se - 0.03 < covered < 0.95 + 4 * se
+
+
+def test_real_verdicts_item_by_item_and_with_contents_shared(x64, data):
+    folder = data / "prd"
+    items = folder / "items.csv"
+    batch = own.load(folder / "verdicts.csv", items, ["words"], transform="log")
+    (group,) = batch.groups
+    flat, status = range_around_map(group.comparisons, group.design)
+    assert (np.asarray(status) == Status.CONVERGED).all()
+    assert float(flat.max()) < 1e-10

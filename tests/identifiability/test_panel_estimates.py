@@ -1,0 +1,350 @@
+"""Bias coefficients of several judges of the same items, estimated without a prior."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import expit
+from support import panels, problems
+from support.panels import J, known, made, pairs_of, svd_rank
+
+from jbt import identifiability
+from jbt.kernel import model
+from jbt.types import Comparisons, Design, Panel, Parameters, Status, Variant
+
+BATCH = 16
+"""One compiled shape: problems of 8 items, 3 covariates and 3 judges."""
+
+
+@jax.jit
+@jax.vmap
+def estimates(panel, design, variant, covariate, judge, start):
+    return identifiability.estimate_bias(
+        panel, design, covariate=covariate, judge=judge, variant=variant, start=start
+    )
+
+
+def estimates_of(batch, covariate, judge, start=0.0):
+    """Estimates for the problems of `panels.as_batch`; `start` holds the known coefficients."""
+    panel, design, _, variant = batch
+    which = [jnp.asarray(np.broadcast_to(v, BATCH)) for v in (covariate, judge)]
+    biases = jnp.asarray(np.full((BATCH, panels.D + 1, J), start))
+    begin = jax.vmap(Parameters)(jnp.zeros((BATCH, panels.M)), biases[:, :-1], biases[:, -1])
+    return jax.device_get(estimates(panel, design, variant, *which, begin))
+
+
+def several(seed):
+    """Problems with a covariate."""
+    found = (
+        panels.random_panel(s, shared=s % 4 != 0, n_judges=2 + s % 2, mixed=s % 3 == 0)
+        for s in itertools.count(1000 * seed)
+    )
+    return list(itertools.islice((q for q in found if q.items.d > 0), BATCH))
+
+
+def fate(z, shown, wins, at):
+    """Fate of one parameter by linear algebra and programming: unidentified, runs away, exists."""
+    if svd_rank(np.delete(z, at, 1)) == svd_rank(z):
+        return "unidentified"
+    undecided = (wins > 0) & (wins < shown)
+    worse = -np.where(wins == shown, 1, -1)[:, None] * z
+    limits = {}
+    if undecided.any():
+        limits |= {"A_eq": z[undecided], "b_eq": np.zeros(undecided.sum())}
+    if not undecided.all():
+        limits |= {"A_ub": worse[~undecided], "b_ub": np.zeros((~undecided).sum())}
+    aim = np.eye(z.shape[1])[at]
+    ends = [linprog(sign * aim, bounds=[(-1, 1)] * len(aim), **limits).fun for sign in (1, -1)]
+    return "runs away" if min(ends) < -1e-7 else "exists"
+
+
+STATUS = {
+    "unidentified": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
+    "runs away": [Status.SEPARATED],
+    "exists": [Status.CONVERGED],
+}
+
+
+# The slowest problem of a batch holds up the others: those of the first are quick.
+@pytest.mark.parametrize(
+    "seed", [27, *[pytest.param(s, marks=pytest.mark.heavy) for s in range(6)]]
+)
+def test_the_estimate_agrees_with_scipy_and_exists_where_it_can(x64, seed):
+    qs, value = several(seed), 0.4
+    covariate = np.arange(BATCH) % np.array([q.items.d for q in qs])
+    judge = np.arange(BATCH) % J
+    batch = panels.as_batch(qs, shared=True, dtype="float64")
+    out = estimates_of(batch, covariate, judge, value)
+    fates, unsettled = [], out.status == Status.NOT_CONVERGED
+    assert unsettled.sum() <= (seed != 27)  # optima at infinity may be many steps away
+    for i, q in enumerate(qs):
+        column = q.items.m + covariate[i] * J + judge[i]
+        z, (shown, wins), free = q.design_matrix(), q.counts(), q.free()
+        free[column] = True  # whatever the variant says of it
+        fates.append(fate(z[:, free], shown, wins, int(free[:column].sum())))
+        assert out.status[i] in STATUS[fates[i]] or unsettled[i]
+        nobody = not shown[np.abs(z[:, column]) > 0].any()
+        assert (out.status[i] == Status.NO_VERDICTS) <= nobody
+        if fates[i] != "exists" or unsettled[i]:
+            assert np.isnan([out.c[i], out.low[i], out.wald_high[i]]).all()
+            continue
+        at = np.where(np.arange(len(free)) < q.items.m, 0, value)
+        nothing = np.zeros(len(free))
+        b, hessian, top = problems.minimum(z, shown, wins, nothing, free, np.where(free, 0, at))
+        assert out.c[i] == pytest.approx(b[column], abs=1e-5)
+        own = int(free[:column].sum())
+        rest = np.delete(np.arange(len(hessian)), own)
+        left = (
+            hessian[own, own]
+            - hessian[own, rest]
+            @ np.linalg.pinv(hessian[np.ix_(rest, rest)], rcond=1e-8)
+            @ hessian[rest, own]
+        )
+        assert out.curvature[i] == pytest.approx(left, rel=1e-4)
+        free[column] = False
+        for end in (out.low[i], out.high[i]):
+            at[column] = end
+            _, _, there = problems.minimum(z, shown, wins, nothing, free, np.where(free, 0, at))
+            assert 2 * (there - top) == pytest.approx(3.8414588, abs=1e-5)
+        assert out.low[i] < out.c[i] < out.high[i]
+    assert seed != 27 or set(fates) == set(STATUS)
+
+
+def padded(x, shown, wins, *, variant, discrimination=(1.0, 1.0, 1.0)):
+    """One problem of the compiled shape: 8 items, of three judges."""
+    covariates = np.zeros((panels.N, panels.D))
+    covariates[:, : x.shape[1]] = x
+    made = Panel(
+        Comparisons(*(jnp.asarray(np.stack(v, -1), float) for v in (shown, wins))),
+        jnp.asarray(discrimination, float),
+        jnp.eye(J),
+    )
+    c = np.zeros((panels.D, J), bool)
+    c[: x.shape[1]] = variant.c
+    design = Design.build(covariates, np.arange(panels.N))
+    return made, design, Variant(jnp.asarray(c), variant.kappa)
+
+
+def together(problems):
+    """Repeated to a batch."""
+    each = [*problems, *[problems[-1]] * (BATCH - len(problems))]
+    panel, design, variant = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    return panel, design, None, variant
+
+
+def test_reasons_why_there_is_no_estimate(x64):
+    n = panels.N
+    x = np.array([0.0, 1, 2, 3, 4, 5, 6, 6])[:, None]
+    full, none, chain = 1 - np.eye(n), np.zeros((n, n)), pairs_of(n, *itertools.pairwise(range(n)))
+    alike, apart = pairs_of(n, (6, 7)), pairs_of(n, (0, 3))
+    halves = pairs_of(n, (0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (6, 7))
+    variant, asked = known(1, J, (0, 1)), 0
+    longer = (x > x.T) * full
+
+    def problem(*shown, wins=None, x=x, variant=variant):
+        wins = [v / 2 for v in shown] if wins is None else wins
+        return padded(x, shown, wins, variant=variant)
+
+    cases = {
+        "CONVERGED": problem(chain, apart, none),
+        "FLAT": problem(full, full, full, variant=known(1, J)),
+        # More verdicts would do: of the reference, or of the judge.
+        "DISCONNECTED": problem(full, alike, none),
+        "DISCONNECTED ": problem(full, none, none),
+        "DISCONNECTED  ": problem(halves, apart, none),
+        "SEPARATED": problem(full, full, none, wins=[longer, full / 2, none]),
+        "COVARIATE_CONSTANT": problem(full, full, full, x=np.ones((n, 1))),
+        "NO_VERDICTS": problem(none, full, full),
+        "NOT_FINITE": problem(full, full, none, wins=[full * np.nan, full / 2, none]),
+    }
+    out = estimates_of(together(list(cases.values())), 0, asked)
+    found = [Status(int(s)).name for s in out.status[: len(cases)]]
+    assert found == [name.strip() for name in cases]
+    # The reference saw one tie, and quality apart at discrimination 1: c_0 = 0 in both.
+    assert out.c[0] == pytest.approx(0, abs=1e-6)
+    # Another judge that compared nothing, or whose coefficient is known.
+    unidentified = estimates_of(together(list(cases.values())), 0, 2)
+    assert unidentified.status[0] == Status.NO_VERDICTS
+
+
+def test_a_difference_is_identified_without_anything_known(x64):
+    """It equals one coefficient where the other is 0, each in its judge's units."""
+    rng = np.random.default_rng(5)
+    n, s = panels.N, np.array([1.0, 2.0, 0.7])
+    x, theta = rng.normal(size=(n, 2)), rng.normal(size=n)
+    full, none = 1 - np.eye(n), np.zeros((n, n))
+    wins = []
+    for g in range(J):
+        phi = s[g] * theta + x @ rng.normal(size=2)
+        wins.append(rng.binomial(20, expit(phi[:, None] - phi)) * full)
+    every = Variant(jnp.ones((2, J), bool), jnp.ones(J, bool))
+    free = padded(x, [20 * full] * J, wins, variant=every, discrimination=s)
+    held = (*free[:2], Variant(free[2].c.at[:, 0].set(False), free[2].kappa))
+    chains = [pairs_of(n, (0, 1)), pairs_of(n, (1, 2)), none]
+    unlinked = padded(x, chains, [v / 2 for v in chains], variant=every)
+
+    def apart(panel, *rest):
+        return identifiability.difference(panel, 1, 0), *rest
+
+    batch = together([apart(*free), held, free, apart(*unlinked)])
+    out = estimates_of(batch, 1, 1)
+    converged = Status.CONVERGED
+    assert out.status[:4].tolist() == [converged, converged, Status.FLAT, Status.DISCONNECTED]
+    for name in ("c", "low", "high", "wald_low", "curvature"):
+        of_difference, with_0_held = getattr(out, name)[:2]
+        assert of_difference == pytest.approx(with_0_held, abs=1e-6)
+    with_half = estimates_of(batch, 1, 1, start=0.5)
+    assert with_half.c[1] == pytest.approx(out.c[0] + 2 * 0.5, abs=1e-6)
+    assert out.c[0] < 0.5 < 1  # a difference, not a coefficient
+
+
+@pytest.mark.heavy
+def test_the_profile_without_a_reference_is_flat(x64):
+    """However many judges and verdicts there are."""
+    rng = np.random.default_rng(1)
+    n = panels.N
+    full = 1 - np.eye(n)
+    wins = [rng.binomial(50, rng.random((n, n))) * full for _ in range(J)]
+    x = rng.normal(size=(n, 1))
+    grid, shown = identifiability.grid_around(0.3, points=3), [50 * full] * J
+    for variant, least, most in ((known(1, J), 0, 1e-9), (known(1, J, (0, 2)), 10, np.inf)):
+        panel, design, variant = padded(x, shown, wins, variant=variant)
+        curve = identifiability.profile(panel, design, grid, judge=1, variant=variant)
+        assert (curve.status == Status.CONVERGED).all()
+        assert least <= float(curve.range()) <= most
+
+
+@pytest.mark.heavy
+def test_directions_that_have_no_finite_top(x64):
+    """Flat without a known coefficient; with one, only where every verdict says the same."""
+    n, full = panels.N, 1 - np.eye(panels.N)
+    x = np.arange(n)[:, None] * 1.0
+    longer = (x > x.T) * full
+    for variant, wins, count in (
+        (known(1, J), full / 2, 1),
+        (known(1, J, (0, 2)), full / 2, 0),
+        (known(1, J, (0, 2)), longer, 1),
+    ):
+        panel, design, variant = padded(x, [full] * J, [wins, full / 2, full / 2], variant=variant)
+        directions = identifiability.undetermined(panel, design, variant)
+        assert len(directions) == count
+
+
+# --- coverage
+
+TRUE_C = 1.5
+
+
+def simulated(n_pools, *, n_items, n_reference, repeats):
+    """(x, shown, wins) of pools in which a cheap judge answered every ordered pair `repeats` times,
+    and a reference without bias, of twice its discrimination, `n_reference` drawn at random."""
+    rng = np.random.default_rng(0)
+    theta, x = 1.2 * rng.normal(size=(n_pools, n_items)), rng.normal(size=(n_pools, n_items))
+    every = 1 - np.eye(n_items, dtype=int)
+    few = rng.choice(np.flatnonzero(every), (n_pools, n_reference))
+    asked = np.stack([np.bincount(f, minlength=n_items**2) for f in few])
+    asked = asked.reshape(-1, n_items, n_items)
+    shown = np.stack([np.broadcast_to(repeats * every, asked.shape), asked], -1)
+    phi = theta[..., None] * [1, 2] + x[..., None] * [TRUE_C, 0]
+    wins = rng.binomial(shown, expit(phi[:, :, None] - phi[:, None] + [0.35, 0]))
+    return x, shown * 1.0, wins * 1.0
+
+
+def coverage(found):
+    """Coverage of the profile and Wald intervals, and its distance from 95 % in standard errors."""
+    exists = found.status == Status.CONVERGED
+    assert exists.mean() > 0.99
+    ends = ((found.low, found.high), (found.wald_low, found.wald_high))
+    often = np.array([((low < TRUE_C) & (high > TRUE_C))[exists].mean() for low, high in ends])
+    return often, (often - 0.95) / np.sqrt(0.95 * 0.05 / exists.sum())
+
+
+def test_intervals_cover_the_truth_with_a_reference_and_there_are_none_without(x64):
+    count = 12 * BATCH
+    x, shown, wins = simulated(count, n_items=panels.N, n_reference=60, repeats=16)
+
+    def one(x, shown, wins, c_is_free):
+        panel = Panel(Comparisons(shown, wins), jnp.array([1.0, 2.0, 1.0]), jnp.eye(J))
+        design = Design(x, jnp.arange(panels.N), jnp.ones(panels.N, bool), panels.M)
+        return panel, design, None, Variant(c_is_free, jnp.array([True, False, False]))
+
+    padding = [(0, 0)] * 3 + [(0, 1)]
+    covariates = np.pad(x[..., None], [(0, 0), (0, 0), (0, panels.D - 1)])
+    of_three = [np.pad(v, padding) for v in (shown, wins)]
+    found = []
+    for free in ([True, False, True], [True, True, True]):
+        c_is_free = np.zeros((count, panels.D, J), bool)
+        c_is_free[:, 0] = free
+        batches = jax.tree.map(
+            lambda v: v.reshape(-1, BATCH, *v.shape[1:]),
+            jax.vmap(one)(covariates, of_three[0], of_three[1], c_is_free),
+        )
+        parts = [
+            estimates_of(jax.tree.map(lambda v, i=i: v[i], batches), 0, 0)
+            for i in range(count // BATCH)
+        ]
+        found.append(jax.tree.map(lambda *v: np.concatenate(v), *parts))
+    assert np.abs(coverage(found[0])[1]).max() < 3
+    assert (found[1].status == Status.FLAT).all()
+    panel = made(*np.moveaxis(shown[0], -1, 0), discrimination=[1, 2])
+    design, constant = Design.build(x[0]), "adding 1 to every quality"
+    assert identifiability.null_space(design, panel).names == (
+        constant,
+        "trading quality against x1 in all judges at once: theta + delta x, c_g - s_g delta",
+    )
+    held = identifiability.null_space(design, panel, variant=known(1, 2, (0, 1)))
+    assert held.names == (constant,)
+
+
+@jax.jit
+@jax.vmap
+def cheap_judge(x, shown, wins):
+    panel = Panel(Comparisons(shown, wins), jnp.array([1.0, 2.0]), jnp.eye(2))
+    design = Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
+    variant = Variant(jnp.array([[True, False]]), jnp.array([True, False]))
+    return identifiability.estimate_bias(panel, design, variant=variant)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("n_items", "n_reference", "repeats", "least"),
+    [(12, 60, 8, 0.95), (12, 30, 8, 0.94), (12, 60, 1, 0.90), (12, 30, 1, 0.89), (24, 60, 4, 0.95)],
+)
+def test_coverage_by_the_number_of_verdicts(x64, n_items, n_reference, repeats, least):
+    """The figures of the page on identifiability: about a parameter for each ten verdicts, as
+    little as one verdict a pair gives, the maximum of the likelihood lies too far out."""
+    pools = simulated(2000, n_items=n_items, n_reference=n_reference, repeats=repeats)
+    often, errors = coverage(jax.device_get(cheap_judge(*map(jnp.asarray, pools))))
+    print(n_items, n_reference, repeats, often)
+    assert (often > least - 3 * 0.0049).all()
+    assert (errors < 3).all()
+
+
+# --- bad input
+
+
+def test_what_is_refused(x64):
+    full, design = 1 - np.eye(4), Design.build(np.array([0.0, 1.0, 3.0, 3.0]))
+    panel, grid = made(full, full), identifiability.grid_around(0.0)
+    for call in (
+        lambda j: identifiability.profile(panel, design, grid, judge=j),
+        lambda j: identifiability.estimate_bias(panel, design, judge=j),
+        lambda j: identifiability.efficient_information(
+            Parameters.zeros(design, 2), panel, design, judge=j
+        ),
+        lambda j: identifiability.difference(panel, j, 0),
+        lambda j: identifiability.difference(panel, 0, j),
+    ):
+        with pytest.raises(ValueError, match=r"(judge|reference) must lie in 0..1, got 2"):
+            call(2)
+    every = model.variant("bias_aware", design)
+    with pytest.raises(ValueError, match="a variant for one judge, but comparisons of a panel"):
+        identifiability.estimate_bias(panel, design, variant=every)
+    one = Comparisons.build(full, full / 2)
+    with pytest.raises(ValueError, match=r"judge must lie in 0..0, got 1"):
+        identifiability.estimate_bias(one, design, judge=1)
+    with pytest.raises(ValueError, match="judge 1 cannot differ from itself"):
+        identifiability.difference(panel, 1, 1)

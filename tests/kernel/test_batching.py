@@ -1,0 +1,94 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt.kernel import batching
+from jbt.kernel.batching import batch_last
+
+
+def recorded():
+    """A function with the batch last, the shapes it was given, and its twin of one problem."""
+    shapes = []
+
+    def product(matrix, vector, scale):
+        shapes.append((matrix.shape, vector.shape, scale.shape))
+        return {"y": (matrix * vector).sum(1) * scale, "n": (vector**2).sum(0)}
+
+    def twin(matrix, vector, scale):
+        return {"y": matrix @ vector * scale, "n": vector @ vector}
+
+    return batch_last(product), shapes, twin
+
+
+def arguments(*leading):
+    rng = np.random.default_rng(0)
+    return (
+        rng.normal(size=(*leading[0], 3, 4)),
+        rng.normal(size=(*leading[1], 4)),
+        rng.normal(size=leading[2]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("axes", "leading"),
+    [
+        ((), ((), (), ())),
+        (((0, 0, 0),), ((5,), (5,), (5,))),
+        (((0, None, None),), ((5,), (), ())),
+        # pools outside, conditions inside; the matrix is the pool's, the scale the condition's
+        (((0, 0, None), (None, 0, 0)), ((5,), (5, 2), (2,))),
+        (((0, None, 0), (None, 0, 0)), ((5,), (2,), (5, 2))),
+        (((0, 0, 0), (0, None, 0), (None, 0, None)), ((5, 2), (5, 6), (5, 2))),
+    ],
+)
+def test_nested_vmaps_become_one_last_axis(axes, leading):
+    function, shapes, twin = recorded()
+    given = arguments(*leading)
+    expected = twin
+    for a in reversed(axes):
+        function, expected = (jax.vmap(f, in_axes=a) for f in (function, expected))
+    out, wanted = jax.jit(function)(*given), expected(*given)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(out[name], value, rtol=2e-5, atol=1e-6)
+    problems = {shape[-1] for shape in shapes[-1]}
+    assert problems <= {1, out["y"].size // 3}
+    assert out["y"].size // 3 in problems
+
+
+def test_what_all_problems_share_is_not_copied():
+    function, shapes, _ = recorded()
+    matrix, vector, scale = arguments((), (7,), ())
+    jax.jit(jax.vmap(function, in_axes=(None, 0, None)))(matrix, vector, scale)
+    assert shapes[-1] == ((3, 4, 1), (4, 7), (1,))
+
+
+def test_an_output_that_does_not_depend_on_the_batch_is_given_to_every_problem():
+    function = batch_last(lambda x, y: (x.sum(0), y * 2))
+    x, y = np.arange(3.0), np.arange(4.0)
+    total, double = jax.vmap(function, in_axes=(None, 0))(x, y)
+    np.testing.assert_array_equal(total, np.full(4, 3.0))
+    np.testing.assert_array_equal(double, 2 * y)
+
+
+def test_none_and_integers_pass():
+    function = batch_last(lambda x, nothing, i: x[0] + i)
+    out = jax.vmap(function, in_axes=(0, None, 0))(jnp.ones((3, 2)), None, jnp.arange(3))
+    np.testing.assert_array_equal(out, [1, 2, 3])
+
+
+def test_groups_on_a_cpu_are_one_batch(monkeypatch):
+    monkeypatch.setattr(batching, "CPU_PROBLEMS", 4)
+    sizes = []
+
+    def scaled(rows, scale, empty):
+        sizes.append(rows.shape[-1])
+        return {"y": rows * scale, "n": empty.sum(0), "shared": scale}
+
+    function = jax.vmap(batching.batch_last(scaled), in_axes=(0, None, 0))
+    rows, empty = np.arange(33.0).reshape(11, 3), np.zeros((11, 0))
+    out = jax.jit(function)(rows, 2.0, empty)
+    np.testing.assert_array_equal(out["y"], 2 * rows)
+    np.testing.assert_array_equal(out["n"], np.zeros(11))
+    np.testing.assert_array_equal(out["shared"], np.full(11, 2.0))
+    assert 4 in sizes

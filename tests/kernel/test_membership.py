@@ -1,0 +1,256 @@
+"""Both estimates of membership against integration, their thresholds against sorting."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import multivariate_normal
+
+from jbt import runtime
+from jbt.kernel import laplace, membership
+from jbt.types import Parameters
+
+ESTIMATES = {
+    "conditional": (membership.membership, membership.sobol_normals),
+    "counted": (membership.counted, membership.antithetic_normals),
+}
+
+
+def by_integration(mean, covariance, k):
+    """P(in the top k): sum over the top sets, and over which of its members is the least and
+    which of the others the largest, of an orthant probability."""
+    n = len(mean)
+    p = np.zeros(n)
+    for top in itertools.combinations(range(n), k):
+        rest = [j for j in range(n) if j not in top]
+        for least in top:
+            for best in rest:
+                rows = [(a, least) for a in top if a != least] + [(least, best)]
+                rows += [(best, b) for b in rest if b != best]
+                a = np.zeros((len(rows), n))
+                for r, (high, low) in enumerate(rows):
+                    a[r, high], a[r, low] = 1, -1
+                # a @ theta > 0
+                chance = multivariate_normal(-a @ mean, a @ covariance @ a.T).cdf(np.zeros(len(a)))
+                p[list(top)] += chance
+    return p
+
+
+def enumerated(k):
+    """A posterior of five contents, and their memberships by integration."""
+    rng = np.random.default_rng(k)
+    a = rng.standard_normal((7, 7))
+    precision = a @ a.T / 7 + np.eye(7) * 0.3
+    mean = rng.standard_normal(5) * 0.8
+    expected = by_integration(mean, np.linalg.inv(precision)[:5, :5], k)
+    assert expected.sum() == pytest.approx(k, abs=1e-4)
+    parameters = Parameters(jnp.asarray(mean), jnp.zeros(1), jnp.zeros(()))
+    return laplace.gaussian(parameters, jnp.asarray(precision), jnp.ones(7, bool)), expected
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_equals_enumeration_by_integration(k):
+    with runtime.precision("float64"):
+        posterior, expected = enumerated(k)
+        draws, mask = 2**15, jnp.ones(5, bool)
+        for name, (estimate, table) in ESTIMATES.items():
+            p = np.asarray(estimate(posterior, k, mask, table(draws, 7, "float64")))
+            # Neither does worse than independent draws, where membership is monotone.
+            error = np.sqrt(expected * (1 - expected) / draws)
+            assert (np.abs(p - expected) < 4 * error + 1e-4).all(), name
+            assert p.sum() == pytest.approx(k, abs=1e-9 if name == "counted" else 5e-3)
+
+
+@pytest.mark.heavy
+def test_few_draws_are_unbiased():
+    """Over scrambles, over shifts of one table, and over normals."""
+    k, repeats, mask = 2, 400, jnp.ones(5, bool)
+    with runtime.precision("float64"):
+        posterior, expected = enumerated(k)
+        scrambles = [membership.sobol_normals(16, 7, "float64", seed=i) for i in range(repeats)]
+        keys = jax.random.split(jax.random.key(0), repeats)
+        shifts = jax.vmap(lambda key: membership.shifted(key, scrambles[0]))(keys)
+        normals = [membership.antithetic_normals(16, 7, "float64", seed=i) for i in range(repeats)]
+        spread = {}
+        for name, estimate, tables in (
+            ("scrambles", membership.membership, jnp.stack(scrambles)),
+            ("shifts", membership.membership, shifts),
+            ("counted", membership.counted, jnp.stack(normals)),
+        ):
+            f = jax.jit(jax.vmap(lambda z, f=estimate: f(posterior, k, mask, z)))
+            p = np.asarray(f(tables))
+            spread[name] = p.std(0)
+            error = spread[name] / repeats**0.5
+            assert (np.abs(p.mean(0) - expected) < 4 * error + 1e-4).all(), name
+    assert spread["scrambles"].mean() < spread["counted"].mean() / 2
+    assert spread["shifts"].mean() < spread["counted"].mean() * 0.7
+
+
+@pytest.mark.heavy
+def test_the_error_of_64_draws_is_that_of_1500_counted_ones():
+    """On posteriors of 30 contents, from vague to settled."""
+    n, k, pools = 30, 5, 24
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((pools, n + 2, 80)) * np.geomspace(0.1, 1, pools)[:, None, None]
+    precision = jnp.asarray(a @ a.swapaxes(1, 2) / 4 + np.eye(n + 2), jnp.float32)
+    theta = jnp.asarray(rng.standard_normal((pools, n)), jnp.float32)
+    mask = jnp.ones(n, bool)
+
+    def rms(name, draws, seed=0):
+        estimate, table = ESTIMATES[name]
+        normals = table(draws, n + 2, "float32", seed=seed)
+
+        def one(theta, precision):
+            parameters = Parameters(theta, jnp.zeros(1), jnp.zeros(()))
+            free = jnp.ones(n + 2, bool)
+            return estimate(laplace.gaussian(parameters, precision, free), k, mask, normals)
+
+        return np.asarray(jax.jit(jax.vmap(one))(theta, precision))
+
+    exact = rms("conditional", 2**13, seed=1)
+    few, many, counted = (
+        np.sqrt(((rms(name, draws) - exact) ** 2).mean())
+        for name, draws in (("conditional", 64), ("counted", 1500), ("counted", 64))
+    )
+    assert few < 0.0075
+    assert 0.005 < many < 0.009
+    assert counted > 4 * few
+
+
+def test_sobol_points_are_spread_evenly():
+    """One point of each coordinate in each of S equal cells; shifted, two at the most."""
+    draws = 1024  # in two chunks
+    z = membership.sobol_normals(draws, 5, "float32")
+    points = np.concatenate(list(ndtr(np.asarray(z, float))), 1)
+    assert (np.sort((points * draws).astype(int), 1) == np.arange(draws)).all()
+    moved = membership.shifted(jax.random.key(0), z)
+    assert np.isfinite(moved).all()
+    assert (moved != z).all((0, 2)).all()
+    points = np.concatenate(list(ndtr(np.asarray(moved, float))), 1)
+    for row in (points * draws).astype(int):
+        assert np.bincount(row, minlength=draws).max() <= 2
+
+
+def test_a_permutation_of_the_rows_is_one_of_the_normals():
+    with runtime.precision("float64"):
+        posterior, _ = enumerated(2)
+        shuffle, signs = np.array([3, 0, 6, 1, 5, 2, 4]), np.array([1, -1, -1, 1, 1, -1, 1.0])
+        for estimate, table in ESTIMATES.values():
+            z = table(64, 7, "float64")
+            back = np.zeros(z.shape)
+            back[:, shuffle] = z * signs[:, None]
+            mask = jnp.ones(5, bool)
+            one = estimate(posterior, 2, mask, z, lambda r: r[shuffle] * signs[:, None])
+            two = estimate(posterior, 2, mask, jnp.asarray(back))
+            np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_the_threshold_is_the_sorted_one(n):
+    rng = np.random.default_rng(0)
+    for dtype in ("float32", "float64"):
+        with runtime.precision(dtype):
+            values = rng.standard_normal((n, 200)) * rng.choice([1e-3, 1, 100], 200)
+            values[:, :20] += 1e4
+            values = jnp.asarray(values, dtype)
+            for k in {1, 2, n // 2, n - 1}:
+                expected = np.sort(values, 0)[-k]
+                np.testing.assert_array_equal(membership.kth_largest(values, k), expected)
+                np.testing.assert_array_equal(membership._bisect(values, k), expected)
+
+
+def test_bisection_serves_large_k():
+    """Continuous values, ties at the threshold and everywhere, padding, close together."""
+    rng = np.random.default_rng(0)
+    n, k = 120, 40
+    assert n * k > membership.INSERTION_LIMIT
+    values = rng.standard_normal((n, 60))
+    values[:, 10:20] = rng.integers(0, 4, (n, 10))
+    values[:, 20:30] = 7
+    values[rng.random((n, 60)) < 0.2] = -np.inf
+    values[:, 30:40] = 1 + values[:, 30:40] * 1e-7
+    values[39:, 40] = -np.inf  # fewer than k
+    values[40:, 41] = -np.inf  # k and no more
+    values[0, 42] = 1e30
+    values = values.astype(np.float32)
+    ordered = np.sort(values, 0)
+    found = jax.jit(lambda v: membership.boundary(v, k))(jnp.asarray(values))
+    np.testing.assert_array_equal(found[0], ordered[-k])
+    np.testing.assert_array_equal(found[1], ordered[-k - 1])
+    # Alone, as a column that is slow to decide makes the others exact too.
+    alone = jax.jit(lambda v: membership.boundary(v, k))
+    for column in range(10):
+        found = alone(jnp.asarray(values[:, [column]]))
+        assert [float(v[0]) for v in found] == [ordered[-k, column], ordered[-k - 1, column]]
+    many = jnp.asarray(rng.standard_normal((300, 20)), jnp.float32)  # counts beyond 8 bits
+    for k in (4, 290):
+        np.testing.assert_array_equal(membership._bisect(many, k), np.sort(many, 0)[-k])
+
+
+@pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)
+def test_padding_is_in_no_top_set(estimate, table):
+    parameters = Parameters(jnp.array([0.0, 1.0, 9.0, -1.0]), jnp.zeros(0), jnp.zeros(()))
+    free = jnp.array([True, True, False, True, True])
+    post = laplace.gaussian(parameters, jnp.eye(5), free)
+    mask = jnp.array([True, True, False, True])
+    for k, tolerance in ((1, 5e-3), (2, 5e-3), (3, 1e-5)):
+        p = estimate(post, k, mask, table(2000, 5, "float32"))
+        assert p[2] == 0
+        assert float(p.sum()) == pytest.approx(k, abs=tolerance)
+
+
+@pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)
+def test_a_posterior_that_is_not_finite_has_no_membership(estimate, table):
+    parameters = Parameters(jnp.zeros(3), jnp.zeros(0), jnp.zeros(()))
+    post = laplace.gaussian(parameters, -jnp.eye(4), jnp.ones(4, bool))
+    assert np.isnan(estimate(post, 1, jnp.ones(3, bool), table(10, 4, "float32"))).all()
+
+
+def test_fewer_than_k_real_values():
+    values = jnp.array([[1.0, -jnp.inf], [2.0, 0.0], [-jnp.inf, -jnp.inf]])
+    for find in (membership.kth_largest, membership._bisect):
+        np.testing.assert_array_equal(find(values, 2), [1, -np.inf])
+
+
+def test_draws_come_in_whole_chunks():
+    for wanted in (1, 2, 7, 64, 1500, 5000):
+        for (_, table), each in zip(ESTIMATES.values(), (1, 2), strict=True):
+            chunks, p, columns = table(wanted, 3, "float32").shape
+            assert p == 3
+            assert wanted <= each * chunks * columns <= wanted + each * chunks
+
+
+@pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)
+def test_wrong_input(estimate, table):
+    with pytest.raises(ValueError, match="n_samples must be at least 1"):
+        table(0, 3, "float32")
+    parameters = Parameters(jnp.zeros(3), jnp.zeros(0), jnp.zeros(()))
+    post = laplace.gaussian(parameters, jnp.eye(4), jnp.ones(4, bool))
+    for k in (0, 3):
+        with pytest.raises(ValueError, match=r"k must lie in 1\.\.2"):
+            estimate(post, k, jnp.ones(3, bool), table(10, 4, "float32"))
+
+
+def test_large_populations_agree_with_a_sort():
+    n, k = 40, 30
+    rng = np.random.default_rng(1)
+    parameters = Parameters(
+        jnp.asarray(rng.standard_normal(n), jnp.float32), jnp.zeros(0), jnp.zeros(())
+    )
+    post = laplace.gaussian(parameters, jnp.eye(n + 1) * 4, jnp.ones(n + 1, bool))
+    normals = membership.antithetic_normals(600, n + 1, "float32")
+    p = jax.jit(lambda q: membership.counted(q, k, jnp.ones(n, bool), normals))(post)
+    z = np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
+    mean = np.asarray(parameters.theta)[:, None]
+    draws = np.concatenate([mean + z, mean - z], 1)
+    expected = (np.argsort(np.argsort(-draws, 0), 0) < k).mean(1)
+    np.testing.assert_allclose(p, expected, atol=1e-6)
+    # Independent contents: the chance given the others is that of a content's own Gaussian.
+    normals = membership.sobol_normals(64, n + 1, "float32")
+    p = jax.jit(lambda q: membership.membership(q, k, jnp.ones(n, bool), normals))(post)
+    drawn = mean + np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
+    others = np.array([np.sort(np.delete(drawn, i, 0), 0)[-k] for i in range(n)])
+    np.testing.assert_allclose(p, ndtr((mean - others) * 2).mean(1), atol=1e-5)

@@ -1,0 +1,122 @@
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from jbt.kernel import metrics
+
+recall = jax.jit(metrics.top_k_recall, static_argnums=2)
+
+
+def recall_by_enumeration(estimate, quality, k):
+    """The paper's definition, averaged over every way of breaking the estimate's ties."""
+    cut = np.sort(quality)[::-1][k - 1]
+    found = []
+    for order in itertools.permutations(range(len(estimate))):
+        if all(estimate[a] >= estimate[b] for a, b in itertools.pairwise(order)):
+            found.append(np.mean([quality[i] >= cut for i in order[:k]]))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_recall_equals_enumeration(k):
+    rng = np.random.default_rng(k)
+    for _ in range(30):
+        estimate, quality = rng.integers(0, 4, (2, 5)).astype(float)
+        ours = recall(jnp.asarray(estimate), jnp.asarray(quality), k)
+        assert float(ours) == pytest.approx(recall_by_enumeration(estimate, quality, k), abs=1e-6)
+
+
+def test_recall_of_the_paper_s_kind():
+    quality = jnp.array([6.0, 6, 6, 4, 2])  # three equally good, k = 2: any two of them will do
+    assert metrics.top_k_recall(jnp.array([0.0, 2, 1, 0, 0]), quality, 2) == 1
+    assert metrics.top_k_recall(jnp.array([0.0, 2, 0, 1, 0]), quality, 2) == 0.5
+    everything_tied = metrics.top_k_recall(jnp.zeros(5), quality, 2)
+    assert everything_tied == pytest.approx(0.6)
+
+
+def test_masks_k_traced_and_nan():
+    estimate, quality = jnp.array([1.0, 2, 3, 9]), jnp.array([3.0, 2, 1, 9])
+    mask = jnp.array([True, True, True, False])
+    traced = jax.jit(lambda k: metrics.top_k_recall(estimate, quality, k, mask))
+    assert traced(1) == 0
+    assert traced(2) == 0.5
+    assert jnp.isnan(metrics.top_k_recall(estimate.at[0].set(jnp.nan), quality, 1, mask))
+    assert metrics.pairwise_agreement(estimate, quality, mask) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=6, max_size=6), st.permutations(range(6)))
+def test_recall_does_not_depend_on_the_order_of_the_items(records, order):
+    """Equal records fitted with a solver's rounding are still tied."""
+    order = jnp.array(order)
+    quality = jnp.array([0.3, 1.2, -0.5, 0.7, 0.1, -1.1])
+    rounding = 1e-7 * jnp.arange(6)
+    before = recall(jnp.array(records, float) + rounding, quality, 2)
+    estimate = jnp.array(records, float)[order] + rounding
+    assert recall(estimate, quality[order], 2) == pytest.approx(float(before), abs=1e-6)
+
+
+def test_k_out_of_range():
+    for k in (0, 3, -1):
+        with pytest.raises(ValueError, match=r"k must lie in 1\.\.2"):
+            metrics.top_k_recall(jnp.zeros(3), jnp.zeros(3), k)
+
+
+def test_agreement_is_kendall_without_ties():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 12))
+    ours = metrics.pairwise_agreement(jnp.asarray(a), jnp.asarray(b))
+    assert float(ours) == pytest.approx((kendalltau(a, b).statistic + 1) / 2, abs=1e-6)
+
+
+def test_agreement_leaves_out_true_ties_and_halves_estimated_ones():
+    quality = jnp.array([1.0, 1, 0])
+    assert metrics.pairwise_agreement(jnp.array([5.0, -5, 0]), quality) == 0.5
+    assert metrics.pairwise_agreement(jnp.zeros(3), quality) == 0.5
+    assert metrics.pairwise_agreement(jnp.array([2.0, 1, 0]), quality) == 1
+    assert jnp.isnan(metrics.pairwise_agreement(jnp.arange(3.0), jnp.zeros(3)))
+    assert jnp.isnan(metrics.pairwise_agreement(jnp.array([jnp.nan, 1, 0]), quality))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "differ"),
+    [
+        ([3, 2, 1, 0], [2, 3, 0, 1], False),  # same two, other order
+        ([3, 2, 1, 0], [3, 1, 2, 0], True),
+        ([3, 2, 2, 0], [3, 0, 1, 0], False),  # a is indifferent, b is not
+        ([1, 1, 1, 1], [0, 1, 2, 3], False),
+        ([3, 2, 1, 1], [1, 1, 2, 3], True),
+    ],
+)
+def test_top_k_differ(a, b, differ):
+    a, b = jnp.array(a, float), jnp.array(b, float)
+    mask = jnp.ones(4, bool)
+    assert bool(metrics.top_k_differ(a, b, 2, mask)) is differ
+    assert bool(metrics.top_k_differ(b, a, 2, mask)) is differ
+
+
+def test_the_top_set_takes_in_what_is_tied_with_its_last_place():
+    estimate, mask = jnp.array([1.0, 3, 1 + 1e-7, 0, 9]), jnp.arange(5) < 4
+    for k, expected in ((1, [0, 1, 0, 0, 0]), (2, [1, 1, 1, 0, 0]), (3, [1, 1, 1, 0, 0])):
+        np.testing.assert_array_equal(metrics.top_set(estimate, k, mask), expected)
+    assert metrics.top_set(estimate, 1).tolist() == [False] * 4 + [True]
+
+
+def test_allocation_by_distance_from_the_boundary():
+    quality = jnp.array([0.1, 3.0, 1.0, -2.0, 2.0])  # ranks 3, 0, 2, 4, 1
+    np.testing.assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])
+    counts = jnp.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    shares = metrics.allocation(counts, quality, 2)
+    np.testing.assert_allclose(shares, np.array([13, 3, 4]) / 20, rtol=1e-6)
+    np.testing.assert_allclose(metrics.allocation(jnp.ones(5), quality, 2), [0.4, 0.4, 0.2])
+    assert np.isnan(metrics.allocation(jnp.zeros(5), quality, 2)).all()
+    padded = jnp.array([0.1, 3.0, 0.0, 1.0, -2.0, 2.0])
+    mask = jnp.array([True, True, False, True, True, True])
+    with_padding = metrics.allocation(jnp.insert(counts, 2, 7.0), padded, 2, mask)
+    np.testing.assert_allclose(with_padding, np.array([13, 3, 4, 0]) / 20, rtol=1e-6)

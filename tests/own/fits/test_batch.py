@@ -1,0 +1,305 @@
+"""Tables -> batch, against a twin in plain loops."""
+
+import csv
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from jbt import identifiability, own
+from jbt.own.fits.batch import _by_size
+from jbt.types import Comparisons, Prior, Rows
+
+
+def test_counts_ties_errors_and_padding(tables):
+    batch = own.load(*tables(), ["words"])
+    names = [(p.pool, p.judge) for p in batch.pools]
+    assert names == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "b"), ("r", "a"), ("r", "b")]
+    group = batch.groups[0]
+    shown, wins = group.comparisons.shown, group.comparisons.wins
+    np.testing.assert_array_equal(shown[0], [[0, 1, 1], [2, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(wins[0], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    first = batch.pools[0]
+    assert (first.n_verdicts, first.n_errors, first.repeated) == (4, 1, True)
+    assert (batch.pools[4].n_verdicts, batch.pools[4].n_errors) == (0, 1)
+    np.testing.assert_array_equal(group.design.item_mask[2], [True, True, False])
+    assert batch.pools[2].constant_covariates == (True,)
+    assert first.constant_covariates == (False,)
+    assert [p.pool for p in own.load(*tables(), judge="b").pools] == ["p", "q", "r"]
+
+
+def test_covariates_are_transformed_and_standardised_over_the_table(tables):
+    words = np.log([100, 200, 50, 80, 80, 10, 20])
+    batch = own.load(*tables(), ["words"], transform="log")
+    x = np.asarray(batch.groups[0].design.covariates)
+    np.testing.assert_allclose(x[0, :, 0], ((words - words.mean()) / words.std())[:3])
+    assert batch.covariates == ["log(words)"]
+    raw = own.load(*tables(), ["lists", "words"], standardise=False)
+    np.testing.assert_allclose(raw.groups[0].design.covariates[0], [[0, 100], [3, 200], [1, 50]])
+
+
+def test_float64_whatever_the_setting(tables):
+    assert not jax.config.values["jax_enable_x64"]
+    batch = own.load(*tables(), ["words"])
+    leaves = jax.tree.leaves([(g.design.covariates, g.comparisons) for g in batch.groups])
+    assert {leaf.dtype for leaf in leaves} == {np.dtype("float64")}
+
+
+def test_shared_content_identifies_c_and_separate_content_does_not(tables):
+    verdict = "pool,first,second,winner\n" + "".join(
+        f"p,{a},{b},first\n" for a in "abcd" for b in "abcd" if a != b
+    )
+    items = "pool,item,content,words\np,a,A,1\np,b,A,2\np,c,B,1\np,d,B,3\n"
+    shared = own.load(*tables(verdict, items), ["words"])
+    assert shared.pools[0].prior_selected == ()
+    assert shared.groups[0].design.n_contents == 2
+    separate = items.replace(",A,", ",A1,", 1).replace(",B,", ",B1,", 1)
+    batch = own.load(*tables(verdict, separate), ["words"])
+    assert batch.pools[0].prior_selected == ("theta", "c")
+    assert batch.groups[0].design.content is None
+    # One order of one rendering pair alone confounds c with kappa.
+    one = own.load(
+        *tables("pool,first,second,winner\np,a,b,first\n", items), ["words"], position="yes"
+    )
+    assert one.pools[0].prior_selected == ("theta", "c", "kappa", "phi")
+
+
+def test_what_position_and_gaps_leave_to_the_prior(tables):
+    v, i = tables("pool,first,second,winner\np,x,y,first\n", "pool,item\np,x\np,y\n")
+    one_order = own.load(v, i, position="yes").pools[0]
+    assert one_order.prior_selected == ("theta", "kappa", "phi")
+    fixed = own.load(v, i).pools[0]
+    assert (fixed.position, fixed.prior_selected) == (False, ())
+    both = "pool,first,second,winner\np,a,b,first\np,b,a,first\np,c,d,first\np,d,c,tie\n"
+    v, i = tables(both, "pool,item\np,a\np,b\np,c\np,d\n")
+    assert own.load(v, i).pools[0].prior_selected == ("theta", "phi")  # two islands
+
+
+def random_tables(seed: int) -> tuple[str, str]:
+    """Forty pools of 2 to 5 items, rows interleaved, judges missing here and there."""
+    rng = np.random.default_rng(seed)
+    items, verdicts = [], []
+    for p in range(40):
+        n = rng.integers(2, 6)
+        constant, contents = rng.random() < 0.3, rng.integers(1, 4)
+        for i in range(n):
+            words = 7 if constant else rng.integers(1, 5)
+            content = f"c{rng.integers(contents)}" if seed % 2 else f"c{i}"
+            items.append(f"pool {p},item{i},{content},{words},{rng.integers(1000)}")
+        one_order, split = rng.random() < 0.3, rng.random() < 0.4
+        for judge in "ab":
+            for _ in range(rng.choice([0, 1, 3, 12, 30])):
+                i, j = rng.permutation(n)[:2]
+                if one_order and i > j:
+                    i, j = j, i
+                if split and (i < 2) != (j < 2):
+                    continue
+                winner = rng.choice(["first", "second", "tie", "error"])
+                verdicts.append(f"pool {p},item{i},item{j},{judge},{winner},{rng.integers(0, 4)}")
+    items, verdicts = rng.permutation(items), rng.permutation(verdicts)
+    return (
+        "pool,first,second,judge,winner,count\n" + "\n".join(verdicts) + "\n",
+        "pool,item,content,words,lists\n" + "\n".join(items) + "\n",
+    )
+
+
+def identified(rows: np.ndarray, direction: np.ndarray) -> bool:
+    """Whether the design matrix determines this combination of parameters: it is in the span of
+    the rows."""
+    rank = np.linalg.matrix_rank
+    return rank(np.vstack([rows, direction]), tol=1e-8) == rank(rows, tol=1e-8)
+
+
+def naive_prior_selected(owner: list, x: np.ndarray, pairs: list) -> tuple[str, ...]:
+    """Of one pool without padding: parameter by parameter, by the rank of the explicit matrix."""
+    m, d = max(owner) + 1, x.shape[1]
+    unit = np.eye(m + d + 1)
+
+    def logit(i, j, position):
+        return (
+            unit[owner[i]] - unit[owner[j]] + (x[i] - x[j]) @ unit[m : m + d] + position * unit[-1]
+        )
+
+    rows = np.array([logit(i, j, 1) for i, j in pairs]).reshape(-1, m + d + 1)
+    asked = {
+        "theta": [unit[a] - unit[0] for a in range(m)],
+        "c": [unit[m + e] for e in range(d)],
+        "kappa": [unit[-1]],
+        "phi": [logit(i, 0, 0) for i in range(len(owner))],
+    }
+    return tuple(name for name, some in asked.items() if not all(identified(rows, v) for v in some))
+
+
+def naive_batch(verdicts, items, covariates):
+    """Facts, mask, covariates, content, shown and wins of every pool and judge, padded."""
+    items, verdicts = (list(csv.DictReader(p.read_text().splitlines())) for p in (items, verdicts))
+    table = np.array([[float(r[c]) for c in covariates] for r in items])
+    x = (table - table.mean(0)) / table.std(0)
+    judges = list(dict.fromkeys(r["judge"] for r in verdicts))
+    twice = max(Counter((r["pool"], r["content"]) for r in items).values()) > 1
+    most = max(Counter(r["pool"] for r in items).values())
+    for pool in dict.fromkeys(r["pool"] for r in items):
+        where = [i for i, r in enumerate(items) if r["pool"] == pool]
+        names = [items[i]["item"] for i in where]
+        labels = [items[i]["content" if twice else "item"] for i in where]
+        owner = [list(dict.fromkeys(labels)).index(label) for label in labels]
+        padding = most - len(names)
+        for judge in judges:
+            shown, wins = np.zeros((most, most)), np.zeros((most, most))
+            n_verdicts = n_errors = 0
+            for r in verdicts:
+                if (r["pool"], r["judge"]) != (pool, judge):
+                    continue
+                i, j, count = names.index(r["first"]), names.index(r["second"]), int(r["count"])
+                if r["winner"] == "error":
+                    n_errors += count
+                    continue
+                n_verdicts += count
+                shown[i, j] += count
+                wins[i, j] += count * {"first": 1, "tie": 0.5, "second": 0}[r["winner"]]
+            facts = own.PoolTable(
+                pool,
+                judge,
+                tuple(names),
+                n_verdicts,
+                n_errors,
+                bool((shown > 1).any()),
+                tuple(len({table[i, d] for i in where}) == 1 for d in range(len(covariates))),
+                True,
+                tuple(dict.fromkeys(items[i]["content"] for i in where)),
+                naive_prior_selected(owner, x[where], list(zip(*np.nonzero(shown), strict=True))),
+            )
+            mask = [True] * len(names) + [False] * padding
+            padded = np.concatenate([x[where], np.zeros((padding, len(covariates)))])
+            yield facts, mask, padded, owner + [0] * padding, shown, wins
+
+
+@pytest.mark.parametrize("covariates", [(), ("words",), ("lists", "words")])
+@pytest.mark.parametrize("seed", range(4))
+def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
+    v, i = tables(*random_tables(seed))
+    batch = own.load(v, i, covariates, position="yes")
+    facts, mask, x, content, shown, wins = zip(*naive_batch(v, i, covariates), strict=True)
+    assert batch.pools == list(facts)
+    (group,) = batch.groups
+    assert len({p.prior_selected for p in facts}) >= 3
+    np.testing.assert_array_equal(group.design.item_mask, mask)
+    np.testing.assert_allclose(group.design.covariates, x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(group.comparisons.shown, shown)
+    np.testing.assert_array_equal(group.comparisons.wins, wins)
+    if seed % 2:
+        np.testing.assert_array_equal(group.design.content, content)
+        assert group.design.n_contents == np.max(content) + 1
+    else:
+        assert batch.groups[0].design.content is None
+    only = own.load(v, i, covariates, judge="b", position="yes")
+    assert only.pools == [p for p in facts if p.judge == "b"]
+
+
+def test_one_pool_of_many_gives_the_same_names_alone(tables):
+    batch = own.load(*tables(*random_tables(1)), ["words"], position="yes")
+    leaves = jax.device_get((batch.groups[0].design, batch.groups[0].comparisons))
+    for at, pool in enumerate(batch.pools):
+        design, comparisons = jax.tree.map(lambda leaf, at=at: leaf[at], leaves)
+        assert identifiability.prior_selected(design, comparisons.shown) == pool.prior_selected
+
+
+def test_large_covariates_keep_their_differences(tables):
+    verdict = "pool,first,second,winner\np,a,b,first\np,b,a,first\np,a,c,first\n"
+    items = "pool,item,content,when\np,a,A,1e9\np,b,A,1000000001\np,c,B,1000000003\n"
+    batch = own.load(*tables(verdict, items), ["when"], standardise=False)
+    assert batch.pools[0].prior_selected == ()
+
+
+def position_of(tables, pairs: str, items: str | None = None, **options) -> list[bool]:
+    rows = [f"p,{one}\n" for one in pairs.split()]
+    v, i = tables("pool,first,second,winner,order\n" + "".join(rows), items or "")
+    batch = own.load(v, None if items is None else i, **options)
+    return [p.position for p in batch.pools]
+
+
+BOTH, ONE = "a,b,tie,shown b,a,tie,shown", "a,b,tie,shown b,c,tie,shown c,a,tie,shown"
+TWO_OF_A = "pool,item,content\np,a,A\np,b,B\np,c,A\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "items", "position", "free"),
+    [
+        (BOTH, None, "auto", True),
+        (BOTH, None, "no", False),
+        (ONE, None, "auto", False),  # around a circle, kappa rests on additivity
+        (ONE, None, "yes", True),
+        (BOTH.replace("shown", "unknown"), None, "auto", False),
+        (BOTH.replace("shown", "unknown"), None, "yes", False),  # no order is known
+        (BOTH.replace("shown", "unknown", 1), None, "auto", False),
+        (BOTH.replace("shown", "unknown", 1), None, "yes", True),
+        ("a,b,tie,shown b,c,tie,shown", TWO_OF_A, "auto", True),  # A before B, B before A
+        ("a,c,tie,shown a,b,tie,shown", TWO_OF_A, "auto", False),  # A before A is no order
+    ],
+)
+def test_where_kappa_is_estimated(pairs, items, position, free, tables):
+    assert position_of(tables, pairs, items, position=position) == [free]
+
+
+def test_better_items_listed_first_are_no_order_effect(tables):
+    """Pools of two, the winner listed first in nine of ten: kappa is not made of that."""
+    rng = np.random.default_rng(0)
+    rows = [f"{p},a,b,{'first' if rng.random() < 0.9 else 'second'}\n" for p in range(40)]
+    v, _ = tables("pool,first,second,winner\n" + "".join(rows))
+    assert all(np.isnan(f.kappa) for f in own.fit(own.load(v)))
+    assert np.mean([f.kappa for f in own.fit(own.load(v, position="yes"), prior=Prior())]) > 0.5
+
+
+def test_pools_are_grouped_by_size():
+    def groups(*sizes):
+        return [some.tolist() for some in _by_size(np.array(sizes))]
+
+    assert groups(2, 5, 3, 4) == [[0, 1, 2, 3]]  # padding is cheaper than one more shape
+    assert groups(*[2] * 500, 400, 201) == [[500, 501], list(range(500))]
+    assert groups(*[2] * 10, 100) == [list(range(11))]
+    assert groups(*[30] * 9, *[1000, 501, 500]) == [[9, 10], [11], list(range(9))]
+
+
+@pytest.mark.heavy
+def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
+    """And so do rows instead of counts, with one judge or two, contents shared or not."""
+    v, i = tables(*random_tables(1))
+    whole = own.load(v, i, ["words"])
+    monkeypatch.setattr("jbt.own.fits.batch.COMPILING", 0)
+    split = own.load(v, i, ["words"])
+    assert len(split.groups) > len(whole.groups) == 1
+    monkeypatch.setattr("jbt.own.fits.batch.LARGEST_COUNTS", 3)
+    rows = own.load(v, i, ["words"])
+    assert {type(g.comparisons) for g in rows.groups} == {Comparisons, Rows}
+    assert whole.pools == split.pools == rows.pools
+    each = [own.fit(batch, prior=Prior()) for batch in (whole, split, rows)]
+    for one, *others in zip(*each, strict=True):
+        for other in others:
+            assert (one.status, one.top_k_differs) == (other.status, other.top_k_differs)
+            for name in ("theta", "theta_naive", "phi", "c", "kappa"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-9)
+
+
+@pytest.mark.heavy
+def test_verdicts_of_unknown_order_say_nothing_about_position(tables):
+    """Turned round, with the share of the other, they are the same verdicts."""
+    known = "p,a,b,0.9,shown\np,b,a,0.4,shown\np,c,a,0.5,shown\n"
+    unknown, turned = (
+        "p,b,c,0.2,unknown\np,a,c,0.7,unknown\n",
+        "p,c,b,0.8,unknown\np,c,a,0.3,unknown\n",
+    )
+    fits = []
+    for rows in (known + unknown, known + turned, unknown, turned):
+        v, _ = tables("pool,first,second,p_first,order\n" + rows)
+        fits.append(own.fit(own.load(v))[0])
+    for one, other in (fits[:2], fits[2:4]):
+        order = [other.items.index(item) for item in one.items]
+        np.testing.assert_allclose(one.theta, other.theta[order], atol=1e-9)
+        assert one.kappa == pytest.approx(other.kappa, abs=1e-9, nan_ok=True)
+    assert fits[0].kappa > 0.1
+    assert np.isnan(fits[2].kappa)
+    known_only = "pool,first,second,p_first\np,a,b,0.9\np,b,a,0.4\np,c,a,0.5\n"
+    assert own.fit(own.load(tables(known_only)[0]))[0].kappa == pytest.approx(
+        fits[0].kappa, abs=0.05
+    )

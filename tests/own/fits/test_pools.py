@@ -1,0 +1,178 @@
+"""Fits of a user's tables, as a notebook asks for them."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.example_tables import VERDICTS
+
+from jbt import identifiability, own, runtime
+from jbt.kernel import model
+from jbt.own.fits import batch as batches
+from jbt.own.shared_coefficients.intervals import Z
+from jbt.simulation import theory
+from jbt.types import Prior, Rows, Status
+
+
+@pytest.fixture
+def batch(tables):
+    return own.load(*tables(), ["words", "lists"])
+
+
+def test_each_pool_and_judge_is_fitted(batch):
+    """Eq. 3 holds at every MAP, padded or not; statuses say where there is nothing to learn."""
+    fits = {(f.pool, f.judge): f for f in own.fit(batch, prior=Prior())}
+    assert [(p.pool, p.judge) for p in batch.pools] == list(fits)
+    assert fits["p", "a"].status == Status.CONVERGED
+    assert fits["q", "a"].status == Status.COVARIATE_CONSTANT
+    assert fits["r", "a"].status == Status.NO_VERDICTS
+    assert fits["r", "a"].top_k_differs is None
+    assert [f.usable for f in fits.values()] == [True, True, True, False, False, False]
+    for at, f in enumerate(fits.values()):
+        x = np.asarray(batch.groups[0].design.covariates)[at, : len(f.items)]
+        assert f.theta.dtype == x.dtype == np.float64
+        np.testing.assert_allclose(f.phi, f.theta + x @ f.c, atol=1e-12)
+        with runtime.precision("float64"):
+            expected = theory.map_bias(jnp.asarray(f.phi), jnp.asarray(x), 1.0, 0.1)
+        np.testing.assert_allclose(f.c, expected, atol=1e-8)
+        assert f.grad_norm < 1e-8
+
+
+def test_swapping_first_and_second_turns_kappa(batch, tables):
+    other = {"first": "second", "second": "first"}
+    turned = re.sub("first|second", lambda side: other[side[0]], VERDICTS)
+    swapped = own.load(*tables(turned), ["words", "lists"])
+    for before, after in zip(
+        own.fit(batch, prior=Prior()), own.fit(swapped, prior=Prior()), strict=True
+    ):
+        assert before.kappa == pytest.approx(-after.kappa, abs=1e-10, nan_ok=True)
+        np.testing.assert_allclose(before.theta, after.theta, atol=1e-10)
+    assert own.fit(batch)[0].kappa > 0.1
+
+
+def test_the_prior_reaches_the_fit(batch):
+    weak, strong = own.fit(batch)[0], own.fit(batch, prior=Prior(1.0, 1e6))[0]
+    assert abs(weak.kappa) > 1e-3 > abs(strong.kappa)
+    np.testing.assert_allclose(strong.theta, strong.theta_naive, atol=1e-4)
+
+
+PAIRED = """pool,item,content,words
+p,a,A,1
+p,b,A,4
+p,c,B,2
+p,d,C,5
+p,e,C,3
+"""
+
+
+def paired(seed: int = 0, n: int = 60) -> str:
+    """Verdicts on `PAIRED`, some ties."""
+    rng, rows = np.random.default_rng(seed), ["pool,first,second,winner"]
+    for _ in range(n):
+        first, second = rng.permutation(list("abcde"))[:2]
+        winner = "tie" if rng.random() < 0.2 else "second" if first > second else "first"
+        winner = rng.choice(["first", "second"]) if rng.random() < 0.4 else winner
+        rows.append(f"p,{first},{second},{winner}")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("covariates", [[], pytest.param(["words"], marks=pytest.mark.heavy)])
+def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
+    """theta's is of its distance from the mean of the contents; c's is the profile's."""
+    batch = own.load(*tables(paired(), PAIRED), covariates)
+    d = len(covariates)
+    (found,) = own.fit(batch, k=2, prior=Prior(0.5, 0.2))
+    (group,) = batch.groups
+    with runtime.precision("float64"):
+        comparisons, design = jax.tree.map(lambda leaf: leaf[0], (group.comparisons, group.design))
+        z = np.asarray(model.design_matrix(design)).reshape(-1, 4 + d)
+        estimates = [
+            identifiability.estimate_bias(comparisons, design, covariate=i) for i in range(d)
+        ]
+    mode = np.array([r.theta for r in sorted(found.ranking, key=lambda r: r.content)])
+    mode = np.concatenate([mode, found.c, [found.kappa]])
+    p = 1 / (1 + np.exp(-z @ mode))
+    weight = np.asarray(comparisons.shown).reshape(-1) * p * (1 - p)
+    covariance = np.linalg.inv((z.T * weight) @ z + np.diag([0.5] * 3 + [0.2] * (1 + d)))
+    centre = np.eye(4 + d)
+    centre[:3, :3] -= 1 / 3
+    sd = np.sqrt((centre @ covariance @ centre.T).diagonal())
+    owner = [0, 0, 1, 2, 2]
+    # With c free, theta's would rest on quality that has nothing to do with the covariate.
+    wide = Z * sd[owner] if d == 0 else np.full(5, np.nan)
+    np.testing.assert_allclose(found.theta_high - found.theta, wide, rtol=1e-8)
+    np.testing.assert_allclose(found.theta - found.theta_low, wide, rtol=1e-8)
+    assert found.kappa_high - found.kappa == pytest.approx(Z * sd[-1], rel=1e-8)
+    for of_c in estimates:
+        expected = float(of_c.c), float(of_c.low), float(of_c.high)
+        assert (found.c_mle, found.c_low, found.c_high) == pytest.approx(expected, abs=1e-8)
+    draws = np.random.default_rng(0).multivariate_normal(mode, covariance, 100_000)[:, :3]
+    top = (draws >= np.sort(draws, 1)[:, 1:2]).mean(0)
+    among = [r.membership for r in sorted(found.ranking, key=lambda r: r.content)]
+    np.testing.assert_allclose(among, top, atol=0.02)
+    assert d or [r.low for r in found.ranking] == sorted(
+        (r.low for r in found.ranking), reverse=True
+    )
+
+
+def test_where_the_prior_chose_there_is_no_interval(batch):
+    found = own.fit(batch)[0]
+    assert found.prior_selected == ("theta", "c")
+    for undefined in (found.theta_low, found.theta_high, found.c_mle, found.c_low, found.c_high):
+        assert np.isnan(undefined).all()
+    assert found.kappa_low < found.kappa < found.kappa_high
+    nothing = own.fit(batch)[4]
+    assert nothing.status == Status.NO_VERDICTS
+    assert np.isnan([nothing.kappa_low, *nothing.theta_low]).all()
+    assert nothing.islands == 2
+
+
+@pytest.mark.heavy
+def test_rows_and_counts_give_the_same_fits(tables, monkeypatch):
+    v, i = tables(paired(), PAIRED)
+    counts = own.fit(own.load(v, i, ["words"]))[0]
+    monkeypatch.setattr(batches, "SHARED", 4)
+    monkeypatch.setattr(batches, "RENDERINGS", 1)
+    listed = own.load(v, i, ["words"])
+    assert isinstance(listed.groups[0].comparisons, Rows)
+    rows = own.fit(listed)[0]
+    for name in ("theta", "theta_low", "phi", "c", "c_low", "c_high", "kappa", "kappa_high"):
+        np.testing.assert_allclose(getattr(rows, name), getattr(counts, name), atol=1e-7)
+    assert [r.content for r in rows.ranking] == [r.content for r in counts.ranking]
+
+
+def test_equal_qualities_share_a_rank(tables):
+    """b and c have the same record, whatever rounding makes of it."""
+    rows = "p,a,b,first\np,b,a,second\np,a,c,first\np,c,a,second\np,b,d,first\np,d,b,second\n"
+    v, i = tables(
+        "pool,first,second,winner\n" + rows + "p,c,d,first\np,d,c,second\n",
+        "pool,item\np,a\np,b\np,c\np,d\n",
+    )
+    (found,) = own.fit(own.load(v, i))
+    assert [(r.content, r.rank) for r in found.ranking if r.content in "ad"] == [("a", 1), ("d", 4)]
+    assert [r.rank for r in found.ranking] == [1, 2, 2, 4]
+
+
+def test_a_record_is_what_json_takes(batch):
+    record = own.fit(batch)[0].record()
+    assert record["items"] == ["x", "y", "z"]
+    assert record["status"] == "converged"
+    assert record["prior_selected"] == ["theta", "c"]
+    assert [type(v) for v in record["theta"]] == [float] * 3
+    broken = dataclasses.replace(own.fit(batch)[0], kappa=np.nan, theta=np.array([np.nan, 1.0]))
+    assert broken.record()["kappa"] is None
+    assert broken.record()["theta"] == [None, 1.0]
+
+
+def test_k_must_leave_something_out(batch):
+    with pytest.raises(ValueError, match=r"k must lie in 1..1 \(pool 'q' has 2 contents\), got 2"):
+        own.fit(batch, k=2)
+
+
+def test_pools_of_one_content_have_nothing_to_rank(tables):
+    items = "pool,item,content\np,x,A\np,y,A\n"
+    with pytest.raises(ValueError, match="nothing to rank"):
+        own.fit(own.load(*tables("pool,first,second,winner\np,x,y,first\n", items)))

@@ -1,0 +1,424 @@
+"""A malformed table never yields a number: whatever is done to the bytes of a small valid file, it
+is refused with clear lines, or read as an independent reader reads the same bytes."""
+
+import codecs
+import csv
+import gzip
+import io
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jbt import own
+from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
+
+HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
+ROWS = [
+    ["p", "a", "x", "y", "first", "1", "shown"],
+    ["p", "a", "y", "x", "Tie", "2", "unknown"],
+    ["p", "b", 'z, the "third"', "x", "second", "1", "shown"],
+    ["p", "b", "x", "Zoë", "zoË", "1", "shown"],
+    ["q", "a", "u", "v", "error", "3", "shown"],
+    ["q", "a", "v", "u", "u", "0", "Unknown"],
+]
+SHARES = ["1", "0.5", ".25", "1e-1", "", "0"]
+GRADED = [[*row[:4], share, *row[5:]] for row, share in zip(ROWS, SHARES, strict=True)]
+ITEMS = [
+    ["pool", "item", "content", "words", "quality"],
+    ["p", "x", "A", "10", "0.5"],
+    ["p", "y", "A", "3.5", ""],
+    ["p", 'z, the "third"', "B", "1e2", "-1"],
+    ["q", "u", "B", "7", ""],
+    ["q", "v", "Zoë", "0", "2"],
+]
+VERDICTS = "pool,first,second,winner\np,x,y,first\nq,u,v,tie\n"
+CELLS = [
+    "",
+    " ",
+    "nan",
+    "1e19",
+    "-1",
+    "0.5",
+    "1.5",
+    "FIRST",
+    "tie",
+    "x",
+    "X",
+    "Y ",
+    "a\nb",
+    "\0",
+    "\ufeff",
+]
+
+
+@dataclass
+class File:
+    """A table on its way to bytes."""
+
+    rows: list[list[str]]
+    separator: str = ","
+    end: str = "\n"
+    quoting: int = csv.QUOTE_MINIMAL
+    encoding: str = "utf-8"
+
+    def text(self) -> str:
+        out = io.StringIO(newline="")
+        writer = csv.writer(
+            out, delimiter=self.separator, lineterminator=self.end, quoting=self.quoting
+        )
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+
+WINNERS = [HEADER, *ROWS]
+SHARED = [[*HEADER[:4], "p_first", *HEADER[5:]], *GRADED]
+
+
+@st.composite
+def mutated(draw, tables: tuple[list[list[str]], ...] = (WINNERS, SHARED)) -> bytes:
+    """One of these valid tables, changed in form in one to three ways."""
+    file = File([list(row) for row in draw(st.sampled_from(tables))])
+    changes = draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3))
+    for change in changes:
+        if change in OF_TABLES:
+            OF_TABLES[change](draw, file)
+    text = file.text()
+    for change in changes:
+        if change in OF_TEXTS:
+            at = draw(st.integers(0, len(text)))
+            text = OF_TEXTS[change](draw, text, at)
+    data = text.encode(file.encoding, "replace")
+    for change in changes:
+        if change in OF_BYTES:
+            at = draw(st.integers(0, len(data)))
+            data = OF_BYTES[change](draw, data, at)
+    return data
+
+
+def any_row(draw, file: File) -> list[str]:
+    return file.rows[draw(st.integers(0, len(file.rows) - 1))]
+
+
+def set_cell(draw, file: File) -> None:
+    row = any_row(draw, file)
+    if row:
+        row[draw(st.integers(0, len(row) - 1))] = draw(
+            st.sampled_from([*CELLS, *HEADER, *ITEMS[0]])
+        )
+
+
+def drop_cell(draw, file: File) -> None:
+    del any_row(draw, file)[-1:]
+
+
+def repeat_cell(draw, file: File) -> None:
+    row = any_row(draw, file)
+    row.append(row[-1] if row else "")
+
+
+def repeat_row(draw, file: File) -> None:
+    at = draw(st.integers(0, len(file.rows) - 1))
+    file.rows.insert(draw(st.integers(0, len(file.rows))), list(file.rows[at]))
+
+
+def drop_row(draw, file: File) -> None:
+    if len(file.rows) > 1:
+        del file.rows[draw(st.integers(0, len(file.rows) - 1))]
+
+
+def drop_column(draw, file: File) -> None:
+    at = draw(st.integers(0, len(ITEMS[0]) - 1))
+    for row in file.rows:
+        del row[at : at + 1]
+
+
+def repeat_column(draw, file: File) -> None:
+    at = draw(st.integers(0, len(ITEMS[0]) - 1))
+    for row in file.rows:
+        row.extend(row[at : at + 1])
+
+
+def permute_columns(draw, file: File) -> None:
+    order = draw(st.permutations(range(max(map(len, file.rows)))))
+    file.rows[:] = [[row[i] for i in order if i < len(row)] for row in file.rows]
+
+
+def choose(name: str, *values: object):
+    def change(draw, file: File) -> None:
+        setattr(file, name, draw(st.sampled_from(values)))
+
+    return change
+
+
+OF_TABLES = {
+    "cell": set_cell,
+    "short row": drop_cell,
+    "long row": repeat_cell,
+    "row again": repeat_row,
+    "no row": drop_row,
+    "no column": drop_column,
+    "column again": repeat_column,
+    "columns in another order": permute_columns,
+    "separator": choose("separator", "\t", ";", "|", ":"),
+    "line end": choose("end", "\r\n", "\r", "\n\n", " \n"),
+    "quoting": choose("quoting", csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC),
+    "encoding": choose(
+        "encoding", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "utf-32", "cp037"
+    ),
+}
+OF_TEXTS = {
+    "cut": lambda draw, text, at: text[:at],
+    "insertion": lambda draw, text, at: (
+        text[:at]
+        + draw(st.sampled_from(['"', '""', ",", "\n", "\r", "\0", ";", "é", "#", "\\"]))
+        + text[at:]
+    ),
+    "deletion": lambda draw, text, at: text[:at] + text[at + draw(st.integers(1, 9)) :],
+    "line cut": lambda draw, text, at: text[:at] + text[text.find("\n", at) :],
+}
+OF_BYTES = {
+    "packed": lambda draw, data, at: gzip.compress(data, mtime=0),
+    "packed and cut": lambda draw, data, at: gzip.compress(data, mtime=0)[: at + 1],
+    "byte": lambda draw, data, at: data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
+    "cut bytes": lambda draw, data, at: data[:at],
+}
+CHANGES = [*OF_TABLES, *OF_TEXTS, *OF_BYTES]
+
+
+def rows_of(data: bytes, needed: set[str]) -> list[list[str]]:
+    """The rows of a file, read with the csv module, in the first separator that gives the columns
+    needed."""
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = data.decode("utf-16" if wide else "utf-8-sig")
+    for separator in ",\t;":
+        rows = [
+            [field.strip() for field in row]
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        ]
+        rows = [row for row in rows if any(row)]
+        if needed <= set(rows[0]):
+            return rows
+    raise AssertionError("no such columns")
+
+
+def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
+    """The valid verdicts, errors of each judge and number of rows, in plain loops."""
+    rows, valid, errors = rows_of(data, {"first", "second"}), [], Counter()
+    for row in rows[1:]:
+        of = dict(zip(rows[0], row, strict=True))
+        key = of.get("pool", "all"), of.get("judge")
+        share, count = naive_share(of), int(float(of.get("count", "1")))
+        if share is None:
+            errors[key] += count
+        elif count:
+            known = of.get("order", "shown").lower() == "shown"
+            valid.append((*key, of["first"], of["second"], share, count, known))
+    return valid, errors, len(rows) - 1
+
+
+def naive_share(of: dict[str, str]) -> float | None:
+    if "p_first" in of:
+        return float(of["p_first"]) if of["p_first"] else None
+    words = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
+    winner = of["winner"].casefold()
+    if winner in words:
+        return words[winner]
+    assert winner in (of["first"].casefold(), of["second"].casefold())
+    if of["winner"] in (of["first"], of["second"]):
+        return float(of["winner"] == of["first"])
+    return float(winner == of["first"].casefold())
+
+
+def check_message(message: str, *paths: Path) -> None:
+    """One line a problem, each with file and, where there is one, line; no more than 21."""
+    *lines, last = message.splitlines()
+    assert len(lines) <= 20
+    files = "|".join(re.escape(str(path)) for path in paths)
+    line = re.compile(rf"({files})(, line [0-9]+)?: \S")
+    assert all(line.match(text) for text in lines), message
+    assert line.match(last) or re.fullmatch("and [0-9]+ more problems", last), message
+    assert "Error" not in message
+
+
+def check(path: Path, data: bytes) -> bool:
+    """Whether a file is read, after it was compared with its twin or its message looked at."""
+    path.write_bytes(data)
+    try:
+        tables = own.read(path)
+    except own.TableError as refusal:
+        check_message(str(refusal), path)
+        return False
+    valid, errors, n_rows = twin(data)
+    items, found = tables.items["item"], []
+    for row in tables.verdicts.itertuples():
+        key = tables.pools[row.pool], tables.judges[row.judge]
+        sides = items[row.first], items[row.second]
+        found.append((*key, *sides, row.p_first, row.count, row.shown))
+    assert found == valid
+    assert all(math.isfinite(share) for *_, share, _, _ in found)
+    counts = tables.counts
+    names = zip(counts["pool"], counts["judge"], counts["n_errors"], strict=True)
+    assert {(tables.pools[p], tables.judges[g]): n for p, g, n in names if n} == {
+        key: n for key, n in errors.items() if n
+    }
+    assert f": {n_rows} row" in tables.summary[0]
+    return True
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated())
+def test_mutations(tmp_path_factory, data):
+    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+
+
+@pytest.mark.heavy
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated())
+def test_many_mutations(tmp_path_factory, data):
+    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+
+
+def check_items(folder: Path, data: bytes) -> bool:
+    """As `check`, of an items table beside two verdicts."""
+    verdicts, items = folder / "verdicts.csv", folder / "items.csv"
+    verdicts.write_text(VERDICTS)
+    items.write_bytes(data)
+    try:
+        tables = own.read(verdicts, items, covariates=["words"])
+    except own.TableError as refusal:
+        check_message(str(refusal), verdicts, items)
+        return False
+    rows = rows_of(data, {"pool", "item", "words"})
+    expected = []
+    for row in rows[1:]:
+        of = dict(zip(rows[0], row, strict=True))
+        quality = float(of["quality"]) if of.get("quality") else None
+        content = of.get("content", of["item"])
+        expected.append((of["pool"], of["item"], content, float(of["words"]), quality))
+    found = [
+        (
+            tables.pools[row.pool],
+            row.item,
+            tables.contents[row.content],
+            row.words,
+            None if math.isnan(row.quality) else row.quality,
+        )
+        for row in tables.items.itertuples()
+    ]
+    assert found == expected
+    assert len(tables.verdicts) == 2
+    return True
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated((ITEMS,)))
+def test_mutations_of_the_items(tmp_path_factory, data):
+    check_items(tmp_path_factory.getbasetemp(), data)
+
+
+@pytest.mark.heavy
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=mutated((ITEMS,)))
+def test_many_mutations_of_the_items(tmp_path_factory, data):
+    check_items(tmp_path_factory.getbasetemp(), data)
+
+
+ALL_ITEMS = [*ITEMS, ["p", "Zoë", "C", "5", ""]]
+LABELLED = (
+    [["pool", "better", "worse"], ["p", "x", "y"], ["q", "u", "v"]],
+    [["pool", "first", "second", "better"], ["p", "x", "y", "tie"], ["q", "v", "u", "u"]],
+    [["pool", "item", "member"], ["p", "x", "1"], ["p", "y", "no"], ["q", "u", ""]],
+)
+
+
+def check_whole(folder: Path, files: list[bytes], merge_pools: bool) -> bool:
+    """Whether tables are read, after all that is said of them without a fit was asked for."""
+    paths = [folder / name for name in ("verdicts.csv", "items.csv", "anchors.csv")]
+    for path, data in zip(paths, files, strict=True):
+        path.write_bytes(data)
+    options = {"covariates": ("words",), "merge_pools": merge_pools}
+    try:
+        tables = own.read(*paths, **options)
+        x, *_ = own.covariate_values(tables, ["words"], "log1p", True)
+    except own.TableError as refusal:
+        check_message(str(refusal), *paths)
+        return False
+    assert np.isfinite(x).all()
+    assert len(set(zip(tables.items["pool"], tables.items["item"], strict=True))) == len(x)
+    for told in (tables, tables.without_ties(), merge_pools_of(tables)):
+        names = dict(zip(("verdicts", "items", "anchors"), paths, strict=True))
+        checks = own.doctor(told, {**names, **options})
+        text = checks.report("Tables", told.summary).text()
+        assert all(f"{check.check}: " in text for check in checks.checks)
+        assert not re.search("nan|None|Traceback", text)
+    return True
+
+
+@st.composite
+def triples(draw) -> list[bytes]:
+    """Three tables, one of them mutated."""
+    labels = draw(st.sampled_from(LABELLED))
+    files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+    at = draw(st.integers(0, 2))
+    files[at] = draw(mutated([(WINNERS, SHARED), (ALL_ITEMS,), (labels,)][at]))
+    return files
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(triples(), st.booleans())
+def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
+    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(triples(), st.booleans())
+def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
+    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
+
+
+@pytest.mark.parametrize("merge_pools", [False, True])
+def test_three_tables_as_they_stand_are_read(merge_pools, tmp_path):
+    for labels in LABELLED:
+        files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+        assert check_whole(tmp_path, files, merge_pools)
+
+
+def test_items_as_they_stand_are_read(tmp_path):
+    assert check_items(tmp_path, File(ITEMS).text().encode())
+
+
+HARMLESS = [
+    {},
+    {"separator": "\t"},
+    {"separator": ";", "end": "\r\n"},
+    {"end": "\r"},
+    {"end": "\n\n"},
+    {"quoting": csv.QUOTE_ALL},
+    {"encoding": "utf-8-sig"},
+    {"encoding": "utf-16", "separator": "\t"},
+]
+
+
+@pytest.mark.parametrize("rows", [WINNERS, SHARED])
+@pytest.mark.parametrize("form", HARMLESS)
+def test_forms_that_are_read(form, rows, tmp_path):
+    file = File(rows, **form)
+    data = file.text().encode(file.encoding)
+    for packed in (data, gzip.compress(data)):
+        assert check(tmp_path / "table.csv", packed)
+        verdicts = own.read(tmp_path / "table.csv").verdicts
+        assert len(verdicts) == 4
+        assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]  # nothing is written
+        np.testing.assert_array_equal(
+            verdicts["p_first"], [1, 0.5, 0, 0] if rows[0] == HEADER else [1, 0.5, 0.25, 0.1]
+        )

@@ -1,0 +1,362 @@
+"""Recorded verdicts as a frozen judge: its answers, its top sets, runs against it, the command."""
+
+import functools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import twin
+
+from jbt import cli, own, runtime, stats
+from jbt.own.replays.curves import COLUMNS, Curves, needed
+from jbt.own.replays.oracle import oracles
+from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
+from jbt.types import Prior
+
+GRADED = """pool,first,second,p_first,count,order
+p,a,b,1,1,shown
+p,b,c,0.5,1,shown
+p,c,a,0.25,1,shown
+p,b,a,0,1,shown
+p,a,c,,1,shown
+q,u,v,0.2,3,shown
+q,u,v,0.6,1,shown
+q,v,u,0.5,1,shown
+r,s,t,0.9,1,shown
+r,t,s,0.3,1,shown
+r,t,s,0.3,1,unknown
+e,x,y,,2,shown
+"""
+"""Incomplete and graded; an error; repeats; an unknown order; a pool without a verdict."""
+
+QUALITY = """pool,item,quality
+p,a,1
+p,b,2
+p,c,2
+q,u,0
+q,v,
+r,s,3
+r,t,1
+e,x,1
+e,y,0
+"""
+ANCHORS = "pool,better,worse\np,b,a\np,a,c\nq,u,v\n"
+SEEDS = 150
+
+
+def read(tables, tmp_path, verdicts=GRADED, items=QUALITY, anchors=ANCHORS):
+    (tmp_path / "anchors.csv").write_text(anchors)
+    found = own.read(*tables(verdicts, items), tmp_path / "anchors.csv")
+    return found, own.Batch.of(found)
+
+
+@pytest.fixture
+def graded(tables, tmp_path):
+    return read(tables, tmp_path)
+
+
+# --- the frozen judge
+
+
+@pytest.fixture
+def judge(graded):
+    with runtime.precision("float64"):
+        return oracles(*graded, 1, "bias_aware", Prior())
+
+
+def test_answers_are_the_recorded_shares_and_nothing_else_can_be_asked(judge):
+    (judge, mixed), notes = judge
+    # Where known and unknown orders mix, the batch keeps rows instead of counts.
+    assert (judge.names, mixed.names) == (["p", "q"], ["r"])
+    no = np.nan
+    p, q, r = *np.asarray(judge.tasks.answers), mixed.tasks.answers[0]
+    np.testing.assert_array_equal(p, [[no, 1, no], [0, no, 0.5], [0.25, no, no]])
+    # Four verdicts of one ordered pair are one answer: their mean.
+    np.testing.assert_allclose(q[:2, :2], [[no, 0.3], [0.5, no]])
+    np.testing.assert_array_equal(r, [[no, 0.9], [0.3, no]])
+    assert np.isnan(q[2]).all()
+    assert (judge.n_verdicts.tolist(), mixed.n_verdicts.tolist()) == ([4, 2], [2])
+    assert "1 pools left out: no verdict, or only one content" in notes
+    assert any("judged more than once (in 2 pools) have the mean" in note for note in notes)
+
+
+def test_kappa_is_fixed_where_an_order_is_unknown_or_the_model_is_naive(graded, judge):
+    free = [np.asarray(group.tasks.variant.kappa).tolist() for group in judge[0]]
+    assert free == [[True, True], [False]]
+    assert any("1 pools have verdicts of unknown order" in note for note in judge[1])
+    with runtime.precision("float64"):
+        (naive, _), _ = oracles(*graded, 1, "naive", Prior())
+    assert not np.asarray(naive.tasks.variant.kappa).any()
+
+
+def test_top_sets(judge):
+    (judge, mixed), notes = judge
+    no = [np.nan] * 3
+    full, quality, anchors = judge.tops.transpose(1, 0, 2)
+    # p: a beat b twice and all but beat c. q, r: v and s have the larger shares.
+    np.testing.assert_array_equal(full, [[1, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(quality, [[0, 1, 1], no])
+    np.testing.assert_array_equal(anchors, [[0, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(mixed.tops[0], [[1, 0], [1, 0], no[:2]])
+    assert "quality defines the top 1 in 2 of 3 pools" in notes
+    assert "anchors define the top 1 in 2 of 3 pools" in notes
+
+
+def test_a_tie_at_the_boundary_of_all_verdicts_counts_for_either(tables, tmp_path):
+    tied = "pool,first,second,winner\np,a,b,tie\np,b,a,tie\np,c,a,second\np,c,b,second\n"
+    found = read(tables, tmp_path, tied, "pool,item\np,a\np,b\np,c\n", "pool,better,worse\np,a,c\n")
+    with runtime.precision("float64"):
+        (judge,), notes = oracles(*found, 1, "naive", Prior())
+    np.testing.assert_array_equal(judge.tops[0, 0], [1, 1, 0])
+    assert any("leave a tie at the boundary of the top 1 in 1 pools" in note for note in notes)
+
+
+ITEMS = "pool,item,content,quality\n" + "".join(
+    f"p,{item},{content},{quality}\n"
+    for item, content, quality in (("a", "A", 1), ("b", "A", 1), ("c", "B", 2), ("d", "C", 3))
+)
+FEW = "pool,first,second,winner\np,a,c,first\np,d,b,first\n"
+
+
+@pytest.mark.parametrize(
+    ("anchors", "k", "top"),
+    [
+        ("p,a,c\np,c,d\n", 1, [1, 0, 0]),  # a chain
+        ("p,a,c\np,c,d\n", 2, [1, 1, 0]),
+        ("p,a,c\n", 1, None),  # d is not placed
+        ("p,a,c\np,b,d\n", 1, [1, 0, 0]),  # a and b are one content
+        ("p,a,c\np,c,b\np,a,d\np,c,d\n", 2, [1, 1, 0]),  # a cycle above the boundary
+        ("p,a,c\np,c,b\np,a,d\np,c,d\n", 1, None),  # and across it
+        ("p,a,c\np,c,d\np,d,a\n", 1, None),
+    ],
+)
+def test_anchors_define_the_top_k_only_where_they_place_every_content(
+    tables, tmp_path, anchors, k, top
+):
+    found, _ = read(tables, tmp_path, FEW, ITEMS, f"pool,better,worse\n{anchors}")
+    owner = np.array([0, 0, 1, 2])
+    expected = [[np.nan] * 3] if top is None else [top]
+    np.testing.assert_array_equal(top_by_anchors(found, owner, 3, k), expected)
+
+
+@pytest.mark.parametrize(
+    ("members", "k", "top"),
+    [
+        ("p,a,1\n", 1, [1, 0, 0]),
+        ("p,a,1\np,b,yes\np,c,1\n", 2, [1, 1, 0]),  # a and b are one content
+        ("p,c,0\np,d,no\n", 1, [1, 0, 0]),
+        ("p,a,0\n", 2, [0, 1, 1]),
+        ("p,a,1\n", 2, None),
+        ("p,a,1\np,b,0\n", 1, None),  # one content both ways
+        ("p,c,0\n", 1, None),
+    ],
+)
+def test_members_define_the_top_k_where_they_leave_no_choice(tables, tmp_path, members, k, top):
+    found, _ = read(tables, tmp_path, FEW, ITEMS, f"pool,item,member\n{members}")
+    expected = [[np.nan] * 3] if top is None else [top]
+    owner = np.array([0, 0, 1, 2])
+    np.testing.assert_array_equal(top_by_members(found, owner, 3, k), expected)
+
+
+def test_items_of_one_content_must_agree_on_their_quality(tables, tmp_path):
+    owner = np.array([0, 0, 1, 2])
+    found, _ = read(tables, tmp_path, FEW, ITEMS, "pool,better,worse\np,a,c\n")
+    np.testing.assert_array_equal(top_by_quality(found, owner, 3, 2), [[0, 1, 1]])
+    other = ITEMS.replace("b,A,1", "b,A,2")
+    found, _ = read(tables, tmp_path, FEW, other, "pool,better,worse\np,a,c\n")
+    with pytest.raises(own.TableError, match=r"line 2: content 'A' .* different qualities"):
+        top_by_quality(found, owner, 3, 2)
+
+
+# --- curves
+
+
+def test_curves_by_hand(graded):
+    _, batch = graded
+    recall = np.full((2, 4, 2, 3, 3), np.nan)  # rules, pools, seeds, scored_by, budgets
+    recall[0, 0, :, 0], recall[0, 1, :, 0] = [[0, 0.5, 1], [1, 0.5, 1]], [[0, 1, 1], [0, 1, 1]]
+    recall[1, :2, :, 0] = [1, 0.5, 0.5]
+    recall[0, 0, :, 2] = [0.25, 0.5, 0.75]
+    curves = Curves(batch, ["lucb", "random"], recall, np.array([1, 2, 4]), np.array([4, 2, 0, 0]))
+    table = curves.table()
+    assert tuple(table) == COLUMNS
+    rows = table.set_index(["scored_by", "rule", "pool", "budget"])["recall"].sort_index()
+    assert rows["full_data", "lucb", "all"].to_dict() == {1: 0.25, 2: 0.75, 4: 1}
+    assert rows["full_data", "lucb", "p"].to_dict() == {1: 0.5, 2: 0.5, 4: 1}
+    assert rows["full_data", "lucb", "q"].to_dict() == {1: 0, 2: 1}  # all it has
+    assert rows["anchors", "lucb", "all"].to_dict() == {1: 0.25, 2: 0.5, 4: 0.75}
+    assert "q" not in rows["anchors"].index.get_level_values("pool")
+    assert "quality" not in rows.index
+    # Two pools have no interval, but where recall is 1 by definition.
+    all_pools = table[(table.pool == "all") & (table.scored_by == "full_data")].iloc[:3]
+    np.testing.assert_array_equal(all_pools.low, [np.nan, np.nan, 1])
+    np.testing.assert_array_equal(all_pools.high, [np.nan, np.nan, 1])
+    found = curves.needed(0.7)
+    assert found.rule.tolist() == ["lucb", "random"]
+    # random had 1 at first, but did not stay there.
+    np.testing.assert_array_equal(found.budget, [2, np.nan])
+    assert found.share[0] == 4 / 6
+    assert found[["low", "high"]].isna().all(axis=None)
+
+
+def test_what_is_needed_and_its_interval_by_hand():
+    budgets, full = np.array([2, 4, 6, 8]), np.ones(10)
+    low = stats.bounded_interval(full)[1]
+    assert 0.5 < low < 0.9
+    recall = np.stack([full / 2, full, full * 0.95, full])
+    np.testing.assert_array_equal(needed(recall, budgets, 0.9), [4, 4, np.inf])
+    np.testing.assert_array_equal(needed(recall, budgets, 0.9, all_at=8), [4, 4, 8])
+    np.testing.assert_array_equal(needed(recall, budgets, 0.5), [2, 2, 4])
+    many = np.broadcast_to(recall[:, :1], (4, 1000))
+    np.testing.assert_array_equal(needed(many, budgets, 0.9), [4, 4, 4])
+    np.testing.assert_array_equal(needed(recall[:, :4], budgets, 0.9), [4, np.nan, np.nan])
+
+
+def test_the_interval_of_what_is_needed_covers_in_studies_of_few_pools():
+    """Recall that is 1 in most pools and 0 in some, which few pools do not show. Percentiles of
+    resampled pools cover .74 to .83 of five."""
+    rng, studies = np.random.default_rng(0), 2000
+    budgets, chance = np.arange(1, 11), np.array([3, 5, 6, 7, 8, 8.8, 9.2, 9.5, 9.8, 10]) / 10
+    for n in (5, 10, 30):
+        recall = (rng.random((studies, 1, n)) < chance[:, None]).astype(float)
+        _, low, high = needed(recall, budgets, 0.9, all_at=10)
+        covered = ((low <= 7) & (high >= 7)).mean()
+        assert covered >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / studies)
+
+
+# --- whole runs
+
+
+def recall_of(design_rows, shares, top):
+    """The twin's: share of the places of the top 1, ties to within 1e-9 shared, that are right."""
+    theta = twin.fit(np.array(design_rows), np.array(shares), np.r_[np.ones(3), 0.1], FREE)[:3]
+    best = theta >= theta.max() - 1e-9
+    return (best & (np.array(top) > 0)).sum() / best.sum()
+
+
+FREE = np.ones(4, bool)
+
+
+def by_round_robin(answers, top):
+    """Expected recall of the top 1 after each verdict: every way in which ties may be broken."""
+    pairs = [tuple(pair) for pair in np.argwhere(~np.isnan(answers)).tolist()]
+
+    @functools.cache
+    def after(asked):
+        if asked:
+            rows = [[(i == a) - (i == b) for i in range(3)] + [1] for a, b in asked]
+            here = recall_of(np.array(rows, float), [answers[pair] for pair in asked], top)
+        left = [pair for pair in pairs if pair not in asked]
+        if not left:
+            return (here,)
+        shown = np.zeros((3, 3))
+        for pair in asked:
+            shown[pair] += 1
+        score = twin.scores(
+            "round_robin", np.zeros(3), np.zeros(5), np.eye(5), np.ones(3) / 3, shown, None, 1
+        )
+        best = max(score[pair] for pair in left)
+        ways = [after((*asked, pair)) for pair in left if score[pair] >= best - 1e-9]
+        rest = tuple(np.mean(ways, axis=0))
+        return (here, *rest) if asked else rest
+
+    return np.array(after(()))
+
+
+@pytest.mark.heavy
+def test_runs_against_a_twin_and_their_table(graded, judge):
+    found = own.replay(*graded, rules=["round_robin", "random"], seeds=SEEDS)
+    assert (found.refit_every, found.k) == (1, 1)
+    table = found.table.set_index(["scored_by", "rule", "pool"]).sort_index()
+    answers = np.asarray(judge[0][0].tasks.answers[0])
+    for scored_by, top in (
+        ("full_data", [1, 0, 0]),
+        ("quality", [0, 1, 1]),
+        ("anchors", [0, 1, 0]),
+    ):
+        mine = table.loc[scored_by, "round_robin", "p"]
+        expected = by_round_robin(answers, top)
+        assert mine.budget.tolist() == [1, 2, 3, 4]
+        error = 4.5 * np.sqrt(0.25 / SEEDS)
+        np.testing.assert_allclose(mine.recall, expected, atol=error)
+        assert (mine.low <= mine.recall + 1e-12).all()
+        assert (mine.recall <= mine.high + 1e-12).all()
+    for rule in ("round_robin", "random"):
+        for pool, most in (("p", 4), ("q", 2), ("r", 2), ("all", 4)):
+            end = table.loc["full_data", rule, pool].iloc[-1]
+            assert (end.budget, end.recall, end.low, end.high) == (most, 1, 1, 1)
+    three = [table.loc["full_data", "random", pool].recall.to_numpy()[1] for pool in "pqr"]
+    assert table.loc["full_data", "random", "all"].recall.iloc[1] == pytest.approx(np.mean(three))
+    assert set(found.table.pool[found.table.scored_by == "quality"]) == {"all", "p", "r"}
+    again = own.replay(*graded, rules=["random"], seeds=3, budgets=[2, 9])
+    assert again.table.budget[again.table.pool == "p"].drop_duplicates().tolist() == [2, 4]
+    assert again.table.budget[again.table.pool == "q"].drop_duplicates().tolist() == [2]
+
+
+@pytest.mark.heavy
+def test_the_command(tables, tmp_path, capsys):
+    read(tables, tmp_path)
+    paths = [str(tmp_path / f"{name}.csv") for name in ("verdicts", "items", "anchors")]
+    options = dict(zip(("--verdicts", "--items", "--anchors"), paths, strict=True))
+    out, file = tmp_path / "out", tmp_path / "out.json"
+    argv = ["replay", *(v for pair in options.items() for v in pair), "--json", str(file)]
+    rules = ["--rules", "lucb", "random", "top_k_aware_fresh"]
+    assert cli.main([*argv, "--out", str(out), *rules, "--seeds", "2", "--refit-every", "2"]) == 0
+    said = capsys.readouterr()
+    assert (
+        "rules (chosen afterwards, which flatters it), found 90 % of the top 1 that all verdicts "
+        "give after" in said.out
+    )
+    assert "in random order it took" in said.out
+    assert "replay:" in said.err
+    assert "found 90 % of the top 1" in (out / "report.md").read_text()
+    assert (out / "figure.png").stat().st_size > 10_000
+    content = json.loads(file.read_text())
+    assert content["settings"]["refit_every"] == 2
+    assert {tuple(row) for row in content["table"]} == {COLUMNS}
+    assert {row["judge"] for row in content["table"]} == {None}
+    table = pd.read_csv(out / "table.csv")
+    assert len(table) == len(content["table"])
+    assert sorted(table.budget.unique()) == [2, 4]
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rules", "ucb"], "unknown rule 'ucb': one of top_k_aware"),
+        (["--rules", "lucb", "lucb"], "none twice"),
+        (["--k", "2"], "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
+        (["--seeds", "0"], "seeds must be at least 1"),
+        (["--target", "0"], "target must be above 0"),
+        (["--budgets", "0"], "budgets must be at least 1"),
+        (["--refit-every", "0"], "refit_every must be at least 1"),
+        (
+            ["--refit-every", "3", "--budgets", "2"],
+            "budget must be at least refit_every = 3, got 2",
+        ),
+        (["--seed", "-1"], "seed must lie"),
+    ],
+)
+def test_bad_options(tables, tmp_path, capsys, options, message):
+    verdicts, items = tables(GRADED, QUALITY)
+    out = tmp_path / "out"
+    argv = ["replay", "--verdicts", str(verdicts), "--items", str(items), "--out", str(out)]
+    assert cli.main([*argv, *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error.splitlines()[-1]
+    assert not out.exists()
+
+
+def test_what_cannot_be_run(tables, tmp_path):
+    errors = "pool,first,second,winner\np,a,b,error\n"
+    with pytest.raises(ValueError, match="no pool has verdicts on more than one content"):
+        own.replay(
+            *read(tables, tmp_path, errors, "pool,item\np,a\np,b\n", "pool,better,worse\np,a,b\n")
+        )
+    named = GRADED.replace("\nq,", "\nall,"), QUALITY.replace("\nq,", "\nall,")
+    with pytest.raises(ValueError, match="a pool is called 'all'"):
+        own.replay(*read(tables, tmp_path, *named, "pool,better,worse\np,a,b\n"))

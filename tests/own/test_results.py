@@ -1,0 +1,143 @@
+"""Results of `jbt.own`: each is also a table; verdicts may come as data frames."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from jbt import own
+from jbt.border.result import Result
+from jbt.own.tables.sheets import TableError, source_of
+from jbt.own.tables.tables import check_names
+
+RNG = np.random.default_rng(0)
+ITEMS = pd.DataFrame(
+    {
+        "pool": np.repeat(["p", "q"], 4),
+        "item": np.tile(list("abcd"), 2),
+        "words": RNG.integers(20, 200, 8),
+    }
+)
+VERDICTS = pd.DataFrame(
+    [
+        {"pool": pool, "judge": judge, "first": a, "second": b, "winner": winner}
+        for pool in "pq"
+        for judge in ("fair", "long")
+        for a in "abcd"
+        for b in "abcd"
+        if a != b
+        for winner in [RNG.choice(["first", "second"])]
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return own.load(VERDICTS, ITEMS, ["words"], transform="log")
+
+
+def test_a_data_frame_is_read_as_its_csv_file(tmp_path):
+    VERDICTS.to_csv(tmp_path / "verdicts.csv", index=False)
+    ITEMS.to_csv(tmp_path / "items.csv", index=False)
+    from_files = own.read(tmp_path / "verdicts.csv", tmp_path / "items.csv", covariates=["words"])
+    from_frames = own.read(VERDICTS, ITEMS, covariates=["words"])
+    place = "line"  # of the file, or the row of the frame
+    assert_frame_equal(
+        from_frames.verdicts.drop(columns=place), from_files.verdicts.drop(columns=place)
+    )
+    assert_frame_equal(from_frames.items, from_files.items)
+    assert from_frames.pools == from_files.pools
+    assert list(from_frames.judges) == list(from_files.judges)
+
+
+def test_a_data_frame_that_lacks_a_column_is_refused():
+    with pytest.raises(TableError, match=r"winner"):
+        own.read(VERDICTS.drop(columns="winner"))
+    with pytest.raises(TableError, match=r"words"):
+        own.read(VERDICTS, ITEMS.rename(columns={"words": "length"}), covariates=["words"])
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_other_libraries_are_read(library):
+    module = pytest.importorskip(library)
+    make = module.from_pandas if library == "polars" else module.Table.from_pandas
+    theirs = own.read(make(VERDICTS), make(ITEMS), covariates=["words"])
+    ours = own.read(VERDICTS, ITEMS, covariates=["words"])
+    assert_frame_equal(theirs.verdicts, ours.verdicts)
+
+
+def test_fits_are_tables(batch):
+    fits = own.fit(batch, k=2)
+    rows = fits.to_frame()
+    theta = rows[rows.quantity == "theta"].set_index(["judge", "pool", "name"])
+    assert len(theta) == 16
+    for fit in fits:
+        assert theta.loc[(fit.judge, fit.pool, "c"), "estimate"] == fit.theta[2]
+        of_c = rows[(rows.quantity == "c") & (rows.pool == fit.pool) & (rows.judge == fit.judge)]
+        assert of_c.estimate.item() == fit.c[0]
+    judges = own.fit_judges(batch)
+    coefficients = judges.to_frame()
+    assert coefficients.pool.isna().all()
+    for judge in judges:
+        here = coefficients[coefficients.judge == judge.judge].set_index("quantity")
+        assert here.loc["c", "estimate"] == judge.c[0]
+        assert here.loc["kappa", "low"] == pytest.approx(judge.kappa_low, nan_ok=True)
+    analysis = own.analyse(batch, k=2)
+    assert_frame_equal(analysis.to_frame(), analysis.judges.to_frame())
+    # The same theta beside the coefficients over all pools.
+    whole = analysis.to_frame()
+    assert_frame_equal(
+        whole[whole.quantity == "theta"].reset_index(drop=True),
+        rows[rows.quantity == "theta"].sort_values("judge", kind="stable").reset_index(drop=True),
+    )
+
+
+def test_a_joint_fit_is_a_table(batch):
+    judges = own.Judges.of(batch.tables, reference="fair")
+    fit = own.fit_panel(batch, judges, k=2)
+    rows = fit.to_frame().set_index(["quantity", "judge"])
+    assert rows.loc[("c_joint", "long"), "estimate"] == fit.judges[1].c[0].estimate
+    assert ("c_joint", "fair") not in rows.index  # known, not estimated
+    assert len(rows.loc[("theta", "joint")]) == 8
+
+
+def test_every_result_keeps_the_protocol(batch):
+    for result in (own.analyse(batch, k=2), own.identify(batch), own.doctor(batch.tables)):
+        assert isinstance(result, Result)
+        assert len(result.to_frame())
+        assert result.record()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pd.Categorical([1.0, 2.0, 1.0]),
+        np.array([1.0, 2, 1.0], object),
+        pd.array([1, 2, 1], "Int64"),
+        ["1", "2", "1"],
+    ],
+    ids=["categorical", "object", "nullable", "text"],
+)
+def test_whole_numbers_name_the_same_items_whatever_their_type(first):
+    frame = pd.DataFrame({"first": first, "second": [2, 3, 3], "winner": "first"})
+    assert len(own.read(frame).items) == 3
+
+
+def test_arguments_of_a_wrong_type_are_named(batch):
+    # Below the check of annotations, which only tests have.
+    with pytest.raises(TypeError, match="anchors must be a path or a data frame, got list"):
+        inspect.unwrap(source_of)(["words"], "anchors")
+    with pytest.raises(ValueError, match="covariates must be a list of columns, got DataFrame"):
+        inspect.unwrap(check_names)(ITEMS)
+    with pytest.raises(TableError, match="no covariate 'nope' was read"):
+        own.leaderboard(batch.tables, ["nope"])
+
+
+def test_doctor_checks_the_covariates_that_were_read(batch):
+    checks = {check.check: check for check in own.doctor(batch.tables).checks}
+    assert "covariate[words]" in checks
+    commands = [check.command for check in checks.values() if check.command]
+    assert commands
+    assert all("--verdicts VERDICTS" in command for command in commands)

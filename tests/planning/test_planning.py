@@ -1,0 +1,304 @@
+import dataclasses
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from jbt import cli, identifiability, planning, stats
+from jbt.estimators import reference
+from jbt.simulation import judges, pairs, pools
+from jbt.types import Comparisons, Design, Judge, Pool, Status
+
+
+def test_expected_half_width_is_the_dense_one(x64):
+    paired = jax.jit(functools.partial(pools.paired, n_contents=5, spread=1.0))
+    made = paired(jax.random.key(0), n_twice=jnp.array(3))
+    judge = Judge(jnp.full(1, 0.8), 0.3, 0.7)
+    rng = np.random.default_rng(0)
+    shown = np.asarray(pairs.every_pair(made)) * rng.random((10, 10)) * 4
+    z = identifiability.comparison_matrix(made.design, shown)
+    i, j = np.nonzero(shown)
+    theta = 0.7 * np.asarray(made.quality)
+    p = expit(z @ np.r_[theta, 0.8, 0.3])
+    information = (z.T * (shown[i, j] * p * (1 - p))) @ z
+    half = 1.959963985 * np.sqrt(np.linalg.pinv(information, rcond=1e-12)[5, 5])
+    half_width = jax.jit(planning.expected_half_width)
+    found = half_width(made, judge, jnp.asarray(shown))
+    assert float(found) == pytest.approx(half, rel=1e-8)
+    only = jnp.asarray(shown * np.asarray(pairs.across_contents(made)))
+    lonely = paired(jax.random.key(0), n_twice=jnp.array(0))
+    nothing = half_width(lonely, judge, only * pairs.every_pair(lonely))
+    assert float(nothing) == np.inf
+
+
+@pytest.mark.heavy
+def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
+    plan = planning.pairing(10, 2000, n_twice=[4], max_repeats=1e9, pools_simulated=200)
+
+    def one(key):
+        a, b, c = jax.random.split(key, 3)
+        made = pools.paired(a, 10, n_twice=4, spread=1.0)
+        shown = pairs.choose(b, made, 2000)
+        p = judges.verdict_probability(made, Judge(jnp.ones(1), 0.0))
+        comparisons = judges.fresh_comparisons(c, p, shown)
+        estimate = identifiability.estimate_bias(comparisons, made.design)
+        return estimate.high - estimate.low, estimate.c, estimate.status
+
+    width, c, status = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(3), 200))
+    assert (status == Status.CONVERGED).all()
+    half = width / 2
+    error = np.hypot(half.std() / np.sqrt(200), half.std() / np.sqrt(200))
+    assert abs(float(half.mean()) - plan.half_width["all"][0]) < 4 * error + 0.01
+    # And the estimates spread as much as the interval says.
+    spread = float(np.std(c)) * 1.96
+    assert abs(spread / plan.half_width["all"][0] - 1) < 4 / np.sqrt(2 * 200) + 0.05
+
+
+def test_the_smallest_number_that_is_enough():
+    plan = planning.PairingPlan(
+        np.array([1, 3, 9]), {"all": np.array([np.inf, 0.3, 0.2])}, {}, {}, {}
+    )
+    assert plan.smallest("all", 0.2) == 9
+    assert plan.smallest("all", 0.3) == 3
+    assert plan.smallest("all", 0.1) is None
+
+
+def test_help(capsys):
+    assert cli.main(["plan", "--help"]) == 0
+    assert "pairing" in capsys.readouterr().out
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "plan.json"
+    options = ["--n-contents", "6", "--budget", "60", "--pools", "4", "--json", str(out)]
+    assert cli.main(["plan", "pairing", *options, "--half-width", "1.6"]) == 0
+    printed = capsys.readouterr().out
+    assert "n_twice" in printed
+    plan = json.loads(out.read_text())
+    assert plan["n_twice"] == [1, 2, 3, 4, 5, 6]
+    every = plan["comparisons"]["all"]
+    assert every["half_width"] == sorted(every["half_width"], reverse=True)
+    smallest = every["smallest_n_twice"]
+    assert every["half_width"][smallest - 1] <= 1.6 < every["half_width"][smallest - 2]
+    assert f"all:     {smallest} contents" in printed
+
+
+@pytest.mark.heavy
+def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
+    """Whose shown pairs are few enough to leave some items to the cheap judge alone."""
+    n, rng = 7, np.random.default_rng(0)
+    x, theta = rng.normal(size=n), rng.normal(size=n)
+    pool = Pool(jnp.asarray(theta), Design.build(x[:, None]))
+    every, few = 1.0 - np.eye(n), np.triu(rng.random((n, n)) < 0.5, 1) * 1.0
+    cheap, s = Judge(jnp.array([1.2]), 0.4, 0.8), 2.5
+
+    def width(shown):
+        counts = [Comparisons.build(v, v / 2) for v in (every, shown)]
+        panel = reference.beside(*counts, s)
+        return float(planning.expected_half_width_beside(pool, cheap, panel))
+
+    rows, weight = [], []
+    for shown, factor, c, kappa in ((every, 1, 1.2, 0.4), (few, s, 0, 0)):
+        for i, j in zip(*np.nonzero(shown), strict=True):
+            e = np.eye(n)[i] - np.eye(n)[j]
+            mine = factor == 1
+            rows.append(np.r_[factor * e, mine * (x[i] - x[j]), mine])
+            p = expit(0.8 * factor * (theta[i] - theta[j]) + c * (x[i] - x[j]) + kappa)
+            weight.append(p * (1 - p))
+    z = np.array(rows)
+    covariance = np.linalg.pinv((z.T * weight) @ z, rcond=1e-12)
+    assert width(few) == pytest.approx(1.959964 * np.sqrt(covariance[n, n]), rel=1e-6)
+    assert np.isinf(width(np.zeros((n, n))))
+
+
+def half_width_of_ten(key):
+    """Half the length of the interval for c beside ten verdicts of a reference, in a pool of 8, and
+    what is expected of it: by the information at the truth, and by the plan."""
+    a, b, c, d = jax.random.split(key, 4)
+    pool, cheap = pools.gaussian(a, 8, sd=1.2), Judge(jnp.ones(1), 0.0)
+    every = 20 * pairs.every_pair(pool)  # many, as the plan takes apparent quality for known
+    made = judges.fresh_comparisons(b, judges.verdict_probability(pool, cheap), every)
+    asked = reference.asked(c, pairs.every_pair(pool), jnp.array(10.0))
+    trusted = judges.verdict_probability(pool, Judge(jnp.zeros(1), 0.0))
+    panel = reference.beside(made, judges.fresh_comparisons(d, trusted, asked))
+    found = identifiability.estimate_bias(
+        panel, pool.design, judge=0, variant=reference.joint_variant(panel, pool.design)
+    )
+    expected = planning.expected_half_width_beside(pool, cheap, panel)
+    planned = expected * planning.realised_over_expected(pool, cheap, panel, 10)
+    return (found.high - found.low) / 2, expected, planned, found.status
+
+
+@pytest.mark.heavy
+def test_the_plan_beside_a_reference_foretells_the_interval(x64):
+    """The information at the truth promises intervals a fifth too short, as the likelihood of ten
+    verdicts is no parabola."""
+    keys = jax.random.split(jax.random.key(0), 300)
+    found, expected, planned, status = jax.device_get(jax.jit(jax.vmap(half_width_of_ten))(keys))
+    exists = status == Status.CONVERGED
+    assert (exists == np.isfinite(planned)).mean() > 0.97
+    found = np.where(exists, found, np.inf)
+    middle = np.median(found)
+    assert np.median(expected) < 0.9 * middle
+    assert np.median(planned) == pytest.approx(middle, rel=0.06)
+    both = exists & np.isfinite(planned)
+    assert np.median(np.abs(np.log(planned[both] / found[both]))) < 0.1
+
+
+def test_the_smallest_number_of_reference_verdicts_lasts():
+    half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
+    plan = planning.ReferencePlan(
+        np.array([0, 5, 10, 20]),
+        {"random": half},
+        {},
+        {},
+        {},
+        {"random": recall},
+        {"random": np.full(4, 0.02)},
+        0.5,
+        0.5,
+    )
+    assert plan.smallest("random", half_width=0.5) == 20
+    low, high = plan.recall_interval("random")
+    np.testing.assert_allclose([low[1], high[1]], 0.6 + np.array([-1, 1]) * 1.959964 * 0.02)
+    # By the lower end of its interval, not by the estimate.
+    assert plan.smallest("random", recall=0.56) == 5
+    assert plan.smallest("random", recall=0.57) == 10
+    assert plan.smallest("random", half_width=0.1) is None
+    assert plan.smallest("random", half_width=10.0, recall=0.65) == 10
+
+
+@pytest.mark.heavy
+def test_the_command_on_a_reference(tmp_path, capsys):
+    out = tmp_path / "plan.json"
+    options = ["--n-items", "8", "--k", "2", "--pools", "8", "--json", str(out)]
+    options += ["--n-reference", "0", "20", "--half-width", "3", "--bias", "1.5", "--rho", "0.5"]
+    options += ["--recall", "0.01"]
+    assert cli.main(["plan", "reference", *options]) == 0
+    printed = capsys.readouterr().out
+    plan = json.loads(out.read_text())
+    assert plan["n_reference"] == [0, 20]
+    placed = plan["placements"]
+    assert set(placed) == {"boundary", "disputed", "random"}
+    for name, found in placed.items():
+        assert found["half_width"][0] is None  # infinite: not identified
+        assert found["asked"][0] == 0
+        smallest = found["smallest_n_reference"]
+        assert (smallest == 20) == (
+            found["half_width"][1] is not None and found["half_width"][1] <= 3
+        )
+        answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
+        at = -1 if smallest is None else plan["n_reference"].index(smallest)
+        recall, error = found["recall"][at], 1.959964 * found["recall_standard_error"][at]
+        interval = f"[{recall - error:.3f}, {recall + error:.3f}]"
+        assert f"{name + ':':10} {answer}, recall {recall:.3f} {interval}" in printed
+    assert placed["random"]["smallest_n_reference"] == 20
+    # Without reference verdicts the placements are alike.
+    assert placed["random"]["recall"][0] == placed["boundary"]["recall"][0]
+    assert 0 < plan["recall_bias_aware"] <= 1
+
+
+def test_the_smallest_number_of_labels_is_by_the_lower_end_and_lasts():
+    helped = np.array([[0.5, 0.85, 0.82, 0.9], [0.4, 0.81, 0.78, 0.85], [0.6, 0.9, 0.9, 1.0]])
+    plan = planning.GatePlan(
+        np.array([5, 10, 20, 40]), {"pairs": {"helped": helped}}, {}, {}, 0.0, {}, 0.5, 0.5
+    )
+    assert plan.smallest("pairs", 0.8) == 40
+    assert plan.smallest("pairs", 0.3) == 5
+    assert plan.smallest("pairs", 0.9) is None
+    nothing = dataclasses.replace(plan, rate={"pairs": {"helped": np.full((3, 4), np.nan)}})
+    assert nothing.smallest("pairs", 0.1) is None
+
+
+def test_rates_over_pools():
+    values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
+    rate, low, high = planning.over_pools(values)
+    np.testing.assert_allclose(rate, [0, 1.3 / 3, 1])
+    # Exact where all pools are alike: 0.025^(1/3).
+    np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
+    np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
+    assert np.isnan([low[1], high[1]]).all()  # of three pools
+    many = planning.over_pools(np.tile(values, (40, 1)))
+    np.testing.assert_allclose(many[:, 1], stats.bounded_interval(np.tile(values[:, 1], 40)))
+    assert np.isnan(planning.over_pools(values[:0])).all()
+
+
+@pytest.mark.heavy
+def test_the_command_on_a_gate(tmp_path, capsys):
+    out = tmp_path / "plan.json"
+    options = ["--n-items", "8", "--k", "2", "--pools", "64", "--json", str(out), "--bias", "2"]
+    options += ["--n-labels", "5", "28", "--power", "0.5"]
+    assert cli.main(["plan", "gate", *options]) == 0
+    printed = capsys.readouterr().out
+    plan = json.loads(out.read_text())
+    assert plan["n_labels"] == [5, 28]
+    shares = {name: v["estimate"] for name, v in plan["pool_classes"].items()}
+    assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
+    labels = plan["labels"]
+    assert list(labels) == ["pairs", "disputed", "swaps", "members"]
+    # All 28 pairs hold all disputed ones: no more is to be had of pairs.
+    rates = {name: v["enable_rate"]["helped"]["estimate"] for name, v in labels.items()}
+    assert rates["pairs"][1] == pytest.approx(rates["disputed"][1])
+    assert rates["pairs"][0] < rates["disputed"][0]
+    assert labels["pairs"]["labels_used"] == [5, 28]
+    assert labels["disputed"]["labels_used"][1] < 28
+    assert labels["members"]["labels_used"][1] <= plan["census"]["labels_used"] + 1e-6
+    # A census of true labels never errs.
+    census = {name: v["estimate"] for name, v in plan["census"]["enable_rate"].items()}
+    assert (census["helped"], census["recall_harmed"]) == (1, 0)
+    for name, found in labels.items():
+        smallest = found["smallest_n_labels"]
+        low = found["enable_rate"]["helped"]["ci_low"]
+        assert (smallest is None) == (low[1] < 0.5)
+        used = found["labels_used"][0 if smallest == 5 else 1]
+        row = f"{name:10}{smallest or 'never':>8}{used:8.1f}"
+        assert row in printed
+        assert (f"{name}: not reached with all labels there are" in printed) == (not smallest)
+    assert labels["swaps"]["smallest_n_labels"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["pairing", "--n-contents", "1"], "n_contents must be at least 2, got 1"),
+        (["pairing", "--n-twice", "5", "40"], "n_twice must increase within 1..30, got [5, 40]"),
+        (["pairing", "--offset", "0"], "offset must be finite and not 0"),
+        (["pairing", "--half-width", "-1"], "half_width must be finite and above 0"),
+        (["pairing", "--budget", "0"], "budget must be finite and above 0"),
+        (["pairing", "--max-repeats", "0"], "max_repeats must be at least 1, got 0"),
+        (["pairing", "--max-repeats", "nan"], "max_repeats must be finite, got nan"),
+        (["pairing", "--json", ""], "cannot write .: it is a folder, not the name of a file"),
+        (["pairing", "--json", "no/such/plan.json"], "no folder"),
+        (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),
+        (["pairing", "--rho", "2"], "rho must lie within"),
+        (["reference", "--n-items", "3"], "n_items must be at least 4, got 3"),
+        (["reference", "--k", "30"], "k must lie in 1..29, got 30"),
+        (["reference", "--n-reference", "9", "3"], "n_reference must increase from at least 0"),
+        (["reference", "--recall", "1.5"], "recall must lie in (0, 1], got 1.5"),
+        (["reference", "--half-width", "0"], "half_width must be finite and above 0"),
+        (["reference", "--reference-discrimination", "0"], "reference_discrimination must be"),
+        (["reference", "--reference-bias", "inf"], "reference_bias must be finite, got inf"),
+        (["reference", "--pools", "1"], "pools must be at least 2, got 1"),
+        (["gate", "--alpha", "0"], "alpha must lie above 0 and below 1/2, got 0"),
+        (["gate", "--power", "1"], "power must lie between 0 and 1, got 1"),
+        (["gate", "--k", "30"], "k must lie in 1..29, got 30"),
+        (
+            ["gate", "--rho", "0.9", "--covariate", "binary"],
+            "rho must lie within +-0.798, the most",
+        ),
+        (["gate", "--labels", "pairs", "items"], "labels must list some of pairs, disputed, swaps"),
+        (["gate", "--n-labels", "5", "500"], "n_labels must increase within 1..435, the pairs of"),
+        (["gate", "--noise", "0.5"], "noise must lie in [0, 0.5), got 0.5"),
+        (["gate", "--sets", "0"], "sets must be at least 1, got 0"),
+        (["gate", "--bias", "inf"], "bias must be finite, got inf"),
+        ([], "nothing to plan: one of gate, labels, pairing, reference"),
+        (["anchors"], "unknown plan 'anchors': one of gate, labels, pairing, reference"),
+    ],
+)
+def test_bad_plans(options, message, capsys):
+    assert cli.main(["plan", *options]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""Which pairs are shown: what each choice spends, and how evenly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt.simulation import pairs, pools
+from jbt.types import Design, Pool
+
+DRAWS = 20_000
+
+
+@pytest.fixture
+def pool():
+    quality = jnp.array([1.0, -0.5, 0.2, 0.0])
+    x = jnp.array([[0.0, 1.0], [1.0, -1.0], [2.0, 0.5], [9.0, 9.0]])
+    return Pool(quality, Design(x, None, jnp.array([True, True, True, False]), 4))
+
+
+def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
+    shown = np.asarray(pairs.every_pair(pool))
+    expected = np.zeros((4, 4))
+    expected[:3, :3] = 1 - np.eye(3)
+    np.testing.assert_array_equal(shown, expected)
+
+
+def test_choices_of_comparisons(same_key_again):
+    pool = pools.paired(jax.random.key(0), 5, n_twice=2)
+    every, within, across = (
+        np.asarray(f(pool))
+        for f in (pairs.every_pair, pairs.within_contents, pairs.across_contents)
+    )
+    assert (every.sum(), within.sum(), across.sum()) == (42, 4, 38)
+    np.testing.assert_array_equal(within + across, every)
+    assert within[0, 5] == within[5, 0] == within[1, 6] == 1
+    key = jax.random.key(1)
+    for share, inside in ((pairs.NATURAL, 10), (0.0, 0), (1.0, 100), (0.3, 30)):
+        shown = np.asarray(pairs.choose(key, pool, 100, share))
+        assert shown.sum() == 100
+        assert (shown * within).sum() == inside
+        assert not shown[every == 0].any()
+        # As even as whole verdicts can be.
+        for kind in (within, across):
+            counts = shown[kind > 0]
+            assert np.ptp(counts) <= 1
+            assert (counts == np.round(counts)).all()
+    none = pools.paired(jax.random.key(0), 5, n_twice=0)
+    assert float(pairs.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
+    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got 1\.5"):
+        pairs.choose(key, pool, 100, 1.5)
+    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got -0\.5"):
+        pairs.expected(pool, 100, -0.5, 1)
+
+
+def test_what_is_left_over_goes_to_every_pair_alike(pool):
+    keys = jax.random.split(jax.random.key(3), DRAWS)
+    every = pairs.every_pair(pool)
+    shown = jax.jit(jax.vmap(lambda k: pairs.spread_evenly(k, every, 8)))(keys)
+    mean = np.asarray(shown).mean(0)[np.asarray(every) > 0]
+    assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
+
+
+@pytest.mark.heavy
+def test_expected_showings_are_those_of_choose_on_average(x64):
+    made = pools.paired(jax.random.key(0), 5, n_twice=2)
+    keys = jax.random.split(jax.random.key(1), 4000)
+    drawn = jax.jit(jax.vmap(lambda k: pairs.choose(k, made, 100, 0.25)))(keys)
+    expected = pairs.expected(made, 100, 0.25, jnp.inf)
+    assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
+    limited = np.asarray(pairs.expected(made, 100, 0.25, 1))
+    np.testing.assert_array_equal(limited, pairs.every_pair(made))
+    natural = pairs.expected(made, 42, pairs.NATURAL, jnp.inf)
+    np.testing.assert_allclose(natural, pairs.every_pair(made))
+    lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
+    for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
+        assert float(pairs.expected(lonely, 100, share, limit).sum()) == 100
+    within = pairs.expected(made, 100, 1.0, 3)
+    np.testing.assert_array_equal(within, 3 * pairs.within_contents(made))
+
+
+def test_the_natural_share_may_be_traced(x64):
+    made = pools.paired(jax.random.key(0), 5, n_twice=2)
+    shares = jnp.array(list(pairs.WITHIN_SHARE.values()))
+    found = jax.vmap(lambda share: pairs.share_of(made, share))(shares)
+    np.testing.assert_allclose(found, [4 / 42, 0, 1, 0.5])
+
+
+def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
+    shown = 2 * (1 - jnp.eye(40))
+    key = jax.random.key(5)
+    left = {share: np.asarray(pairs.collected(key, shown, share)) for share in (0.3, 0.8, 1.0)}
+    np.testing.assert_array_equal(left[1.0], shown)
+    for share, found in left.items():
+        assert set(np.unique(found)) <= {0, 2}
+        n = 40 * 39
+        assert abs(found.sum() / 2 - share * n) <= 4 * np.sqrt(n * share * (1 - share))
+    assert (left[0.3] <= left[0.8]).all()
+    for bad in (0.0, 1.2, float("nan")):
+        with pytest.raises(ValueError, match="completeness must lie above 0 and at most at 1"):
+            pairs.collected(key, shown, bad)

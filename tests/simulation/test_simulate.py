@@ -1,0 +1,276 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt.estimators import ESTIMATORS
+from jbt.kernel import metrics
+from jbt.simulation import judges, memory, pairs, pools, simulate
+from jbt.simulation.simulate import stream
+from jbt.types import Judge, Prior, Status
+from sweeps import crossing, crossing_factors
+
+N = 8
+CONDITIONS = {"rho": np.array([0.0, 0.4, 0.8]), "k": np.array([2, 2, 3])}
+
+
+def experiment(key, condition):
+    pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    comparisons = judges.reveal(oracle, pairs.every_pair(pool))
+    fit = ESTIMATORS["bias_aware"](comparisons, pool.design, Prior())
+    recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, condition["k"])
+    return {"theta": fit.parameters.theta, "recall": recall, "status": fit.status}
+
+
+def draws(key, condition):
+    """The random part of `experiment`, which compiles quickly."""
+    pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    return {"quality": pool.quality, "wins": oracle.sum(1)}
+
+
+IDS = np.array([5, 3, 200, 0, 77, 8, 9, 10, 11, 12, 13])
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Each pool by itself: no chunk, no batch, no device but the first."""
+    out = []
+    for i in IDS:
+        key = jax.random.fold_in(jax.random.key(1), i)
+        rows = []
+        for rho, k in zip(*CONDITIONS.values(), strict=True):
+            condition = {"rho": jnp.float32(rho), "k": jnp.int32(k)}
+            rows.append(jax.jit(experiment)(key, condition))
+        out.append(jax.tree.map(lambda *v: np.stack(v), *rows))
+    return jax.tree.map(lambda *v: np.stack(v), *out)
+
+
+def test_other_conditions_take_the_same_program():
+    sim = simulate.Simulation(draws, CONDITIONS, IDS, seed=1)
+    other = {"rho": np.array([0.1, -0.4, 0.5]), "k": np.array([2, 2, 3])}
+    (_, out), *_ = sim.under(other).chunks()
+    expected = simulate.simulate(draws, other, IDS, seed=1)
+    for name in expected:
+        np.testing.assert_array_equal(out[name], expected[name])
+    assert sim.under(other)._compiled is sim._compiled
+    with pytest.raises(ValueError, match=r"condition rho had \(\(3,.*, now has \(\(2,"):
+        sim.under({"rho": np.zeros(2), "k": CONDITIONS["k"]})
+    with pytest.raises(ValueError, match=r"condition k had .*, now has None"):
+        sim.under({"rho": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"condition rho had .*float32'\), now has .*int32"):
+        sim.under({"rho": np.zeros(3, int), "k": CONDITIONS["k"]})
+
+
+def test_batch_equals_loop(reference):
+    out = simulate.simulate(experiment, CONDITIONS, IDS, seed=1)
+    assert out["theta"].shape == (len(IDS), 3, N)
+    assert (out["status"] == Status.CONVERGED).all()
+    np.testing.assert_allclose(out["theta"], reference["theta"], atol=2e-5)
+    np.testing.assert_array_equal(out["recall"], reference["recall"])
+
+
+MANY = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
+SEVERAL = np.arange(11)
+
+
+def theta(pool_ids, chunk, devices):
+    parts = [
+        *simulate.Simulation(experiment, MANY, pool_ids, chunk=chunk, devices=devices).chunks()
+    ]
+    assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
+    return np.concatenate([out["theta"] for _, out in parts])
+
+
+@pytest.mark.heavy
+def test_chunk_order_and_devices_do_not_matter():
+    base = theta(SEVERAL, 8, 2)
+    # The inner batch is the same, so are the bits.
+    np.testing.assert_array_equal(theta(SEVERAL, 1, 1), base)
+    order = np.random.default_rng(0).permutation(SEVERAL)
+    np.testing.assert_array_equal(theta(order, 8, 2), base[order])
+
+
+@pytest.mark.heavy
+def test_eight_devices_give_the_bits_of_two(tmp_path):
+    code = f"""
+from jbt import runtime
+runtime.start(cpu_devices=8)
+import numpy, test_simulate
+numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SEVERAL, 1000, 8))
+"""
+    here = Path(__file__)
+    environment = {**os.environ, "PYTHONPATH": f"{here.parents[2]}{os.pathsep}{here.parent}"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "theta.npy"), theta(SEVERAL, 8, 2))
+
+
+def large(key, condition):
+    """10 kB of results a pool and condition: 1.3 MB a pool of `MANY`."""
+    return {"many": jax.random.normal(key, (2500,)) + condition["rho"]}
+
+
+@pytest.mark.parametrize(("megabytes", "most"), [(None, 12), (20, 12), (10, 6), (5, 2)])
+def test_a_chunk_is_what_fits_in_memory(monkeypatch, megabytes, most):
+    def run(there_is):
+        monkeypatch.setattr(memory, "there_is", lambda device: there_is)
+        parts = [*simulate.Simulation(large, MANY, range(12)).chunks()]
+        return max(len(ids) for ids, _ in parts), np.concatenate([o["many"] for _, o in parts])
+
+    size, numbers = run(None if megabytes is None else megabytes * 1e6 / simulate.SHARE)
+    assert size == most
+    np.testing.assert_array_equal(numbers, run(None)[1])
+
+
+def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr(memory, "there_is", lambda device: 1e6)
+    with pytest.raises(ValueError, match=r"2 pools x 130 .* GB .*; use fewer items") as error:
+        next(simulate.Simulation(large, MANY, range(12)).chunks())
+    assert "\n" not in str(error.value)
+
+
+def test_conditions_share_their_pools():
+    same = {"rho": np.array([0.4, 0.4])}
+    for value in simulate.simulate(draws, same, range(5)).values():
+        np.testing.assert_array_equal(value[:, 0], value[:, 1])
+
+
+def test_float64_in_the_same_process():
+    single = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    double = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3), dtype="float64")
+    assert single["quality"].dtype == np.float32
+    assert double["quality"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("sweep", "expected_kernels"),
+    [(crossing.SWEEP, 1), pytest.param(crossing_factors.SWEEP, 2, marks=pytest.mark.heavy)],
+)
+def test_one_trace_a_static_shape(sweep, expected_kernels):
+    """A whole grid of settings and several chunks run on one compilation of each shape."""
+    shapes = [(g.name.split("-")[0], g.n_items) for g in sweep.groups(sweep.presets["full"])]
+    assert len(shapes) == len(set(shapes))
+    groups = sweep.groups(sweep.presets["smoke"])
+    assert len(groups) == expected_kernels
+    for group in groups:
+        traces = []
+
+        def counting(key, condition, group=group, traces=traces):
+            traces.append(1)  # runs when traced only
+            return group.experiment(key, condition)
+
+        n_conditions = len(next(iter(group.conditions.values())))
+        assert n_conditions >= 3
+        ids = range(simulate.CPU_PROBLEMS // n_conditions + 1)  # one more than a batch
+        whole = simulate.Simulation(counting, group.conditions, ids, chunk=1, devices=1)
+        whole.shapes()  # traced for the shapes, and not again to run
+        chunks = list(whole.chunks())
+        assert len(chunks) == 2
+        assert len(traces) == 1
+
+
+def test_a_call_sees_what_its_experiment_refers_to_now():
+    """A kernel kept from an earlier call would hold the old number."""
+    number = 1.0
+
+    def experiment(key, condition):
+        return {"value": number + condition["rho"]}
+
+    for number in (1.0, 2.0):
+        out = simulate.simulate(experiment, {"rho": np.zeros(1)}, range(2))
+        assert (out["value"] == number).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conditions": {"rho": np.zeros(2), "k": np.ones(3)}}, "one length"),
+        ({"conditions": {}}, "conditions must have one length, at least 1, got {}"),
+        ({"conditions": {"rho": []}}, "conditions must have one length, at least 1"),
+        ({"conditions": {"rho": {"low": 0.1}}}, "condition rho must be numbers, got dict"),
+        ({"conditions": {"rho": np.array([0.5], object)}}, "condition rho must .*got object"),
+        ({"conditions": {"k": [2**40]}}, "condition k holds 1099511627776, which int32 does not"),
+        ({"conditions": {"k": np.array([2**31], np.uint32)}}, "condition k holds 2147483648"),
+        ({"conditions": {"rho": [1e308]}}, r"condition rho holds 1e\+308, which float32 does not"),
+        ({"conditions": {"rho": [[0.1], [0.2, 0.3]]}}, "condition rho must be numbers, got list"),
+        ({"data": {"a": np.array(["x"])}}, r"data\['a'\] must be numbers, got <U1"),
+        ({"data": {"a": np.array([2**40])}}, r"data\['a'\] holds 1099511627776"),
+        ({"data": 3.0}, "data must be arrays with a row for every pool"),
+        ({"data": {"a": np.zeros(0)}}, "no data for pool 0: there are 0"),
+        ({"chunk": 0}, "chunk"),
+        ({"devices": 99}, "devices"),
+        ({"pool_ids": []}, "no pool ids"),
+        ({"pool_ids": np.array([0.0, 1.7])}, "pool ids must be a list of integers, got float64"),
+        ({"pool_ids": np.array([True, False])}, "pool ids must be a list of integers, got bool"),
+        ({"pool_ids": np.array([[0, 1]])}, "pool ids must be a list of integers"),
+        ({"pool_ids": [-1]}, "pool ids must"),
+        ({"seed": -1}, "seed"),
+        ({"dtype": "float16"}, "float16"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message) as error:
+        simulate.Simulation(experiment, **{"conditions": CONDITIONS, "pool_ids": [0], **change})
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ((1.0, 2.0), "must return a dictionary of arrays, got a tuple"),
+        ({}, "must return a dictionary of arrays, got an empty one"),
+        ({"a": [np.zeros(2), np.zeros(2)]}, "metric a must be an array of real .*got a list"),
+        ({"a": {"b": np.zeros(2)}}, "metric a must be an array of real numbers, got a dict"),
+        ({"a": np.zeros(2, complex)}, "metric a must be an array of real .*got a complex128"),
+        ({"a": jnp.zeros(2, jnp.bfloat16)}, "metric a must be .*got a bfloat16"),
+    ],
+)
+def test_what_an_experiment_must_return(returned, message):
+    # Under the suite's check of types it would not even be traced.
+    simulation = simulate.Simulation(experiment, CONDITIONS, [0])
+    simulation._traced = SimpleNamespace(out_info=returned)
+    for run in (simulation.shapes, lambda: next(simulation.chunks())):
+        with pytest.raises(ValueError, match=message):
+            run()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("default_prng_impl", "rbg"), ("threefry_partitionable", False)]
+)
+def test_draws_do_not_depend_on_settings_of_jax(name, value):
+    expected = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    with getattr(jax, name)(value):
+        found = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    for metric, there in expected.items():
+        np.testing.assert_array_equal(found[metric], there)
+
+
+def test_a_setting_that_changes_draws_and_has_no_scope_is_refused():
+    jax.config.update("jax_random_seed_offset", 7)
+    try:
+        with pytest.raises(ValueError, match="JAX_RANDOM_SEED_OFFSET is 7, which changes draws"):
+            simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    finally:
+        jax.config.update("jax_random_seed_offset", 0)
+
+
+def test_a_pool_that_fails_is_flagged_and_alone():
+    def sometimes_nan(key, condition):
+        pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
+        shown = pairs.every_pair(pool)
+        wins = jnp.where(pool.quality[0] > 0, jnp.nan, 0.5) * shown
+        fit = ESTIMATORS["naive"](judges.Comparisons(shown, wins), pool.design, Prior())
+        return {"status": fit.status, "theta": fit.parameters.theta}
+
+    out = simulate.simulate(sometimes_nan, {"rho": np.zeros(1)}, range(50))
+    failed = out["status"][:, 0] == Status.NOT_FINITE
+    assert 10 < failed.sum() < 40
+    assert (out["status"][~failed] == Status.CONVERGED).all()
+    assert np.isfinite(out["theta"][~failed]).all()

@@ -1,0 +1,249 @@
+"""Answers made of statements, and covariates drawn again until they are balanced."""
+
+import dataclasses
+import functools
+import importlib
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from jbt.simulation import pools
+from jbt.types import Design, Pool
+from sweeps import crossing
+
+POOLS = 2000
+BOUND = 0.12
+
+
+def drawn(of, **options):
+    """Quality [P, N], covariate [P, N] and its correlation [P] of many pools."""
+
+    def one(key):
+        pool = of(key, 30, **options)
+        return pool.quality, pool.design.covariates[:, 0], pools.realised_correlation(pool)[0]
+
+    found = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(7), POOLS))
+    return [np.asarray(v, float) for v in found]
+
+
+@functools.cache
+def bank():
+    return drawn(pools.statement_bank)
+
+
+def shares_are(counts, expected):
+    """Within 4.5 standard errors of a multinomial's shares."""
+    n = counts.sum()
+    error = np.sqrt(expected * (1 - expected) / n)
+    return (np.abs(counts / n - expected) < 4.5 * error).all()
+
+
+def test_exactly_k_are_fully_correct_and_the_others_as_said():
+    quality, x, realised = bank()
+    assert ((quality == 6).sum(1) == 5).all()
+    others = quality[quality < 6]
+    levels, counts = np.unique(others, return_counts=True)
+    np.testing.assert_array_equal(levels, [-6, -4, -2, 0, 2, 4])
+    assert shares_are(counts, np.full(6, 1 / 6))
+    # The place of an item says nothing about whether it is fully correct.
+    assert shares_are((quality == 6).sum(0), np.full(30, 1 / 30))
+    assert quality.std() == pytest.approx(4.07, abs=0.02)
+    assert set(np.unique(x)) == {0, 1}
+    assert (x.sum(1) == 15).all()
+    assert abs(realised.mean()) < 4 / np.sqrt(29 * POOLS)
+    # Of a shuffle of balanced zeros and ones: 1 / (N - 1), whatever the qualities are.
+    assert realised.var() == pytest.approx(1 / 29, rel=4 * np.sqrt(2 / POOLS))
+
+
+@pytest.mark.heavy
+def test_statements_drawn_from_the_bank():
+    bank = {"n_statements": 4, "n_true": 5, "n_false": 3}
+    quality, _, _ = drawn(pools.statement_bank, k=3, others="drawn", **bank)
+    levels, counts = np.unique(quality[quality < 4], return_counts=True)
+    np.testing.assert_array_equal(levels, [-2, 0, 2])  # at most three false ones
+    ways = np.array([math.comb(3, f) * math.comb(5, 4 - f) for f in (3, 2, 1)])
+    assert shares_are(counts, ways / ways.sum())
+    assert ((quality == 4).sum(1) == 3).all()
+
+
+def test_a_bank_scaled_to_a_spread(same_key_again):
+    quality, x, _ = bank()
+    scaled, same, _ = drawn(pools.statement_bank, sd=jnp.float32(1.2))
+    np.testing.assert_array_equal(same, x)
+    factor = scaled[0, 0] / quality[0, 0]
+    np.testing.assert_allclose(scaled, factor * quality, rtol=1e-5, atol=1e-6)
+    assert scaled.std() == pytest.approx(1.2, rel=0.01)
+
+
+def test_k_may_be_traced_and_padding_is_left_out(same_key_again):
+    mask = jnp.arange(12) < 9
+    draw = jax.jit(lambda k: pools.statement_bank(jax.random.key(3), 12, k, item_mask=mask))
+    few, many = draw(2), draw(4)
+    for pool, k in ((few, 2), (many, 4)):
+        assert (pool.quality[:9] == 6).sum() == k
+        assert pool.design.covariates[:9].sum() == 4
+        assert not pool.quality[9:].any()
+        assert not pool.design.covariates[9:].any()
+    stay = np.asarray(many.quality) < 6
+    np.testing.assert_array_equal(few.quality[stay], many.quality[stay])
+
+
+@pytest.mark.heavy
+def test_a_correlated_bank_is_near_the_correlation_asked_for():
+    """Near, not equal, as quality is not Gaussian: a median split correlates more."""
+    for rho, covariate, told in (
+        (0.3, "binary", 0.32),
+        (0.6, "binary", 0.66),
+        (0.6, "continuous", 0.6),
+    ):
+        _, x, realised = drawn(pools.statement_bank, rho=jnp.float32(rho), covariate=covariate)
+        assert realised.mean() == pytest.approx(told, abs=0.012), (rho, covariate)
+        if covariate == "binary":
+            assert (x.sum(1) == 15).all()
+
+
+@pytest.mark.heavy
+def test_ties_do_not_unbalance_the_elaboration():
+    """At the largest correlation the latent is the quality itself, which has seven values."""
+    _, x, realised = drawn(pools.statement_bank, rho=jnp.float32(0.798))
+    assert (x.sum(1) == 15).all()
+    assert realised.min() > 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_statements": 13}, "13 true statements, but the bank has 12: .* at most 12"),
+        ({"n_statements": 12}, "make 1 different items: k must be at most 1, got 5"),
+        (
+            {"n_statements": 1, "n_false": 3},
+            "makes 3 different items with a false statement: n_items must be at most k . 3, got 30",
+        ),
+        ({"n_false": 0}, "n_false must be at least 1, got 0"),
+        ({"k": 30}, r"k must lie in 1\.\.29, got 30"),
+        ({"n_items": 1}, "n_items must be at least 2, got 1"),
+        ({"others": "normal"}, "unknown others 'normal': one of uniform, drawn"),
+        ({"sd": 0.0}, "sd must be finite and above 0"),
+        ({"rho": 0.9}, "rho must lie within"),
+        ({"max_correlation": 0.0}, "max_correlation must lie above 0 and at most at 1, got 0.0"),
+        ({"max_correlation": 1.5}, "max_correlation must lie above 0"),
+    ],
+)
+def test_impossible_banks(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        pools.statement_bank(jax.random.key(0), **({"n_items": 30} | arguments))
+
+
+def old_gaussian(key, n_items, *, sd, rho, covariate):
+    """As pools were drawn before there were bounds, written out."""
+    dtype = jnp.result_type(sd, rho)
+    rho = jnp.atleast_1d(jnp.asarray(rho, dtype))
+    mask = jnp.ones(n_items, bool)
+    key_z, key_e = jax.random.split(key)
+    z = jax.random.normal(key_z, (n_items,), dtype)
+    e = jax.random.normal(key_e, (n_items, rho.shape[0]), dtype)
+    if covariate == "binary":
+        rho = rho / pools.BINARY_RHO_MAX
+        rho = jnp.where(jnp.abs(rho) < 1.001, rho.clip(-1, 1), jnp.nan)
+    x = rho * z[:, None] + jnp.sqrt(1 - rho**2) * e
+    if covariate == "binary":
+        above = (x[None, :, :] > x[:, None, :]) & mask[None, :, None]
+        x = (above.sum(1) < mask.sum() // 2).astype(x.dtype)
+    x = jnp.where(mask[:, None], x, 0)
+    quality = jnp.where(mask, jnp.asarray(sd, dtype) * z, 0)
+    return Pool(quality, Design(x, None, mask, n_items))
+
+
+@pytest.mark.parametrize("covariate", ["binary", "continuous"])
+def test_without_a_bound_every_draw_is_bit_for_bit_what_it_was(covariate):
+    told = {"sd": jnp.float32(1.2), "rho": jnp.float32(0.3), "covariate": covariate}
+    before = drawn(old_gaussian, **told)
+    for of in (pools.gaussian, functools.partial(pools.POOLS["gaussian"], k=5)):
+        for new, old in zip(drawn(of, **told), before, strict=True):
+            np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "statement_bank"])
+def test_covariates_are_drawn_again_until_they_keep_to_the_bound(kind):
+    of = functools.partial(
+        pools.POOLS[kind],
+        k=5,
+        sd=jnp.float32(1.2),
+        rho=jnp.float32(0.0),
+        covariate="continuous" if kind == "gaussian" else "binary",
+    )
+    quality, x, realised = drawn(of)
+    balanced, again, bounded = drawn(of, max_correlation=BOUND)
+    assert (np.abs(bounded) < BOUND).all()
+    np.testing.assert_array_equal(balanced, quality)
+    kept = np.abs(realised) < BOUND
+    np.testing.assert_array_equal(again[kept], x[kept])
+    assert (again[~kept] != x[~kept]).any(1).all()
+    # Of independent Gaussian ones r sqrt(28 / (1 - r^2)) has Student's t with 28 degrees: 53 % are
+    # refused. A shuffle's is of the same variance, on a lattice.
+    refused = 2 * stats.t.sf(BOUND * np.sqrt(28 / (1 - BOUND**2)), 28)
+    assert refused == pytest.approx(0.5277, abs=1e-4)
+    error = np.sqrt(refused * (1 - refused) / POOLS)
+    assert abs((~kept).mean() - refused) < 4 * error + (0.04 if kind != "gaussian" else 0)
+
+
+def test_a_bound_out_of_reach_ends_and_is_told():
+    """Four items, two of them elaborate: the correlation has three values, of which with these
+    qualities none is small."""
+    quality = jnp.array([3.0, 1.0, 0.0, 0.5])
+    score = (quality - quality.mean()) / quality.std()
+    pool = jax.jit(
+        lambda key: pools.with_covariates(
+            key, quality, score, covariate="binary", max_correlation=0.01
+        )
+    )(jax.random.key(0))
+    assert jnp.isnan(pool.design.covariates).all()
+    np.testing.assert_array_equal(pool.quality, quality)
+    assert jnp.isnan(pools.realised_correlation(pool)).all()
+
+
+def test_a_sweep_refuses_a_bound_out_of_reach_before_it_runs():
+    s = crossing.Settings(pool="statement_bank", covariate="binary", max_correlation=BOUND)
+    with pytest.raises(
+        ValueError, match=r"= 0\.12 is out of reach at rho = 0\.75: 16 of 16 .* 1000"
+    ):
+        crossing.groups(s)
+
+
+SWEEPS = {
+    "crossing": {"rho": (0.0, 0.1)},
+    "crossing_factors": {"rho": (0.0, 0.1)},
+    "gate": {"rho": (0.0,)},
+    "label_budget": {"rho": (0.0,)},
+    "two_judges": {"rho": (0.0, 0.1), "factor_rho": (0.0, 0.1)},
+    "escalation": {"rho": (0.0,)},
+    "acquisition": {},
+    "stochastic_judge": {},
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_sweep_that_draws_pools_takes_kind_and_bound(name, monkeypatch, same_key_again):
+    swept = importlib.import_module(f"sweeps.{name}").SWEEP
+    asked = []
+
+    def recorded(*args, **options):
+        asked.append(options)
+        return pools.statement_bank(*args, **options)
+
+    monkeypatch.setitem(pools.POOLS, "recorded", recorded)
+    small = swept.presets["smoke"]
+    s = dataclasses.replace(small, pool="recorded", max_correlation=0.5, **SWEEPS[name]).decided()
+    for group in swept.groups(s)[:2]:
+        condition = {k: jnp.asarray(v[0]) for k, v in group.conditions.items()}
+        asked.clear()
+        jax.eval_shape(group.experiment, jax.random.key(0), condition)
+        assert {o["max_correlation"] for o in asked} == {0.5}
+        assert all("k" in o for o in asked)
+    with pytest.raises(ValueError, match=r"max_correlation must lie above 0.*, got 2\.0"):
+        swept.groups(dataclasses.replace(s, max_correlation=2.0))

@@ -1,0 +1,141 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from jbt.kernel import model
+from jbt.kernel.fit import fit_map
+from jbt.simulation import theory
+from jbt.types import Comparisons, Design, Prior
+
+
+def test_map_bias_is_the_paper_s_second_form_for_one_covariate(x64):
+    rng = np.random.default_rng(0)
+    phi, x = rng.normal(size=(2, 20))
+    lam, lam_b, n = 0.7, 0.3, 20
+    expected = lam * n * np.cov(phi, x, bias=True)[0, 1] / (lam * n * x.var() + lam_b)
+    ours = theory.map_bias(jnp.asarray(phi), jnp.asarray(x)[:, None], lam, lam_b)
+    np.testing.assert_allclose(ours, [expected], rtol=1e-12)
+
+
+def test_map_bias_minimises_the_prior_s_penalty_along_the_flat_directions(x64):
+    rng = np.random.default_rng(1)
+    phi, x = rng.normal(size=12), rng.normal(size=(12, 3))
+    c = np.asarray(theory.map_bias(jnp.asarray(phi), jnp.asarray(x), 2.0, 0.5))
+
+    def penalty(c):
+        theta = phi - x @ c
+        return 2.0 * ((theta - theta.mean()) ** 2).sum() + 0.5 * (c**2).sum()
+
+    for d in range(3):
+        for step in (-1e-3, 1e-3):
+            moved = c.copy()
+            moved[d] += step
+            assert penalty(moved) > penalty(c)
+
+
+def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
+    """The closed forms of `map_bias`, for an elaboration that one item in five has, and four."""
+    rng = np.random.default_rng(4)
+    n, lam, lam_b, a = 20, 0.7, 0.3, 1.5
+    compiled = jax.jit(theory.map_bias, static_argnames="centred")
+    for some in (4, 16):
+        x, s = (np.arange(n) < some).astype(float), some / n
+        phi = rng.normal(size=n)
+        phi -= phi.mean()
+        (c,) = compiled(phi, x[:, None], lam, lam_b, centred=True)
+        below = lam * n * s + lam_b
+        share = (lam * n * s * (1 - s) + lam_b) / below
+        for constant, expected in (
+            (-(phi - c * x).mean(), c),  # theta has mean 0
+            (0.0, share * c),
+            (a, share * c + lam * n * s * a / below),
+        ):
+            found = compiled(phi + constant, x[:, None], lam, lam_b, centred=False)
+            np.testing.assert_allclose(found, [expected], rtol=1e-12)
+
+
+def expected_counts(phi, kappa, repeats):
+    p = 1 / (1 + np.exp(-(phi[:, None] - phi + kappa)))
+    shown = repeats * (1 - np.eye(len(phi)))
+    return Comparisons.build(shown, shown * p)
+
+
+def test_naive_fit_tends_to_its_estimand(x64):
+    rng = np.random.default_rng(2)
+    theta, x, c = rng.normal(size=10), rng.normal(size=(10, 2)), np.array([1.0, -0.5])
+    design = Design.build(x)
+    estimand = theory.naive_estimand(jnp.asarray(theta), jnp.asarray(x), jnp.asarray(c))
+    naive = model.variant("naive", design)
+    compiled = jax.jit(fit_map)
+    fit = compiled(expected_counts(theta + x @ c, 0.0, 1e6), design, Prior(), naive)
+    np.testing.assert_allclose(fit.parameters.theta, estimand, atol=1e-4)
+    # Position bias keeps the order and shrinks the differences, as the docstring says.
+    biased = compiled(expected_counts(theta + x @ c, 2.0, 1e6), design, Prior(), naive)
+    assert (np.argsort(biased.parameters.theta) == np.argsort(estimand)).all()
+    assert 0.2 < np.std(biased.parameters.theta) / np.std(estimand) < 0.9
+
+
+@pytest.mark.parametrize("r", [-0.6, 0.05, 0.4, 0.8333, 2.5, 10.0])
+def test_crossing_law_equates_the_two_correlations(r):
+    rho = theory.crossing_law(r)
+    naive = (1 + r * rho) / np.sqrt(1 + 2 * r * rho + r * r)
+    assert naive == pytest.approx(np.sqrt(1 - rho**2), abs=1e-12)
+    assert abs(theory.limit_benefit(r, rho, 1 / 6)) < 1e-8
+    assert (
+        theory.limit_benefit(r, rho * 0.9, 1 / 6) > 0 > theory.limit_benefit(r, rho * 1.05, 1 / 6)
+    )
+
+
+def test_crossing_law_limits():
+    assert theory.crossing_law(1e4) == pytest.approx(2**-0.5, abs=1e-4)
+    assert theory.crossing_law(1e-3) == pytest.approx(1e-3, rel=0.01)
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="r must be"):
+            theory.crossing_law(bad)
+    assert theory.crossing_law(1e200) == pytest.approx(2**-0.5)
+
+
+@pytest.mark.heavy
+def test_crossing_law_of_a_bias_against_what_goes_with_quality():
+    assert theory.crossing_law(-0.3) == pytest.approx(0.3)
+    assert theory.crossing_limit(-0.3, 1 / 6, "binary") == pytest.approx(0.3, abs=1e-6)
+    assert theory.limit_benefit(-0.3, 0.25, 1 / 6) > 0 > theory.limit_benefit(-0.3, 0.35, 1 / 6)
+    for r in (0.0, -1.0, -3.0):
+        assert np.isnan(theory.crossing_law(r))
+    assert all(theory.limit_benefit(-3.0, rho, 1 / 6) > 0 for rho in (0.1, 0.5, 0.9))
+
+
+def test_limit_recall_against_the_bivariate_normal():
+    slope, rho, top = 0.8, 0.3, 0.2
+    corr = (1 + slope * rho) / np.sqrt(1 + 2 * slope * rho + slope**2)
+    q = norm.ppf(top)
+    both = multivariate_normal([0, 0], [[1, corr], [corr, 1]]).cdf([q, q])
+    assert theory.limit_recall(slope, rho, top) == pytest.approx(both / top, abs=1e-5)
+    assert theory.limit_recall(0.0, rho, top) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("covariate", ["continuous", "binary"])
+def test_limit_recall_against_a_large_pool(covariate):
+    rng = np.random.default_rng(3)
+    n, rho, slope, top = 400_000, 0.4, 1.3, 1 / 6
+    latent_rho = rho / theory.BINARY_RHO_MAX if covariate == "binary" else rho
+    theta, e = rng.normal(size=(2, n))
+    x = latent_rho * theta + np.sqrt(1 - latent_rho**2) * e
+    x = (x > 0).astype(float) if covariate == "binary" else x
+    k = round(top * n)
+    best = np.argsort(-(theta + slope * x))[:k]
+    found = (theta[best] >= np.sort(theta)[-k]).mean()
+    expected = theory.limit_recall(slope, rho, top, covariate)
+    assert found == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(k))
+
+
+@pytest.mark.heavy
+def test_binary_crossing_is_lower_and_depends_on_the_share_of_the_top():
+    r = 0.5 / 1.2
+    at = [theory.crossing_limit(r, top, "binary") for top in (0.05, 1 / 6, 1 / 3)]
+    assert at[0] < at[1] < at[2] < theory.crossing_limit(1 / 1.2, 1 / 6)
+    assert theory.crossing_limit(r, 1 / 6) == theory.crossing_law(r)
+    with pytest.raises(ValueError, match="top_fraction"):
+        theory.crossing_limit(r, 1.5, "binary")

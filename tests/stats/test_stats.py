@@ -1,0 +1,451 @@
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.stats import norm, permutation_test
+
+from jbt import stats
+from jbt.stats import bootstrap, permutation
+
+
+def test_bootstrap_interval_of_a_mean_covers_like_the_normal_one():
+    rng = np.random.default_rng(0)
+    values = rng.normal(2.0, 3.0, (4, 900))
+    mean, low, high = stats.mean_interval(values, seed=1)
+    np.testing.assert_allclose(mean, values.mean(1))
+    half = norm.ppf(0.975) * values.std(1) / 30
+    np.testing.assert_allclose(high - mean, half, rtol=0.12)
+    np.testing.assert_allclose(mean - low, half, rtol=0.12)
+
+
+def test_rows_are_resampled_together_and_reproducibly():
+    values = np.random.default_rng(1).normal(size=(1, 50))
+    pair = np.concatenate([values, values + 1])
+    means = stats.bootstrap_means(pair, seed=3, resamples=100)
+    np.testing.assert_allclose(means[:, 1] - means[:, 0], 1.0)
+    np.testing.assert_array_equal(means, stats.bootstrap_means(pair, seed=3, resamples=100))
+    assert (means != stats.bootstrap_means(pair, seed=4, resamples=100)).any()
+
+
+def test_smaller_studies_scatter_more():
+    values = np.random.default_rng(2).normal(size=(1, 4000))
+    spread = [stats.bootstrap_means(values, seed=0, size=s).std() for s in (4000, 40)]
+    assert spread[1] / spread[0] == pytest.approx(10, rel=0.1)
+
+
+def test_missing_results_are_left_out_of_their_mean():
+    values = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]])
+    mean, _, _ = stats.mean_interval(values, seed=0)
+    np.testing.assert_allclose(mean, [2, 2])
+    assert np.isfinite(stats.bootstrap_means(values[1:], seed=0)).all()
+    assert stats.bootstrap_means(values, seed=0, resamples=20)[:, 1].min() >= 1
+    with pytest.raises(ValueError, match="no pools"):
+        stats.bootstrap_means(np.zeros((2, 0)), seed=0)
+
+
+def test_which_interval_a_mean_has_depends_on_how_many_pools_there_are():
+    values = np.random.default_rng(3).normal(size=(5, 40))
+    values[0, 1:], values[1, 4:], values[2, 5:], values[3, 29:] = (np.nan,) * 4
+    mean, low, high = stats.mean_interval(values, seed=0)
+    np.testing.assert_allclose(mean, np.nanmean(values, -1))
+    few = stats.student_interval(values)[1:]
+    many = stats.percentile_interval(values, seed=0)[1:]
+    for ends, t, percentile in zip((low, high), few, many, strict=True):
+        np.testing.assert_array_equal(ends, [np.nan, np.nan, *t[2:4], percentile[4]])
+    theirs = scipy.stats.ttest_1samp(values[2, :5], 0).confidence_interval()
+    np.testing.assert_allclose([low[2], high[2]], theirs, rtol=1e-12)
+    assert np.isnan(stats.mean_interval(np.full((1, 6), 0.2), seed=0)[1:]).all()  # all alike
+    assert np.isnan(stats.percentile_interval(values, seed=0)[1][0])  # one pool
+
+
+def test_percentiles_of_few_units_are_as_wide_as_students_t():
+    rng = np.random.default_rng(4)
+    for n in (5, 12):
+        samples = rng.normal(0, np.sqrt((n - 1) / n), 400_000)  # resampled means have divisor n
+        low, high = stats.percentiles(samples, n_units=n)
+        np.testing.assert_allclose([-low, high], scipy.stats.t(n - 1).ppf(0.975), rtol=0.05)
+    assert np.isnan(stats.percentiles(samples, n_units=4)).all()
+    assert np.isnan(stats.crossing_interval(samples, n_units=4)).all()
+    assert stats.percentiles(samples, n_units=30) == stats.percentiles(samples)
+
+
+def test_the_interval_of_a_bounded_mean_covers_where_most_pools_are_at_an_end():
+    """Recall near 1: three pools of four have found all, some 95 %, a few nothing. Student's t
+    covers .37 to .79 of these."""
+    rng, studies = np.random.default_rng(5), 3000
+    mean = 0.8 + 0.15 * 0.95
+    for n in (5, 8, 10, 30, 100):
+        u = rng.random((studies, n))
+        values = np.select([u < 0.8, u < 0.95], [1.0, 0.95], 0.0)
+        _, low, high = stats.bounded_interval(values)
+        covered = (low <= mean) & (mean <= high)
+        assert covered.mean() >= 0.95 - 0.01 - 4 * np.sqrt(0.95 * 0.05 / studies)
+        assert ((low >= 0) & (high <= 1)).all()
+    # In many pools it is Student's t.
+    values = rng.beta(2, 2, 2000)
+    np.testing.assert_allclose(
+        stats.bounded_interval(values), stats.student_interval(values), atol=3e-4
+    )
+    assert np.isnan(stats.bounded_interval(np.ones(4))[1:]).all()
+    share = stats.bounded_interval(np.array([1, 1, 1, 1, 1, np.nan, 1, 1, 1, 1, 1]))
+    np.testing.assert_allclose(share[0], 1)
+    assert share[1] < 0.9
+
+
+def test_the_largest_increase_of_a_curve():
+    x = np.arange(6.0)
+    pools = np.random.default_rng(5).normal(size=(1, 400))
+    falling = (10 - x - 0.1 * x**2)[:, None]
+    np.testing.assert_allclose(stats.largest_increase(falling + pools, seed=0), [-1.1] * 3)
+    noise = np.random.default_rng(6).normal(size=(6, 400))
+    bump = falling + noise
+    bump[3] += 3
+    mean, low, high = stats.largest_increase(bump, seed=0)
+    assert mean == pytest.approx(np.diff(bump.mean(1)).max())
+    assert 0 < low < 1.5 < high  # 3 - 1 - 0.1 (9 - 4)
+    assert high - mean == pytest.approx(mean - low, rel=0.2)
+    # Wider than for a step on its own, as five are looked at.
+    assert high - mean > 1.2 * 1.96 * np.sqrt(2 / 400)
+    mean, *interval = stats.largest_increase(falling + pools[:, :1], seed=0)
+    assert mean == pytest.approx(-1.1)
+    assert np.isnan(interval).all()
+    with pytest.raises(ValueError, match="a curve needs at least 2 points, got 1"):
+        stats.largest_increase(bump[:1], seed=0)
+
+
+@pytest.mark.heavy
+def test_the_band_behind_the_largest_increase_is_simultaneous():
+    """A flat curve is called falling, or rising, in at most 5 % of studies."""
+    rng = np.random.default_rng(7)
+    found = [stats.largest_increase(rng.normal(size=(8, 60)), seed=i)[1:] for i in range(400)]
+    low, high = np.transpose(found)
+    assert (low > 0).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
+    assert (high < 0).sum() == 0
+
+
+def test_the_five_gains_behind_an_interval_and_a_p_value():
+    """The paper prints of DeepSeek-chat's five gains, multiples of 1/5: mean .20, percentile
+    interval [.04, .40], exact p = .25. One set of five has these."""
+    sets = itertools.combinations_with_replacement(np.arange(-5, 6) / 5, 5)
+    mean_fits = np.array([g for g in sets if abs(sum(g) - 1) < 1e-9])
+    p = stats.paired_permutation(mean_fits, seed=0)
+    _, low, high = stats.percentile_interval(mean_fits, seed=0)
+    fits = (abs(p - 0.25) < 1e-9) & (abs(low - 0.04) < 1e-9) & (abs(high - 0.40) < 1e-9)
+    np.testing.assert_allclose(mean_fits[fits], [[0, 0, 0.2, 0.2, 0.6]])
+
+
+def test_first_crossing():
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    y = np.array(
+        [
+            [1, 0.5, -0.5, -1],  # once, between 1 and 2
+            [1, 0, 1, -1],  # touches zero at 1: not positive there
+            [-1, 1, -3, 1],  # the fall, not the rise
+            [1, 1, 1, 1],
+            [-1, -1, -1, -1],
+            [-1, -1, 1, 1],
+        ]
+    )
+    np.testing.assert_allclose(
+        stats.first_crossing(x, y), [1.5, 1.0, 1.25, np.inf, -np.inf, np.inf]
+    )
+    np.testing.assert_array_equal(stats.sign_changes(y), [1, 3, 3, 0, 0, 1])
+
+
+def test_crossing_interval_leaves_an_end_off_the_grid_open():
+    samples = np.r_[np.linspace(0.4, 0.5, 96), [np.inf] * 4]
+    low, high = stats.crossing_interval(samples)
+    assert 0.4 <= low < 0.41
+    assert np.isnan(high)
+    assert stats.percentiles(samples)[1] == np.inf
+
+
+def test_exact_permutation_is_scipys():
+    rng = np.random.default_rng(0)
+    # Multiples of a fifth, as recalls are: patterns of equal sums count.
+    d = rng.integers(-2, 4, (6, 8)) / 5
+    expected = [
+        permutation_test(
+            (row,),
+            np.mean,
+            permutation_type="samples",
+            n_resamples=np.inf,
+            vectorized=True,
+            axis=-1,
+        ).pvalue
+        for row in d
+    ]
+    np.testing.assert_allclose(stats.paired_permutation(d, seed=0), expected)
+
+
+def test_float32_recalls_are_counted_on_their_lattice():
+    """Against integers: rounding must neither add to the extreme patterns nor take away."""
+    rng = np.random.default_rng(5)
+    eighths = rng.integers(-8, 12, (40, 10))
+    d = (eighths / 40).astype(np.float32)
+    patterns = 2 * ((np.arange(1024)[:, None] >> np.arange(10)) & 1) - 1
+    expected = (np.abs(patterns @ eighths.T) >= np.abs(eighths.sum(1))).mean(0)
+    np.testing.assert_allclose(stats.paired_permutation(d, seed=0), expected)
+
+
+def test_an_undefined_difference_is_not_significant():
+    d = np.zeros((2, 30))
+    d[1, 4] = np.nan
+    np.testing.assert_array_equal(stats.paired_permutation(d, seed=0), [1, np.nan])
+    np.testing.assert_array_equal(stats.holm(np.array([0.01, np.nan])), [0.02, np.nan])
+
+
+def test_the_smallest_exact_p():
+    for n in (3, 5, 10):
+        p = stats.paired_permutation(np.linspace(0.1, 1, n), seed=0)
+        assert p == stats.smallest_p(n) == pytest.approx(2 / 2**n)
+    printed = [float(f"{stats.smallest_p(n):.3g}") for n in (3, 5, 10)]
+    assert printed == [0.25, 0.0625, 0.00195]
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        stats.smallest_p(0)
+
+
+def test_twenty_pools_are_enumerated(monkeypatch):
+    """Against the counts of sums of lattice differences, folded one pool after the other."""
+    rng = np.random.default_rng(9)
+    fifths = rng.integers(-2, 5, (3, 20))
+    monkeypatch.setattr(permutation, "MOST_SUMS", 100_000)  # in several pieces
+    found = stats.paired_permutation(fifths / 5, seed=0)
+    for row, p in zip(fifths, found, strict=True):
+        ways = {0: 1}
+        for d in row.tolist():
+            folded = {}
+            for total, count in ways.items():
+                for sign in (-d, d):
+                    folded[total + sign] = folded.get(total + sign, 0) + count
+            ways = folded
+        extreme = sum(count for total, count in ways.items() if abs(total) >= abs(row.sum()))
+        assert p == extreme / 2**20
+    drawn = stats.paired_permutation(np.ones(21), seed=0)
+    assert drawn == pytest.approx(1e-4)
+
+
+def test_drawn_permutations_agree_with_the_normal_limit():
+    rng = np.random.default_rng(1)
+    d = rng.normal(0.05, 1, (3, 400))
+    p = stats.paired_permutation(d, seed=2)
+    z = d.mean(1) / np.sqrt((d**2).mean(1) / 400)
+    expected = 2 * norm.sf(np.abs(z))
+    error = np.sqrt(expected * (1 - expected) / stats.PERMUTATIONS)
+    assert (np.abs(p - expected) < 4 * error + 0.005).all()
+    assert stats.paired_permutation(np.full(400, 1.0), seed=0) == pytest.approx(1e-4)
+
+
+def test_permutation_has_its_level_under_the_null():
+    rng = np.random.default_rng(3)
+    p = stats.paired_permutation(rng.normal(size=(2000, 9)), seed=0)
+    error = np.sqrt(0.05 * 0.95 / 2000)
+    assert abs((p <= 0.05).mean() - 0.05) < 4 * error
+
+
+def test_holm_by_hand():
+    p = np.array([[0.01, 0.04, 0.03], [0.5, 0.001, 0.6]])
+    np.testing.assert_allclose(stats.holm(p), [[0.03, 0.06, 0.06], [1.0, 0.003, 1.0]])
+
+
+def test_power_of_small_studies():
+    rng = np.random.default_rng(4)
+    nothing, much = rng.normal(0, 1, 1000), rng.normal(3, 1, 1000)
+    power = stats.small_study_power(np.stack([nothing, much]), size=10, seed=0)
+    assert power[1] == 1
+    # Beside a difference that is always found, Holm leaves the other its full 5 %.
+    assert abs(power[0] - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1000) + 0.01
+    five = np.stack([much] * 5)
+    # Five pools cannot be significant: the smallest p is 2/32.
+    assert (stats.small_study_power(five, size=5, seed=0) == 0).all()
+    assert np.isnan(stats.small_study_power(five[:, :49], size=10, seed=0)).all()
+    with pytest.raises(ValueError, match="at most 12"):
+        stats.small_study_power(five, size=13, seed=0)
+
+
+def test_p_of_small_studies_is_what_power_counts():
+    rng = np.random.default_rng(5)
+    delta = rng.normal([[0.1], [0.0]], 0.1, (2, 400))
+    p = stats.small_study_p(delta, size=10, seed=0, replace=False)
+    assert p.shape == (1000, 2)
+    assert p.min() >= 2 / 2**10
+    power = stats.small_study_power(delta, size=10, seed=0)
+    np.testing.assert_allclose(power, (p < 0.05).mean(0))
+    assert power[0] > 0.5 > power[1]
+    # With replacement a study may be as large as what it is drawn from.
+    assert np.isfinite(stats.small_study_p(delta[:, :8], size=8, seed=0)).all()
+
+
+def test_blocks_of_pools_scatter_as_pools_do(monkeypatch):
+    values = np.random.default_rng(6).normal(1, 2, (2, 3000))
+    values[0, ::7] = np.nan
+    whole = stats.bootstrap_means(values, seed=0)
+    monkeypatch.setattr(bootstrap, "MOST_BLOCKS", 1000)
+    blocks = stats.bootstrap_means(values, seed=0)
+    assert blocks.shape == whole.shape
+    # Standard errors of 2,000 resamples: of a mean 1/45 of its spread, of a spread 1/63.
+    spread = whole.std(0)
+    np.testing.assert_allclose(blocks.mean(0), np.nanmean(values, 1), atol=4 * spread.max() / 45)
+    np.testing.assert_allclose(blocks.std(0) / spread, 1, atol=0.1)
+
+
+def test_studies_have_fresh_pools_at_every_point_or_the_same():
+    values = np.tile(np.random.default_rng(7).normal(size=500), (3, 1))
+    same = stats.study_means(values, seed=0, size=20, same_pools=True)
+    fresh = stats.study_means(values, seed=0, size=20)
+    assert same.shape == fresh.shape == (stats.REPLICATES, 3)
+    np.testing.assert_array_equal(same[:, 0], same[:, 2])
+    assert abs(np.corrcoef(fresh.T)[0, 1]) < 4 / stats.REPLICATES**0.5
+
+
+def test_means_over_seeds_scatter_as_those_of_another_number_of_seeds():
+    rng = np.random.default_rng(8)
+    between, within = 0.3, 0.6
+    pools = 20_000
+    values = 1 + between * rng.normal(size=pools) + within * rng.normal(size=(4, pools))
+    for seeds in (1, 2, 8, 100):
+        like = stats.with_seeds(values, seeds)
+        assert like.mean() == pytest.approx(values.mean(), rel=1e-12)
+        expected = between**2 + within**2 / seeds
+        assert like.var() == pytest.approx(expected, rel=0.05)  # 4 standard errors: 0.04
+    for unchanged in (stats.with_seeds(values, None), stats.with_seeds(values, 4)):
+        np.testing.assert_array_equal(unchanged, values.mean(0))
+    np.testing.assert_array_equal(stats.with_seeds(values[:1], 8), values[0])
+    np.testing.assert_array_equal(stats.with_seeds(np.ones((4, 9)), 8), np.ones(9))
+
+
+def test_exact_intervals_of_shares():
+    values = np.array([[0.0] * 60, [1.0] * 60, [1.0] * 15 + [0.0] * 45])
+    share, low, high = stats.share_interval(values)
+    np.testing.assert_allclose(share, [0, 1, 0.25])
+    # Closed forms at 0 and n: 1 - (alpha / 2)^(1 / n) = 0.0596 at n = 60.
+    np.testing.assert_allclose([high[0], 1 - low[1]], 1 - 0.025 ** (1 / 60))
+    assert (low[0], high[1]) == (0, 1)
+    assert low[2] < 0.25 < high[2]
+    values[2, 20:] = np.nan
+    share, low, high = stats.share_interval(values[2:])
+    assert share[0] == 0.75
+    assert np.isnan(stats.share_interval(np.full((1, 4), np.nan))).all()
+
+
+def test_wilson_and_exact_intervals_against_their_formulas():
+    for n, ones in ((60, 0), (60, 60), (17, 5), (3, 2)):
+        values = np.arange(n) < ones
+        share, low, high = stats.share_interval(values.astype(float))
+        beta = scipy.stats.beta
+        exact = (
+            beta.ppf(0.025, ones, n - ones + 1) if ones else 0,
+            beta.ppf(0.975, ones + 1, n - ones) if ones < n else 1,
+        )
+        np.testing.assert_allclose([low, high], exact, atol=1e-12)
+        _, low, high = stats.share_interval(values.astype(float), method="wilson")
+        z2 = norm.ppf(0.975) ** 2
+        middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+        half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+        np.testing.assert_allclose([low, high], [middle - half, middle + half], atol=1e-12)
+    high = stats.share_interval(np.zeros(60))[2]
+    assert f"{high:.2%}" == "5.96%"
+
+
+def test_bca_interval_is_scipys():
+    values = np.random.default_rng(10).exponential(size=(3, 12))
+    mean, low, high = stats.bca_interval(values, seed=5)
+    for row in range(3):
+        theirs = scipy.stats.bootstrap(
+            (values[row],),
+            np.mean,
+            n_resamples=stats.RESAMPLES,
+            method="BCa",
+            rng=np.random.default_rng([5, 12]),
+        ).confidence_interval
+        np.testing.assert_allclose([low[row], high[row]], theirs, rtol=1e-12)
+    assert (high - mean > mean - low).all()  # a long tail to the right
+    values[0, 10:] = np.nan
+    values[1] = 2.0
+    mean, low, high = stats.bca_interval(values, seed=5)
+    np.testing.assert_array_equal(np.isnan([low, high]), [[False, True, False]] * 2)
+    assert low[0] < mean[0] < high[0] <= values[0, :10].max()
+    assert np.isnan(stats.bca_interval(np.array([1.0]), seed=0)[1:]).all()
+
+
+def test_clusters_are_tested_by_students_t():
+    gains = np.array([0.32, 0.22, 0.27, 0.20, 0.20])
+    found = stats.cluster_test(gains)
+    error = gains.std(ddof=1) / np.sqrt(5)
+    t = scipy.stats.t(4)
+    assert found.estimate == pytest.approx(0.242)
+    assert found.p == pytest.approx(2 * t.sf(found.estimate / error), rel=1e-12)
+    assert found.high - found.estimate == pytest.approx(t.ppf(0.975) * error, rel=1e-12)
+    with pytest.raises(ValueError, match="at least 2 finite numbers"):
+        stats.cluster_test(gains[:1])
+    with pytest.raises(ValueError, match="at least 2 finite numbers"):
+        stats.cluster_test(np.array([0.1, np.nan]))
+
+
+def test_spearman_and_its_interval():
+    rng = np.random.default_rng(11)
+    x = rng.integers(0, 5, 25).astype(float)  # with ties
+    y = x + rng.normal(0, 2, 25)
+    found, theirs = stats.spearman(x, y), scipy.stats.spearmanr(x, y)
+    np.testing.assert_allclose([found.estimate, found.p], theirs, rtol=1e-12)
+    half = norm.ppf(0.975) * np.sqrt((1 + theirs.statistic**2 / 2) / 22)
+    ends = np.arctanh([found.low, found.estimate, found.high])
+    np.testing.assert_allclose(np.diff(ends), half, rtol=1e-12)
+    assert stats.spearman(y, y)[:3] == (1, 1, 1)
+    assert np.isnan(stats.spearman(y, np.ones(25))).all()
+    for wrong, message in ((y[:24], "n at least 4"), (np.full(25, np.nan), "must be finite")):
+        with pytest.raises(ValueError, match=message):
+            stats.spearman(x, wrong)
+
+
+def test_the_spearman_interval_covers():
+    """For ranks of bivariate normals, 25 a study."""
+    rng = np.random.default_rng(12)
+    rho, studies = 0.6, 1500
+    z = rng.normal(size=(studies, 2, 25))
+    truth = 6 / np.pi * np.arcsin(rho / 2)
+    y = rho * z[:, 0] + np.sqrt(1 - rho**2) * z[:, 1]
+    found = [stats.spearman(a, b) for a, b in zip(z[:, 0], y, strict=True)]
+    covered = np.mean([f.low <= truth <= f.high for f in found])
+    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / studies) + 0.01
+
+
+@pytest.mark.heavy
+def test_of_few_pools_the_percentile_bootstrap_covers_too_rarely():
+    """Anti-conservative, as the paper says: of normal pools about as often as Student's t lies
+    within 1.96 sqrt((n - 1) / n), as the resamples' spread is that of divisor n."""
+    rng = np.random.default_rng(13)
+    studies = 4000
+    error = np.sqrt(0.95 * 0.05 / studies)
+    for n, percentile, bca in ((5, 0.83, 0.82), (10, 0.90, 0.90)):
+        values = rng.normal(size=(studies, n))
+        for interval, expected in (
+            (stats.percentile_interval, percentile),
+            (stats.bca_interval, bca),
+        ):
+            # Studies are resampled by the same weights, in batches so that they differ.
+            batches = np.split(values, 40)
+            ends = [interval(batch, seed=i)[1:] for i, batch in enumerate(batches)]
+            low, high = np.concatenate(ends, axis=1)
+            covered = ((low <= 0) & (high >= 0)).mean()
+            assert covered < 0.95 - 4 * error
+            assert covered == pytest.approx(expected, abs=4 * error + 0.01)
+        assert scipy.stats.t(n - 1).cdf(1.96 * np.sqrt((n - 1) / n)) * 2 - 1 == pytest.approx(
+            percentile, abs=0.02
+        )
+
+
+def test_counts_are_shares():
+    zeros_and_ones = np.repeat([1.0, 0.0], [3, 17])
+    for method in ("exact", "wilson"):
+        rows = [v.item() for v in stats.share_interval(zeros_and_ones, method=method)]
+        assert stats.count_interval(3, 20, method=method) == tuple(rows)
+    # Wilson (1927): centre and half-width in closed form.
+    z, p, n = 1.959963984540054, 0.15, 20
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    found = stats.count_interval(3, 20, method="wilson")
+    np.testing.assert_allclose(found, [p, centre - half, centre + half], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"successes must lie in 0\.\.n .*, got 3 of 2"):
+        stats.count_interval(3, 2)

@@ -1,0 +1,131 @@
+"""Random panels: several judges of the same items, in NumPy, on the explicit design matrix; and
+panels of pairs that are written out.
+
+Random ones are padded as in `problems`, and have `J` judges; those beyond a panel's own gave no
+verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import expit
+from support import problems
+from support.problems import D, M, N, Problem
+
+from jbt.types import Comparisons, Design, Panel, Prior, Variant
+
+J = 3
+
+
+@dataclass
+class PanelProblem:
+    judges: list[Problem]
+    """The same items and prior, each with verdicts of its own."""
+    discrimination: np.ndarray
+    sharing: np.ndarray
+    free_biases: np.ndarray
+    """[d + 1, J]"""
+
+    @property
+    def items(self) -> Problem:
+        return self.judges[0]
+
+    def design_matrix(self, discrimination: np.ndarray | None = None) -> np.ndarray:
+        """[pairs of all judges, m + (d + 1) J]"""
+        s = self.discrimination if discrimination is None else discrimination
+        rows = []
+        for g, judge in enumerate(self.judges):
+            z, m = judge.design_matrix(), judge.m
+            biases = (z[:, m:, None] * self.sharing[g]).reshape(len(z), (judge.d + 1) * J)
+            rows.append(np.concatenate([s[g] * z[:, :m], biases], 1))
+        return np.concatenate(rows)
+
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        each = [judge.counts() for judge in self.judges]
+        return np.concatenate([a for a, _ in each]), np.concatenate([b for _, b in each])
+
+    def free(self) -> np.ndarray:
+        return np.r_[np.ones(self.items.m, bool), self.free_biases.ravel()]
+
+    def precision(self) -> np.ndarray:
+        q = self.items
+        return np.r_[np.full(q.m, q.lam), np.full((q.d + 1) * J, q.lam_b)]
+
+    def reference(self) -> tuple[np.ndarray, np.ndarray, float]:
+        free = self.free()
+        known = np.zeros(len(free))
+        return problems.minimum(self.design_matrix(), *self.counts(), self.precision(), free, known)
+
+
+def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = False):
+    """Own biases each, some known to be zero; `mixed`: sets of coefficients anyhow combined."""
+    rng = np.random.default_rng([seed, 7])
+    items = problems.random_problem(seed, shared=shared, lam_range=(-1.5, 1.5))
+    judges = [items]
+    for g in range(1, J):
+        n = items.n
+        shown = np.zeros((N, N))
+        shown[:n, :n] = rng.integers(0, 3, (n, n)) * (rng.random((n, n)) < 0.5)
+        np.fill_diagonal(shown, 0)
+        shown *= g < n_judges
+        phi = rng.normal(size=n) + items.x[:n] @ rng.normal(size=D)
+        p = np.zeros((N, N))
+        p[:n, :n] = expit(phi[:, None] - phi + rng.normal())
+        judges.append(replace(items, shown=shown, wins=rng.binomial(shown.astype(int), p) * 1.0))
+    free = rng.random((items.d + 1, J)) < 0.8
+    s = np.exp(rng.normal(0, 0.5, J))
+    sharing = np.eye(J) + mixed * rng.normal(0, 0.5, (J, J))
+    return PanelProblem(judges, s, sharing, free)
+
+
+def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
+    """(panel, design, prior, variant) with a leading axis."""
+    each = []
+    for q in panels:
+        judges = [(np.asarray(v.shown, dtype), np.asarray(v.wins, dtype)) for v in q.judges]
+        shown, wins = (jnp.stack([v[i] for v in judges], -1) for i in (0, 1))
+        made = Panel(
+            Comparisons(shown, wins),
+            jnp.asarray(q.discrimination, dtype),
+            jnp.asarray(q.sharing, dtype),
+        )
+        items = q.items
+        content = jnp.asarray(items.content) if shared else None
+        design = Design(jnp.asarray(items.x, dtype), content, jnp.arange(N) < items.n, M)
+        prior = Prior(jnp.asarray(items.lam, dtype), jnp.asarray(items.lam_b, dtype))
+        c = np.zeros((D, J), bool)
+        c[: items.d] = q.free_biases[:-1]
+        each.append((made, design, prior, Variant(jnp.asarray(c), jnp.asarray(q.free_biases[-1]))))
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+def made(*shown, discrimination: Any = 1.0, sharing=None):
+    """A panel whose judges were shown these pairs; every verdict a tie."""
+    each = [Comparisons.build(np.asarray(v, float), np.asarray(v) / 2) for v in shown]
+    return Panel.build(each, discrimination=discrimination, sharing=sharing)
+
+
+def pairs_of(n, *pairs):
+    """Both orders of each pair."""
+    shown = np.zeros((n, n))
+    for i, j in pairs:
+        shown[i, j] = shown[j, i] = 1
+    return shown
+
+
+def known(d, n_judges, *coefficients):
+    """All free but these (covariate, judge); positions known."""
+    c = np.ones((d, n_judges), bool)
+    for at in coefficients:
+        c[at] = False
+    return Variant(jnp.asarray(c), jnp.zeros(n_judges, bool))
+
+
+def svd_rank(z):
+    values = np.linalg.svd(z, compute_uv=False)
+    return int((values > 1e-8 * values.max(initial=1)).sum())

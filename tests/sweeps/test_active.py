@@ -1,0 +1,345 @@
+"""The sweeps on acquisition: their tables from known results, and bad settings."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from jbt import stats, twins
+from jbt.acquisition.loop import Queries
+from jbt.acquisition.rules import families
+from jbt.experiments import provenance
+from jbt.experiments.run import main, table_of
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import stream
+from sweeps import acquisition, rule_choices, stochastic_judge
+from sweeps._shared import active
+from sweeps._shared.judge import named_case, number
+
+SMALL = dataclasses.replace(
+    acquisition.PRESETS["full"],
+    judge="llama",
+    pools=60,
+    rule=("top_k_aware", "round_robin"),
+    n_seeds=2,
+).decided()
+
+
+@pytest.fixture(autouse=True)
+def balance_is_not_tried(monkeypatch):
+    """Sixteen pools are drawn before a run, which compiles a kernel: tested with the pools."""
+    monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)
+
+
+def invented(s, effect, module=acquisition, moves=0.0):
+    """A dataset as a run leaves it, with recalls we choose: rule i is worse by i * effect. Those of
+    displaced twins are `moves` higher a step of the naive recall of all verdicts, a target."""
+    rng = np.random.default_rng(0)
+    groups = module.groups(s)
+    axes = groups[0].axes
+    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
+    c, t = len(labels["rule"]), len(axes["recall"]["budget"])
+    pool = rng.normal(0, 0.1, s.pools)
+    recall = 0.7 + pool + rng.normal(0, 0.01, (c, t, s.pools))
+    worse = np.array([s.rule.index(r) for r in labels["rule"]])
+    naive = np.array([m == "naive" for m in labels["model"]])
+    recall -= (worse * effect * (1 - 0.5 * naive))[:, None, None]
+    shares = np.full((c, len(s.budget), 25, s.pools), 1 / 25)
+    signs = rng.choice([-1.0, 1.0], size=(3, s.pools))
+    steps = np.array(labels["displaced"])[:, None, None] * signs
+    recall += moves * steps[:, :1]
+    own = np.array([1.78, 0.35, 0.5])[:, None] + 0.1 * rng.normal(size=(3, s.pools))
+    return xr.Dataset(
+        {
+            "targets": (("condition", "target", "pool"), own + 0.1 * steps),
+            "steps": (("condition", "parameter", "pool"), steps),
+            "recall": (("condition", "budget", "pool"), recall),
+            "allocation": (("condition", "table_budget", "distance", "pool"), shares),
+        },
+        coords={k: ("condition", v) for k, v in labels.items()}
+        | {
+            "budget": axes["recall"]["budget"],
+            "distance": np.arange(25),
+            "table_budget": list(s.budget),
+        },
+    )
+
+
+def test_the_table_averages_seeds_and_pairs_pools():
+    ds = invented(SMALL, 0.05)
+    table = table_of(acquisition.SWEEP, ds, SMALL)
+    assert list(table.columns[:10]) == list(active.COLUMNS)
+    mine = table[(table.rule == "round_robin") & (table.judge == "llama")]
+    mine = mine[(mine.model == "bias_aware") & (mine.budget == 120)]
+    papers = mine.dropna(subset="paper")
+    mine = mine.drop_duplicates("quantity").set_index("quantity")
+    at = (ds.rule == "round_robin") & (ds.judge == "llama") & (ds.model == "bias_aware")
+    at &= ds.displaced == 0
+    assert int(at.sum()) == SMALL.n_seeds
+    values = ds.recall.isel(condition=at.values).sel(budget=120).values.mean(0)
+    assert mine.estimate["recall"] == pytest.approx(values.mean())
+    assert mine.estimate["delta"] == pytest.approx(-0.05, abs=0.01)
+    # Paired: the pools' spread of 0.1 is not in the interval.
+    assert mine.ci_high["delta"] - mine.ci_low["delta"] < 0.02
+    assert mine.estimate["p_holm"] == pytest.approx(1e-4)
+    assert mine.estimate["power_at_10_pools"] == 1
+    assert mine.estimate["share_at_boundary"] == pytest.approx(1 / 25)
+    # Its table of rules and its ablation; the differences follow from them.
+    assert papers[papers.quantity == "recall"].paper.tolist() == [0.61, 0.61]
+    assert papers[papers.quantity == "delta"].paper.tolist() == [-0.20, -0.21]
+    # The reference has 0.7 with a spread of 0.1 over pools, so ten of them 0.64 to 0.76.
+    reference = table[(table.rule == "top_k_aware") & (table.quantity == "recall")]
+    reference = reference.dropna(subset="paper")
+    reference = reference[(reference.model == "bias_aware") & (reference.budget == 120)]
+    reference = reference.set_index("paper")
+    assert reference.consistent.to_dict() == {0.81: "no", 0.82: "no", 0.76: "yes"}
+    assert reference.replicate_low.to_numpy() == pytest.approx(0.64, abs=0.03)
+    synergy = table[(table.quantity == "synergy") & (table.budget == 120)].iloc[0]
+    assert synergy.estimate == pytest.approx(0.025, abs=0.01)
+    # No rule of ours exceeds the full data in these numbers; the largest of 110 means would.
+    above = table[table.quantity == "recall_above_full_data"]
+    assert len(above) == 6
+    assert (above.ci_low < 0.004).all()
+    # 0 but for noise of 0.0013 a setting, 0.0005 for the mean of eight; the largest of 110 means
+    # of the same pools would be some 0.003 above.
+    assert abs(above.estimate.mean()) < 0.0015
+    assert table[(table.judge != "llama") & table.paper.notna()].empty
+
+
+def test_ranges_carry_the_error_of_the_twin_s_calibration():
+    """Recall that moves by 2 a unit of the naive recall that the twin is calibrated to."""
+    found = {}
+    for moves in (0.0, 0.2):
+        table = table_of(acquisition.SWEEP, invented(SMALL, 0.05, moves=moves), SMALL)
+        mine = table[(table.model == "bias_aware") & (table.budget == 120) & table.paper.notna()]
+        found[moves] = mine.drop_duplicates(["quantity", "rule"]).set_index(["quantity", "rule"])
+    width = {m: t.replicate_high - t.replicate_low for m, t in found.items()}
+    at = ("recall", "top_k_aware")
+    # Ten pools: 0.1 of the pools' own, 0.1 of the target's error, times 2.
+    assert width[0.0][at] == pytest.approx(2 * 1.96 * 0.1 / np.sqrt(10), rel=0.2)
+    assert width[0.2][at] == pytest.approx(2 * 1.96 * np.hypot(0.1, 0.2) / np.sqrt(10), rel=0.25)
+    assert found[0.0].estimate[at] == pytest.approx(found[0.2].estimate[at])
+    # Both rules move alike, so that their difference does not.
+    at = ("delta", "round_robin")
+    assert width[0.2][at] == pytest.approx(width[0.0][at], rel=0.2)
+    unbiased = table[(table.judge == "unbiased") & (table.quantity == "recall")]
+    assert len(unbiased) == len(SMALL.rule) * len(SMALL.budget)
+
+
+def test_all_groups_report_on_the_same_budgets():
+    """Whatever R is: they go into one array."""
+    for sweep, module in (
+        (SMALL, acquisition),
+        (stochastic_judge.PRESETS["full"].decided(), stochastic_judge),
+    ):
+        axes = [g.axes for g in module.groups(sweep)]
+        assert all(a == axes[0] for a in axes)
+
+
+def test_the_papers_numbers_stand_beside_its_scenario_alone():
+    for other in ({"discrimination": 0.1}, {"max_correlation": 1.0}):
+        s = dataclasses.replace(SMALL, **other)
+        assert table_of(acquisition.SWEEP, invented(s, 0.05), s).paper.isna().all()
+
+
+def test_p_values_of_the_paper_stand_beside_whole_families_alone():
+    """They are corrected for its five baselines."""
+    full = stochastic_judge.PRESETS["full"]
+    whole = dataclasses.replace(full, judge="llama", pools=30, refit_every=(2,)).decided()
+    few = dataclasses.replace(whole, rule=("top_k_aware", "round_robin", "global_uncertainty"))
+    for s, stand in ((whole, 5), (few, 0)):
+        ds = invented(s, 0.05, stochastic_judge)
+        ds["uncertain"] = (("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43))
+        table = table_of(stochastic_judge.SWEEP, ds, s)
+        papers = table[table.paper.notna()]
+        assert (papers.quantity == "p_holm").sum() == stand
+        assert (papers.quantity == "recall").sum() == 4
+        assert papers[papers.quantity == "uncertain_pairs"].consistent.tolist() == ["calibrated"]
+
+
+def test_a_choice_is_tested_in_the_place_of_its_rule():
+    baselines = ("thompson", "lucb", "global_uncertainty", "round_robin", "random")
+    assert rule_choices.family_with("round_robin") == baselines
+    assert rule_choices.family_with("lucb_width_1") == ("thompson", "lucb_width_1", *baselines[2:])
+    reading = "top_k_aware_either_order"
+    assert rule_choices.family_with(reading) == (reading,)
+    readings = ("lucb_random_fallback", "lucb_width_1", reading)
+    s = dataclasses.replace(
+        rule_choices.PRESETS["full"],
+        pools=60,
+        rule=("top_k_aware", *baselines, *readings),
+        budget=(120,),
+    ).decided()
+    ds = invented(s, 0.002, rule_choices)
+    table = table_of(rule_choices.SWEEP, ds, s)
+    of_default = table[table.judge == "default"]
+
+    def recall(rule):
+        at = (ds.rule == rule) & (ds.judge == "default")
+        return ds.recall.sel(budget=120).isel(condition=at.values).values.astype(float).mean(0)
+
+    base = recall("top_k_aware")
+    one = of_default[of_default.rule == readings[0]].set_index("quantity")
+    assert one.estimate["delta"] == pytest.approx((recall(readings[0]) - base).mean())
+    # The paper's LUCB is every reading of it, for its own judge.
+    family = [recall(rule) - base for rule in rule_choices.family_with(readings[0])]
+    p = stats.holm(stats.paired_permutation(np.array(family), seed=s.seed))
+    assert one.estimate["p_holm"] == p[1]
+    assert 0 < one.estimate["power_at_10_pools"] <= 1
+    papers = table[(table.quantity == "delta") & table.paper.notna()].set_index("rule").paper
+    lucbs = [papers["lucb"], papers[readings[0]], papers[readings[1]]]
+    assert lucbs == [-0.14] * 3
+    assert len(papers) == 7
+    assert table[table.quantity == "power_at_10_pools"].shape[0] == 2 * (len(s.rule) - 1)
+
+
+def test_readings_run_only_if_asked_for():
+    for module in (acquisition, stochastic_judge):
+        assert not set(rule_choices.CHOICES) & set(module.PRESETS["full"].rule)
+    assert set(rule_choices.CHOICES) < set(rule_choices.PRESETS["full"].rule)
+    acquisition.groups(dataclasses.replace(SMALL, rule=("top_k_aware", "lucb_width_1")))
+
+
+def test_uncertain_pairs_decide_the_discrimination():
+    s = stochastic_judge.PRESETS["full"].decided()
+    d = stochastic_judge.discrimination_of(s)
+    assert stochastic_judge.uncertain_share(s, d) == pytest.approx(0.43)
+    rng = np.random.default_rng(0)
+    theta = 1.25 * d * rng.standard_normal((4000, 30))
+    phi = theta + 1.5 * np.repeat([1.0, 0.0], 15)
+    z = phi[:, :, None] - phi[:, None, :] + 0.35
+    share = (np.abs(z) < np.log(4)).sum((1, 2)) - 30  # an item against itself is doubtful
+    share = share / (30 * 29)
+    assert abs(share.mean() - 0.43) < 4 * share.std() / 4000**0.5
+    assert stochastic_judge.discrimination_of(dataclasses.replace(s, discrimination=0.7)) == 0.7
+
+
+def test_the_number_of_draws_used_is_stored():
+    def stored(**options):
+        settings = acquisition.Settings(**options).decided()
+        return provenance.configuration_of(settings)["n_samples"]
+
+    assert (stored(), stored(membership="counted"), stored(n_samples=7)) == (64, 1500, 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rule", "round_robin", "fancy"], "must include top_k_aware"),
+        (["--rule", "top_k_aware", "fancy"], "unknown rule 'fancy': one of top_k_aware, thompson"),
+        (["--rule", "top_k_aware", "top_k_aware"], "lists a name twice"),
+        (["--budget", "120", "60"], "budget must increase, got 120 60"),
+        (["--budget", "60", "871"], "30 items have 870 ordered pairs"),
+        (["--budget", "6", "60"], "budget must be at least refit_every = 8, got 6"),
+        (["--k", "30"], r"k must lie in 1..29, got 30"),
+        (["--refit-every", "0"], "refit_every must be at least 1, got 0"),
+        (["--n-samples", "0"], "n_samples must be at least 1, got 0"),
+        (["--membership", "sobol"], "membership must be conditional or counted, got 'sobol'"),
+        (["--n-seeds", "0"], "n_seeds must be at least 1"),
+        (["--n-items", "3"], "n_items must be at least 4"),
+        (["--sd", "-1"], "sd must be finite and above 0"),
+        (["--bias", "nan"], "bias must be finite"),
+        (["--discrimination", "nan"], "discrimination must be finite, got nan"),
+        (["--judge", "gpt"], "unknown judge 'gpt': one of llama, qwen, gemini, deepseek_chat,"),
+        (["--judge", "llama", "--pool", "gaussian"], "sd must be given with --judge llama"),
+        (["--judge", "llama", "--oracle", "one"], "oracle is one of argmax, draws"),
+        (["--oracle", "one"], "oracle must be argmax or draws, got 'one'"),
+        (["--others", "drawn"], "others needs --pool statement_bank"),
+        (["--pair-noise", "-1"], "pair_noise must be at least 0, got -1"),
+        (["--pair-noise", "1"], "pair_noise needs --oracle argmax"),
+    ],
+)
+def test_bad_settings(tmp_path, capsys, options, message):
+    assert main(acquisition.SWEEP, ["--out", str(tmp_path / "r"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_other_position_must_be_a_number(tmp_path, capsys):
+    options = ["--out", str(tmp_path / "r"), "--strong-position", "nan"]
+    assert main(rule_choices.SWEEP, options) == 2
+    assert "strong_position must be finite, got nan" in capsys.readouterr().err
+
+
+def test_bad_settings_of_the_stochastic_judge(tmp_path, capsys):
+    for options, message in (
+        (["--uncertain", "0.99"], "uncertain must lie between"),
+        (["--refit-every", "8", "8"], "none twice"),
+        (["--judge", "llama", "--uncertain", "0.4"], "uncertain is not for --judge llama"),
+    ):
+        sweep = stochastic_judge.SWEEP
+        assert main(sweep, ["--out", str(tmp_path / "r"), *options]) == 2
+        assert message in capsys.readouterr().err
+
+
+@jax.jit
+def both_protocols(key, condition):
+    """Verdicts, probabilities, and the verdicts of one who draws, as before judges had names."""
+    pool = twins.paper_pool()(stream(key, "pool"), condition)
+    drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judges.of_condition(condition))
+    return twins.answers(key, pool, condition), twins.probability(key, pool, condition), drawn
+
+
+def condition_of(s):
+    """The first condition of a sweep's first rule."""
+    case = named_case(s, number(s, "discrimination"))
+    group = active.group(s, "random", [case], protocol="frozen", refit_every=8)
+    return {name: jnp.asarray(values[0]) for name, values in group.conditions.items()}
+
+
+def test_one_judge_answers_both_protocols():
+    """What is cached is what the probabilities say: the likelier verdict, or one draw."""
+    for judge, oracle in (("llama", "argmax"), ("llama", "draws"), (None, "draws")):
+        s = acquisition.Settings(judge=judge, oracle=oracle).decided()
+        frozen, p, drawn = map(np.asarray, both_protocols(jax.random.key(1), condition_of(s)))
+        likelier = oracle == "argmax"
+        np.testing.assert_array_equal(frozen, p > 0.5 if likelier else drawn)
+
+
+def test_a_judge_is_its_twin_on_the_papers_pools_unless_told_otherwise():
+    twin = twins.twin("gpt_4o_mini", others="drawn")
+    for module in (acquisition, stochastic_judge):
+        few = module.Settings(judge="gpt_4o_mini", others="drawn", rule=("top_k_aware",))
+        s = few.decided()
+        assert s == s.decided()
+        assert (s.pool, s.max_correlation, s.sd) == ("statement_bank", 0.12, None)
+        own = (s.oracle, s.bias, s.position, s.discrimination, s.pair_noise)
+        assert own == (twin.oracle, twin.bias, twin.position, twin.discrimination, twin.pair_noise)
+        told = {"bias": 0.0, "pool": "gaussian", "sd": 4.07, "max_correlation": 1.0}
+        changed = dataclasses.replace(few, others="uniform", **told).decided()
+        assert {name: getattr(changed, name) for name in told} == told
+        assert changed.position != s.position  # the other pools' twin
+        named = [module.groups(each)[0].labels["judge"][0] for each in (s, changed)]
+        assert named == ["gpt_4o_mini", "gpt_4o_mini_changed"]
+
+
+def test_without_a_judge_there_is_our_own():
+    for module, discrimination in ((acquisition, 1.0), (stochastic_judge, None)):
+        s = module.Settings().decided()
+        assert (s.pool, s.max_correlation, s.sd) == ("gaussian", None, 1.25)
+        own = (s.oracle, s.bias, s.position, s.discrimination, s.pair_noise)
+        assert own == ("draws", 1.5, 0.35, discrimination, 0.0)
+
+
+def test_how_often_a_study_finds_the_rule_ahead_of_all():
+    rules = ("top_k_aware", *families()["baselines"])
+    s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
+    for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
+        table = table_of(acquisition.SWEEP, invented(s, effect), s)
+        mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
+        assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
+        assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)
+
+
+def test_items_of_one_quality_have_places_too():
+    """Two items stand at the boundary of a bank's pool, as of any other; spent evenly, they get
+    2 of 30."""
+    s = dataclasses.replace(SMALL, budget=(30,))
+    quality = jnp.repeat(jnp.array([4.0, 6.0, 2.0]), jnp.array([9, 5, 16]), total_repeat_length=30)
+    item = jnp.arange(30)
+    queries = Queries(item, (item + 1) % 30, jnp.ones(30))
+    (share,) = active.allocations(s, queries, quality)["allocation"]
+    np.testing.assert_allclose(share[:6], [2 / 30] * 5 + [1 / 30])

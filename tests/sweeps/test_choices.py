@@ -1,0 +1,189 @@
+"""The sweeps on what the paper leaves open: the crossing's choices, and the draws of membership."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from jbt.experiments.run import table_of
+from jbt.simulation import pools
+from sweeps import crossing, crossing_choices, membership
+
+SMALL = dataclasses.replace(
+    crossing_choices.PRESETS["smoke"],
+    pools=40,
+    covariate=("continuous",),
+    sd=(1.2,),
+    position=(0.0,),
+    completeness=(1.0,),
+)
+DRAWN = dataclasses.replace(
+    membership.PRESETS["smoke"], pools=30, truth=("prior", "biased"), budget=(60, 870)
+)
+
+
+def only(table, **wanted):
+    for name, value in wanted.items():
+        table = table[table[name].isna() if value is None else table[name] == value]
+    assert len(table) == 1, table
+    return table.iloc[0]
+
+
+def invented_crossings(s) -> xr.Dataset:
+    """A benefit of 0.3 - rho, with probit verdicts 0.5 - rho and a rise at rho = 0.4."""
+    groups = crossing_choices.groups(s)
+    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
+    rho, probit = np.array(labels["rho"]), np.array(labels["link"]) == "probit"
+    benefit = np.where(probit, 0.5, 0.3) - rho + 0.4 * (probit & (rho == 0.4))
+    noise = np.random.default_rng(0).normal(0, 0.01, s.pools)
+    values = {"naive_recall": np.full((len(rho), s.pools), 0.4)}
+    values["bias_aware_recall"] = 0.4 + benefit[:, None] + noise
+    return xr.Dataset(
+        {name: (("condition", "pool"), v) for name, v in values.items()},
+        {name: ("condition", v) for name, v in labels.items()},
+    )
+
+
+def test_one_choice_at_a_time():
+    cells = crossing_choices.cells(crossing_choices.PRESETS["full"])
+    for covariate in crossing_choices.COVARIATES:
+        mine = [c for c in cells if c.covariate == covariate]
+        assert len(mine) == 7  # the baseline, four choices, two coarser grids
+        base = mine[0].where()
+        assert [sum(c.where()[k] != base[k] for k in base) for c in mine] == [0] + [1] * 6
+    groups = crossing_choices.groups(crossing_choices.PRESETS["full"])
+    assert [g.n_conditions for g in groups] == [4 * 19, 19, 4 * (16 + 19), 16 + 19]
+    split = groups[2]
+    latent = np.array(split.labels["covariate"]) == "binary_latent"
+    named, own = np.array(split.labels["rho"]), split.conditions["rho"]
+    np.testing.assert_allclose(own, np.where(latent, pools.BINARY_RHO_MAX, 1) * named)
+    assert max(own[latent]) < pools.BINARY_RHO_MAX
+
+
+def test_the_table_of_choices():
+    ds = invented_crossings(SMALL)
+    table = table_of(crossing_choices.SWEEP, ds, SMALL)
+    base = {"covariate": "continuous", "sd": 1.2, "position": 0, "link": "logit", "every": 1}
+    base |= {"completeness": 1.0}
+    crossings = table[(table.quantity == "crossing") & (table.covariate == "continuous")]
+    assert sorted(set(crossings.paper)) == [0.45, 0.5]  # beside every choice
+    assert len(crossings) == 2 * 3
+    assert only(table, quantity="crossing", paper=0.45, **base).estimate == pytest.approx(
+        0.3, abs=0.01
+    )
+    probit = base | {"link": "probit"}
+    moved = only(table, quantity="crossing_minus_baseline", **probit)
+    # No crossing at 0.5 where the curve rises at 0.4: at 0.5 + 0.2 * 0.5 / 0.6 it falls below 0.
+    assert moved.estimate == pytest.approx(0.4 + 0.2 * 0.5 / 0.6 - 0.3, abs=0.01)
+    rises = only(table, quantity="largest_increase", **probit)
+    assert rises.ci_low <= 0.2 + 1e-9
+    assert rises.estimate == pytest.approx(0.2)
+    falls = only(table, quantity="largest_increase", **base)
+    assert falls.ci_high < 0
+    monotone = {"quantity": "small_studies_falling_throughout_same_pools"}
+    assert only(table, **monotone, **base).estimate == 1
+    assert only(table, **monotone, **probit).estimate == 0
+    thinned = only(table, quantity="crossing", paper=0.45, **(base | {"every": 2}))
+    assert thinned.estimate == pytest.approx(0.3, abs=0.01)
+    assert len(crossing_choices.figure(ds, table, SMALL).axes) == 2
+    assert 0 < len(crossing_choices.headline(table, SMALL)) < len(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"covariate": ("ternary",)}, "covariate must list some of continuous, binary, binary_l"),
+        ({"sd": ()}, "sd must list at least one value"),
+        ({"link": ("logit", "cauchit")}, "unknown link 'cauchit': one of logit, probit"),
+        ({"completeness": (1.0, 0.0)}, "completeness must lie above 0 and at most at 1"),
+        ({"every": (0,)}, "every must be at least 1, got 0"),
+        ({"every": (4,)}, "every 4 leaves fewer than 2 correlations"),
+        ({"rho": (0.2, 0.1)}, "rho must increase"),
+    ],
+)
+def test_choices_that_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        crossing_choices.groups(dataclasses.replace(SMALL, **change))
+
+
+@pytest.mark.parametrize("change", [{"link": "cauchit"}, {"completeness": 1.1}])
+def test_the_crossing_refuses_them_too(change):
+    with pytest.raises(ValueError, match=r"unknown link|completeness must lie"):
+        crossing.groups(crossing.Settings(**change))
+
+
+def invented_memberships(s) -> xr.Dataset:
+    """Memberships of 0.05 and 0.55 for every other item, of which 1 in 30 and one half are in; an
+    error of 0.02 at every budget; no pair is left at 870."""
+    (group,) = membership.groups(s)
+    estimates = membership.estimates(s)
+    shape = (group.n_conditions, len(estimates), s.pools)
+    every = np.zeros((*shape[:2], 10, s.pools))
+    items, estimated, inside = every.copy(), every.copy(), every.copy()
+    items[:, :, [0, 5]] = 15
+    estimated[:, :, 0], estimated[:, :, 5] = 15 * 0.05, 15 * 0.55
+    inside[:, :, 0, ::2], inside[:, :, 5] = 1, 7.5
+    full = np.array(group.labels["budget"]) == 870
+    kept = np.where(full[:, None, None], np.nan, 0.99) + np.zeros(shape)
+    bins = ("condition", "estimate", "bin", "pool")
+    return xr.Dataset(
+        {
+            "items": (bins, items),
+            "estimated": (bins, estimated),
+            "inside": (bins, inside),
+            "overconfidence": (bins[:2] + bins[3:], np.full(shape, 0.01)),
+            "square_error": (bins[:2] + bins[3:], np.full(shape, 0.02**2)),
+            "score_kept": (bins[:2] + bins[3:], kept),
+            "variance": (("condition", "pool"), np.full(shape[::2], 0.06)),
+        },
+        {k: ("condition", v) for k, v in group.labels.items()} | dict(group.axes["items"]),
+    )
+
+
+def test_the_table_of_memberships():
+    ds = invented_memberships(DRAWN)
+    table = table_of(membership.SWEEP, ds, DRAWN)
+    where = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
+    error = only(table, quantity="rms_error", **where)
+    assert error.estimate == pytest.approx(0.02)
+    independent = only(table, quantity="rms_error_independent", **where)
+    assert independent.estimate == pytest.approx(np.sqrt(0.06 / 1500))
+    assert only(table, quantity="inside", bin=0.5, **where).estimate == pytest.approx(0.5)
+    gap = only(table, quantity="estimated_minus_inside", bin=0.0, **where)
+    assert gap.estimate == pytest.approx(0.05 - 1 / 30)
+    assert gap.ci_low < gap.estimate < gap.ci_high
+    assert set(table.bin.dropna()) == {0.0, 0.5}  # those that hold items
+    assert only(table, quantity="score_kept", **where).estimate == pytest.approx(0.99)
+    assert not len(table[(table.quantity == "score_kept") & (table.budget == 870)])
+    assert len(membership.figure(ds, table, DRAWN).axes) == 3
+    assert set(membership.headline(table, DRAWN).bin.isna()) == {True}
+
+
+def test_reliability_counts_items_by_their_membership():
+    p = jnp.array([[0.0, 0.05, 0.1, 0.85, 1.0]])
+    inside = jnp.array([False, True, False, True, True])
+    found = {k: np.asarray(v)[0] for k, v in jax.jit(membership.reliability)(p, inside).items()}
+    assert found["items"].tolist() == [2, 1, 0, 0, 0, 0, 0, 0, 1, 1]
+    assert found["inside"].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+    np.testing.assert_allclose(found["estimated"][[0, 1, 8, 9]], [0.05, 0.1, 0.85, 1], rtol=1e-6)
+    # As sure as 1, .95, .9, .85 and 1, and right but for the second.
+    assert found["overconfidence"] == pytest.approx((4.7 - 4) / 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"truth": ("flat",)}, "truth must list some of prior, biased, correlated"),
+        ({"budget": (60, 871)}, "budget must increase within 1..870"),
+        ({"conditional": (16,)}, "conditional must include 64"),
+        ({"counted": (1500, 150)}, r"counted must .*increase"),
+        ({"rho": 0.99}, "rho must lie within"),
+        ({"k": 30}, "k must lie in"),
+    ],
+)
+def test_memberships_that_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        membership.groups(dataclasses.replace(DRAWN, **change))

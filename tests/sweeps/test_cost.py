@@ -1,0 +1,204 @@
+"""The sweep on costs: prices by hand, its table from known curves and beside a naive loop, and bad
+settings."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from jbt import estimators, twins
+from jbt.acquisition import reports
+from jbt.experiments.run import run, table_of
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.simulate import stream
+from jbt.types import Prior
+from sweeps import cost
+from sweeps._shared import prices
+from sweeps.cost import SWEEP, settings
+
+SMALL = dataclasses.replace(
+    cost.PRESETS["full"], pools=12, n_seeds=2, rule=("top_k_aware",), target=(0.6, 0.89, 0.93, 1.0)
+)
+CURVES = {("cheap", "bias_aware"): 1 / 870, ("cheap", "naive"): 0.5 / 870, ("dear", "naive"): 0.01}
+
+
+def invented(s) -> xr.Dataset:
+    """Recall rises by so much a verdict, up to 1, with every other pool 0.1 above or below."""
+    budget = reports(s.budget, s.refit_every)
+    each = [(group, i) for group in cost.groups(s) for i in range(group.n_conditions)]
+    labels = {name: [g.labels[name][i] for g, i in each] for name in each[0][0].labels}
+    side = {s.cheap: "cheap", s.dear: "dear"}
+    pairs = zip(labels["judge"], labels["model"], strict=True)
+    rate = np.array([CURVES[side[judge], model] for judge, model in pairs])
+    mean = np.minimum(rate[:, None] * budget, 1)
+    recall = mean[..., None] + 0.1 * (-1) ** np.arange(s.pools)
+    coords = {name: ("condition", values) for name, values in labels.items()}
+    # Targets that are met in every pool: nothing is left open.
+    aims = np.array([twins.aim_of(twins.known()[judge]) for judge in labels["judge"]])
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(3, s.pools))
+    steps = np.array(labels["displaced"])[:, None, None] * signs
+    of_calibration = {
+        "targets": (("condition", "target", "pool"), aims[:, :, None] + 0.1 * steps),
+        "steps": (("condition", "parameter", "pool"), steps),
+    }
+    recall = {"recall": (("condition", "budget", "pool"), recall)}
+    return xr.Dataset({**recall, **of_calibration}, {**coords, "budget": budget})
+
+
+def only(table, **wanted):
+    for name, value in wanted.items():
+        table = table[table[name].isna() if value is None else table[name] == value]
+    assert len(table) == 1, table
+    return table.iloc[0]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return table_of(SWEEP, invented(SMALL), SMALL)
+
+
+def test_the_papers_prices_by_hand():
+    s = cost.Settings()
+    cheap, dear = s.verdict_price["gpt_4o_mini"], s.verdict_price["gpt_5_1"]
+    assert cheap == pytest.approx(53.55e-6)  # 293 x 0.15 + 16 x 0.60 a million
+    assert dear == pytest.approx(526.25e-6)
+    assert s.labels == pytest.approx(0.14)
+    thinking = dataclasses.replace(s, cheap_reasoning=100.0, dear_reasoning=500.0).verdict_price
+    assert thinking["gpt_4o_mini"] - cheap == pytest.approx(60e-6)
+    assert thinking["gpt_5_1"] - dear == pytest.approx(5e-3)
+    times = [float(prices.overhead(0.14, 0.014, n)) for n in prices.SHARING]
+    assert times == pytest.approx([11, 2, 1.1])
+    assert prices.overhead(0.14, 0.0, 1) == math.inf
+    assert math.isnan(prices.overhead(0.0, 0.0, 1))
+
+
+def test_where_a_curve_is_reached():
+    spent, wanted = np.array([1.0, 2, 4]), 0.5
+    curves = np.array([[0, 0.25, 0.75], [0.6, 0.2, 0.7], [0, 0.1, 0.2], [0.5, 0.9, 0.9]])
+    found = prices.first_reached(spent, curves, wanted)
+    np.testing.assert_array_equal(found, [3, 1, np.nan, 1])
+    assert np.isnan(prices.of_resamples(np.array([1.0, 2, np.nan]), 100)).all()
+    assert prices.of_resamples(np.arange(1000.0), 100) == (24, 975)
+
+
+def test_the_table_of_known_curves(table):
+    assert list(table.columns[:4]) == ["judge", "budget", "n_pools_sharing", "model"]
+    cheap = {"judge": "gpt_4o_mini", "model": "bias_aware"}
+    dear = {"judge": "gpt_5_1", "model": "naive"}
+    at = {"quantity": "cost_to_reach", "target": 0.6}
+    assert only(table, **cheap, **at).estimate == pytest.approx(0.6 * 870 * 53.55e-6)
+    found = only(table, **dear, **at)
+    assert found.estimate == pytest.approx(60 * 526.25e-6)
+    assert found.ci_low < found.estimate < found.ci_high
+    recall = only(table, **cheap, quantity="recall", budget=264)
+    assert recall.estimate == pytest.approx(264 / 870)
+    # Never reached: the naive cheap judge ends at 0.5.
+    assert math.isnan(only(table, **{**cheap, "model": "naive"}, **at).estimate)
+    # Anchors are paid by the pools that share them.
+    for sharing, labels in ((None, 0.0), (1, 0.14), (10, 0.014), (100, 0.0014)):
+        where = {**cheap, "target": 0.6, "n_pools_sharing": sharing, "quantity": "times_cheaper"}
+        expected = 60 * 526.25e-6 / (0.6 * 870 * 53.55e-6 + labels)
+        assert only(table, **where).estimate == pytest.approx(expected)
+        if sharing:
+            gated = {"judge": "gpt_4o_mini", "budget": 120, "n_pools_sharing": sharing}
+            alone = 120 * 53.55e-6
+            total = only(table, **gated, quantity="cost").estimate
+            assert total == pytest.approx(alone + labels)
+            over = only(table, **gated, quantity="overhead").estimate
+            assert over == pytest.approx(total / alone)
+    # The best budget of either half of the pools is the last, where both have their mean.
+    best = only(table, **cheap, quantity="best_recall")
+    assert best.estimate == pytest.approx(1.0)
+    # Of five pools, each 1.1 or 0.9 at the end, the mean exceeds 0.995 unless most are low: 1/2.
+    reached = only(table, **cheap, quantity="reached_by_studies", target=1.0)
+    assert reached.estimate == pytest.approx(0.5, abs=0.03)
+    assert cost.headline(table, SMALL).size < table.size
+
+
+def test_the_papers_numbers_and_what_its_prices_make_of_them(table):
+    papers = table[table.paper.notna() & (table.judge == "gpt_4o_mini")]
+    says = {
+        (r.quantity, r.budget, r.n_pools_sharing): r.consistent
+        for r in papers[papers.model.isna()]
+        .fillna({"budget": 0, "n_pools_sharing": 0})
+        .itertuples()
+    }
+    assert says["cost", 200, 0] == "no"  # $0.0107, where it has $0.014
+    assert says["cost", 264, 0] == "calibrated"
+    for sharing in (1, 10, 100):
+        assert says["cost", 200, sharing] == "no"
+        assert says["overhead", 264, sharing] == "yes"
+    assert says["overhead", 200, 100] == "yes"  # 1.13
+
+
+def test_free_verdicts_and_labels_have_no_ratio_and_the_papers_numbers_stand_aside():
+    s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(settings.PRICES, 0.0))
+    table = table_of(SWEEP, invented(s), s)
+    assert table[table.quantity.isin(["overhead", "times_cheaper"])].estimate.isna().all()
+    assert table.paper.isna().all()
+
+
+@pytest.mark.heavy
+def test_the_figure_shows_every_frontier_and_the_papers_points(table):
+    left, right = cost.figure(invented(SMALL), table, SMALL).axes
+    crosses = [line for line in left.get_lines() if line.get_marker() == "x"]
+    found = [tuple(at) for line in crosses for at in np.asarray(line.get_xydata()).tolist()]
+    assert found == [(0.014, 0.89), (0.28, 0.93), (0.42, 1.0)]
+    assert left.get_xscale() == "log"
+    assert len(right.get_legend_handles_labels()[1]) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cheap": "nobody"}, "unknown judge 'nobody': one of llama, qwen"),
+        ({"dear": "gpt_4o_mini"}, "must be two judges, got gpt_4o_mini twice"),
+        ({"others": "odd"}, "others must be one of uniform, drawn, got 'odd'"),
+        ({"cheap_input": -0.1}, "cheap_input must be finite and at least 0, got -0.1"),
+        ({"dear_output": math.inf}, "dear_output must be finite and at least 0, got inf"),
+        ({"output_tokens": math.nan}, "output_tokens must be finite and at least 0, got nan"),
+        ({"label_price": -1.0}, "label_price must be finite"),
+        ({"n_anchors": -1}, "n_anchors must be at least 0, got -1"),
+        ({"n_seeds": 0}, "n_seeds must be at least 1"),
+        ({"rule": ("fancy",)}, "rule must list some of top_k_aware"),
+        ({"budget": (30, 900)}, "budget must increase within 8..870, got 30 900"),
+        ({"target": (0.0, 0.5)}, "target must increase within 0.01..1"),
+        ({"n_pools_sharing": (0, 1)}, "n_pools_sharing must increase from at least 1"),
+        ({"n_pools_sharing": ()}, "n_pools_sharing must increase"),
+        ({"refit_every": 0}, "refit_every must be at least 1, got 0"),
+        ({"membership": "guessed"}, "membership"),
+    ],
+)
+def test_what_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        cost.groups(dataclasses.replace(SMALL, **change))
+
+
+@pytest.mark.heavy
+def test_a_run_beside_a_loop_over_pools(tmp_path):
+    """At all 870 verdicts the rule does not matter: one pool after the other, by the estimators."""
+    s = dataclasses.replace(
+        SMALL, out=tmp_path, pools=3, n_seeds=1, rule=("random",), budget=(32, 870)
+    )
+    table = run(SWEEP, s)
+    assert table is not None
+    for judge, model in cost.cases(s):
+        twin = twins.twin(judge)
+        condition = {name: jnp.asarray(v)[0] for name, v in twins.conditions([twin]).items()}
+        recalls = []
+        for pool_id in range(s.pools):
+            key = jax.random.fold_in(jax.random.key(s.seed), pool_id)
+            pool = twins.paper_pool()(stream(key, "pool"), condition)
+            verdicts = twins.answers(key, pool, condition)
+            counts = judges.reveal(verdicts, pairs.every_pair(pool))
+            fit = estimators.ESTIMATORS[model](counts, pool.design, Prior())
+            recalls.append(metrics.top_k_recall(fit.parameters.theta, pool.quality, 5))
+        mine = table[(table.judge == judge) & (table.model == model) & (table.budget == 870)]
+        found = mine[mine.quantity == "recall"].drop_duplicates("quantity").iloc[0]
+        assert found.estimate == pytest.approx(np.mean(recalls))
+        assert found.n_pools == s.pools

@@ -1,0 +1,157 @@
+"""The sweeps on a reference beside a cheap judge: what they simulate, tables, bad settings."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from jbt.experiments.run import table_of
+from jbt.simulation.simulate import simulate
+from sweeps import escalation, two_judges
+from sweeps.two_judges import ALONE, FITTED, JOINT, SWEEP
+
+SMALL = dataclasses.replace(
+    two_judges.PRESETS["smoke"],
+    pools=20,
+    rho=(0.0, 0.4, 0.8),
+    n_reference=(0, 10, 40),
+    factor_rho=(0.0, 0.4),
+)
+
+
+def invented(s) -> xr.Dataset:
+    """Naive recall 0.5, bias-aware 0.2 - rho / 2 above; joint as bias-aware without a reference,
+    with 10 verdicts 0.3 - rho / 2 above, with 40 always 0.25."""
+    (group,) = two_judges.groups(s)
+    rho = np.array(group.labels["rho"])[:, None, None]
+    noise = np.random.default_rng(0).normal(0, 1e-4, s.pools)
+    n = np.array(s.n_reference)[:, None]
+    benefit = np.where(n == 0, 0.2 - rho / 2, np.where(n == 10, 0.3 - rho / 2, 0.25)) + noise
+    one, by_number = ("condition", "pool"), ("condition", "n_reference", "pool")
+    shape = np.broadcast_shapes(benefit.shape, (1, 1, s.pools))
+    values = {
+        "naive_recall": (one, np.full((len(rho), s.pools), 0.5)),
+        "bias_aware_recall": (one, 0.5 + 0.2 - rho[:, 0] / 2 + noise),
+        "joint_recall": (by_number, 0.5 + benefit),
+        "correlated_recall": (by_number, 0.5 + benefit + 0.01),
+        "mixed_recall": (by_number, np.full(shape, 0.5)),
+        "mixed_c": (by_number, np.full(shape, 0.5)),
+        "asked": (by_number, np.broadcast_to(np.minimum(n, 20.0), shape)),
+    }
+    for model in JOINT:
+        values[f"{model}_c"] = by_number, np.full(shape, 1.5)
+        values[f"{model}_c_width"] = by_number, np.full(shape, 0.8)
+        values[f"{model}_c_covered"] = by_number, np.ones(shape)
+    statuses = {f"status_{m}": (one, np.zeros((len(rho), s.pools))) for m in ALONE}
+    statuses |= {f"status_{m}": (by_number, np.zeros(shape)) for m in FITTED}
+    labels = {k: ("condition", v) for k, v in group.labels.items()}
+    return xr.Dataset({**values, **statuses}, {**labels, "n_reference": list(s.n_reference)})
+
+
+def only(table, **wanted):
+    for name, value in wanted.items():
+        table = table[table[name].isna() if value is None else table[name] == value]
+    assert len(table) == 1, table
+    return table.iloc[0]
+
+
+def test_the_table():
+    ds = invented(SMALL)
+    table = table_of(SWEEP, ds, SMALL)
+    leading = ["rho", "model", "placement", "n_reference", "reference_bias", "reference_position"]
+    assert list(table.columns[:8]) == [*leading, "reference_discrimination", "noise"]
+    joint = {"model": "joint", "placement": "boundary", "reference_bias": 0.0}
+    at = {**joint, "n_reference": 10, "rho": 0.4}
+    assert only(table, quantity="recall", **at).estimate == pytest.approx(0.6, abs=1e-3)
+    assert only(table, quantity="benefit", **at).estimate == pytest.approx(0.1, abs=1e-3)
+    over = only(table, quantity="benefit_over_bias_aware", **at).estimate
+    assert over == pytest.approx(0.1, abs=1e-3)
+    crossing = {"quantity": "crossing", "rho": None}
+    assert only(table, **crossing, **joint, n_reference=10).estimate == pytest.approx(0.6, abs=0.01)
+    assert np.isnan(only(table, **crossing, **joint, n_reference=40).estimate)
+    alone = only(table, **crossing, model="bias_aware").estimate
+    assert alone == pytest.approx(0.4, abs=0.01)
+    # Least of what it has over either: 0.1 - 0.2 - ... at rho = 0.8 over naive, for ten verdicts.
+    worst = {"quantity": "worst_margin", "rho": None, **joint}
+    assert only(table, **worst, n_reference=10).estimate == pytest.approx(-0.1, abs=1e-3)
+    forty = only(table, **worst, n_reference=40)
+    assert forty.estimate == pytest.approx(0.05, abs=1e-3)
+    assert forty.ci_low <= forty.estimate <= forty.ci_high
+    cost = only(table, quantity="cost", **{**at, "model": None, "n_reference": 40})
+    assert cost.estimate == SMALL.n_items * (SMALL.n_items - 1) + SMALL.price * 20
+    gate = only(table, quantity="recall", model="perfect_gate", rho=0.8)
+    assert gate.estimate == pytest.approx(0.5, abs=1e-3)
+    assert len(two_judges.figure(ds, table, SMALL).axes) == 6
+    assert 0 < len(two_judges.headline(table, SMALL)) < len(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_reference": (5, 10)}, "n_reference must include 0"),
+        ({"placement": ("nowhere",)}, "placement must list some of boundary, disputed, random"),
+        ({"factor_placement": "nowhere"}, "factor_placement must list some of"),
+        ({"reference_bias": (0.5,)}, "reference_bias must include 0"),
+        ({"reference_discrimination": (0.0, 2.0)}, "reference_discrimination must be finite and"),
+        ({"noise": (0.0, 0.7)}, "noise must increase within 0..0.5"),
+        ({"price": 0.0}, "price must be finite and above 0"),
+        ({"rho": (0.2,)}, "rho must list at least 2 values"),
+        ({"factor_rho": (0.0, 0.5)}, "factor_rho must be some of rho"),
+        ({"k": 10}, "k must lie in"),
+    ],
+)
+def test_what_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        two_judges.groups(dataclasses.replace(SMALL, **change))
+
+
+@pytest.mark.heavy
+def test_what_is_simulated():
+    """With noise of a half the reference tells nothing of quality's part in what goes with x, which
+    then passes for bias; what it may be asked is asked."""
+    s = dataclasses.replace(SMALL, n_reference=(0, 20), noise=(0.0, 0.5), reference_bias=(0.0,))
+    s = dataclasses.replace(s, placement=("random",), factor_rho=(0.0, 0.8))
+    (group,) = two_judges.groups(s)
+    out = simulate(group.experiment, group.conditions, range(64))
+    noise, rho = (np.array(group.labels[name]) for name in ("noise", "rho"))
+    for m in ("joint", "mixed"):
+        np.testing.assert_allclose(out[f"{m}_recall"][..., 0], out["bias_aware_recall"], atol=1e-6)
+    np.testing.assert_array_equal(out["asked"], np.broadcast_to([0, 20], out["asked"].shape))
+    c = out["correlated_c"].mean(0)
+    told, untold = (np.flatnonzero((noise == v) & (rho == 0.8))[0] for v in (0.0, 0.5))
+    assert c[told, 1] < c[untold, 1] - 0.2
+    width = out["correlated_c_width"].mean(0)
+    assert (width[:, 1] < width[:, 0]).all()
+
+
+@pytest.mark.heavy
+def test_what_a_purse_buys():
+    s = dataclasses.replace(escalation.PRESETS["smoke"], purse=(25.0, 40.0, 80.0))
+    strategies, asked = [], []
+    for group in escalation.groups(s):
+        out = simulate(group.experiment, group.conditions, range(8))
+        assert (out["status"] == 0).all()
+        strategies += group.labels["strategy"]
+        asked.append(out["reference_asked"])
+    asked = np.concatenate(asked, 1)  # [pools, conditions, purses]
+    which = np.array(strategies)
+    assert not asked[:, np.char.startswith(which, "cheap")].any()
+    # All of it on the reference, whether or not that is a whole number of refits.
+    assert (asked[:, which == "strong_only"] == [2, 4, 8]).all()
+    mine = asked[:, which == "escalation"]
+    assert ((mine > 0) & (10 * mine <= [25, 40, 80])).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"price": (0.0,)}, "price must be finite and above 0"),
+        ({"purse": (40.0, 20.0)}, "purse must increase"),
+        ({"purse": (4.0,)}, "the largest purse must pay refit_every = 8 verdicts"),
+        ({"strategy": ("hope",)}, "strategy must list some of"),
+    ],
+)
+def test_what_escalation_refuses(change, message):
+    with pytest.raises(ValueError, match=message):
+        escalation.groups(dataclasses.replace(escalation.PRESETS["smoke"], **change))

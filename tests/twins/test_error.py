@@ -1,0 +1,131 @@
+"""The error of a calibration, carried into the predictions of a twin."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks.calibration import Cell
+from benchmarks.calibration import twins as benchmark
+from jbt import stats, twins
+from jbt.twins import CalibrationError
+from jbt.twins.error import OPEN
+
+EACH = jax.jit(jax.vmap(twins.displaced, in_axes=(0, None)))
+
+
+def test_displaced_twins_are_a_step_away_on_either_side():
+    keys = jax.random.split(jax.random.key(0), 400)
+    given = {name: jnp.float32(v[0]) for name, v in twins.conditions([twins.twin("llama")]).items()}
+    moved = {}
+    for way in (0.0, *twins.DISPLACED):
+        moved[way], steps = EACH(keys, given | {"displaced": jnp.float32(way)})
+        for i, name in enumerate(twins.PARAMETERS):
+            np.testing.assert_allclose(moved[way][name], given[name] + steps[:, i], rtol=1e-5)
+        assert (moved[way]["pair_noise"] == given["pair_noise"]).all()
+        if way == 1:
+            np.testing.assert_allclose(np.abs(steps).std(0), 0, atol=1e-5)
+            signs = np.sign(steps)
+            assert (np.abs(signs.T @ signs / 400 - np.eye(3)) < 4 / np.sqrt(400)).all()
+            assert (np.abs(steps).max(0) < 0.3 * np.array([1, 1.7, 1])).all()
+    for name in twins.PARAMETERS:
+        assert (moved[0.0][name] == given[name]).all()
+        np.testing.assert_allclose(moved[1.0][name] + moved[-1.0][name], 2 * given[name], rtol=1e-5)
+
+
+def made(rng, n_pools, at, steps):
+    """Targets [3, P] and a number [P] of pools at parameters `at` [3, P], linear in them; what is
+    the pool's own enters both."""
+    slope = np.array([[0.1, 0.8, 0.0], [0.0, 0.1, 0.9], [0.3, -0.2, 0.0]])
+    own = 0.2 * rng.normal(size=(4, n_pools))
+    targets = slope @ (at / steps[:, None]) + own[:3]
+    number = np.array([0.5, 0.1, 0.0]) @ (at / steps[:, None]) + 0.3 * own[3] - own[2]
+    return targets, number
+
+
+def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to_its_study():
+    """Linear, so that recalibration is exact: of studies of six pools the range covers 95 %, where
+    one that takes the twin as known covers far less."""
+    rng = np.random.default_rng(0)
+    steps = np.array([0.05, 0.3, 0.2])
+    signs = rng.choice([-1.0, 1.0], size=(3, 500))
+    own = np.random.default_rng(1)
+    ways = [made(np.random.default_rng(2), 500, w * steps[:, None] * signs, steps) for w in (1, -1)]
+    targets, number = made(own, 4000, np.zeros((3, 4000)), steps)
+    error = CalibrationError(
+        targets,
+        targets.mean(-1),
+        6,
+        steps[:, None] * signs,
+        twins.slopes(ways[0][0], ways[1][0], steps[:, None] * signs),
+    )
+    weights = error.weights(ways[0][1], ways[1][1])
+    np.testing.assert_allclose(error.slopes[2], [0.3, -0.2, 0.0], atol=1e-9)
+    # The targets identify the parameters, so little uncertainty is left.
+    np.testing.assert_allclose(weights[:3] @ error.slopes, [0.5, 0.1, 0.0], atol=0.03)
+
+    studies, size = 4000, 6
+    study_targets, study_numbers = made(own, studies * size, np.zeros((3, studies * size)), steps)
+    printed = study_targets.reshape(3, studies, size).mean(-1)
+    again = np.linalg.solve(error.slopes, printed - error.targets.mean(-1)[:, None])
+    predicted = number.mean() + np.array([0.5, 0.1, 0.0]) @ again
+    off = study_numbers.reshape(studies, size).mean(-1) - predicted
+    covered = {}
+    for name, w in (("carried", weights), ("as known", np.zeros(6))):
+        pools = error.carried(number, w)
+        means = stats.bootstrap_means(pools, seed=0, size=size, resamples=stats.REPLICATES)
+        blur = rng.normal(0, CalibrationError.blur(w), len(means))
+        low, high = stats.percentiles(means + blur - pools.mean())
+        covered[name] = ((off >= low) & (off <= high)).mean()
+    assert covered["carried"] == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / studies) + 0.005)
+    assert covered["as known"] < 0.85
+
+
+def test_the_mean_goes_where_the_targets_are_met_as_far_as_the_tolerance_goes():
+    targets = np.array([[1.0, 1.2], [0.1, 0.1], [0.5, 0.7]])
+    aim = np.array([1.13, 0.1, 0.9])
+    own = CalibrationError(targets, aim, 10, np.ones((3, 2)), np.eye(3))
+    weights = np.array([1.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+    # c_hat is met 0.03 further on; the recall, 0.3 further on, is beyond a tolerance of 0.02.
+    assert own.carried(np.zeros(2), weights).mean() == pytest.approx(0.03 + 2 * 0.02)
+    expected = 0.005 / np.sqrt(3) * np.sqrt(5)
+    assert CalibrationError.blur(weights) == pytest.approx(expected)
+    left = weights + np.array([0, 0, 0, 0.03, 0.04, 0.0])
+    assert CalibrationError.blur(left) == pytest.approx(np.hypot(expected, 0.05))
+
+
+def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
+    """Pools that are all perfect, in which the naive recall says nothing of the discrimination."""
+    rng = np.random.default_rng(0)
+    targets = np.stack([0.1 * rng.normal(size=400), 0.1 * rng.normal(size=400), np.ones(400)])
+    slopes = np.array([[0.0, 0.4, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    own = CalibrationError(targets, np.ones(3), 10, np.eye(3), slopes)
+    deviation = np.sqrt(np.diag(own.covariance()))
+    expected = [OPEN, 0.1 / np.sqrt(10) / 0.4, 0.1 / np.sqrt(10) / 0.5]
+    np.testing.assert_allclose(deviation, expected, rtol=0.1)
+    up = np.array([0.1, 0.2, 0.3])
+    weights = own.weights(up, -up)
+    np.testing.assert_allclose(weights[:3], [0.2 / 0.4, 0.3 / 0.5, 0.0], rtol=0.01)
+    assert CalibrationError.blur(weights) == pytest.approx(OPEN * 0.1, rel=0.02)
+    # Both parts together are the covariance.
+    scatter = np.cov(targets) / 10 + twins.ROUNDING**2 / 3 * np.eye(3)
+    both = weights[:3] @ scatter @ weights[:3] + (weights[3:] ** 2).sum()
+    assert both == pytest.approx(up @ own.covariance() @ up, rel=1e-6)
+
+
+def test_pools_without_a_number_are_left_out_of_slopes():
+    steps = 0.1 * np.random.default_rng(0).choice([-1.0, 1.0], size=(3, 40))
+    up = np.array([2.0, 0.0, -1.0]) @ np.sign(steps)
+    up[3] = np.nan
+    np.testing.assert_allclose(twins.slopes(up, -up, steps), [2, 0, -1], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_verdicts_beside_a_true_twin_are_no_in_one_of_twenty():
+    """Ranges that take the twin as known called 30 % of recalls and 80 % of correlations with
+    verbosity inconsistent, of studies of ten pools."""
+    found = {each[0]: each for each in benchmark.judge_cells("llama", 1000, 0)}
+    for number in ("bias_aware", "gain", "bias_aware_10"):
+        assert Cell(number, "llama", 1000, 1000, found[number][2]).on_target, found
+    assert found["bias_aware"][4] < 800
+    assert found["verbosity"][4] < 400

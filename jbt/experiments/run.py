@@ -248,6 +248,7 @@ def _simulate_missing(
                 dtype=settings.dtype,
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
+                optimise=settings.preset != "smoke",  # which simulates next to nothing
             )
     results.check_metrics(groups, simulations, folder, part)
     results.check_room(simulations, folder)

@@ -72,6 +72,7 @@ class Simulation:
         dtype: str = "float32",
         chunk: int | None = None,
         devices: int | None = None,
+        optimise: bool = True,
     ) -> None:
         """
         Args:
@@ -84,6 +85,8 @@ class Simulation:
           chunk: pools a call, rounded up to fill every device's batches; default 131,072 problems.
             Fewer where memory is short.
           devices: number of local devices to spread a chunk over, default all.
+          optimise: False compiles faster on a CPU, without LLVM's optimisations, into programs that
+            run some times slower: for a few pools.
 
         Raises:
           ValueError: no conditions, or of different length; no pools; ids or seed that are not
@@ -120,6 +123,8 @@ class Simulation:
         self._experiment = experiment
         self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype
+        quickly: dict[str, Any] = {"xla_backend_optimization_level": 0}
+        self._compiler_options = None if optimise or not on_cpu else quickly
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, from tracing alone. Running reuses the
@@ -193,7 +198,7 @@ class Simulation:
         sharing = self._mesh.size if device.platform == "cpu" else 1
         while True:
             with runtime.precision(self._dtype):
-                compiled = traced.lower().compile()
+                compiled = traced.lower().compile(self._compiler_options)
             needed = sharing * memory.needed(compiled)
             if available is None or needed <= SHARE * available:
                 return compiled, size

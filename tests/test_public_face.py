@@ -61,3 +61,19 @@ def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function()
     functions += [("jbt.gate", "trial"), ("jbt.twins", "twin"), ("jbt.acquisition", "run")]
     code = CHECK_OLD_PATHS.replace("(FUNCTIONS)", repr(functions))
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_import_and_help_load_no_other_package():
+    code = "import sys; import jbt; from jbt import cli; cli.main(['--help']); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in ran.stdout.splitlines()[-1].split()}
+    assert {"jbt", "sys"} <= loaded
+    assert not loaded & {"jax", "numpy", "pandas", "scipy", "xarray", "matplotlib", "tyro"}
+
+
+def test_fits_load_neither_tables_nor_figures():
+    code = "import sys; from jbt import Judge, fit_map, pools, simulate; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in ran.stdout.split()}
+    assert "jax" in loaded
+    assert not loaded & {"pandas", "xarray", "matplotlib", "tyro", "h5netcdf"}

@@ -65,11 +65,8 @@ def measure() -> dict[str, float]:
             pool, oracle = drawn(key, rho)
             comparisons = judges.reveal(oracle, jnp.asarray(shown, jnp.float32))
             out = []
-            if hasattr(estimators, "fit_each"):
-                fits = estimators.fit_each(comparisons, pool.design, prior).values()
-            else:  # a revision before it
-                fits = [f(comparisons, pool.design, prior) for f in estimators.ESTIMATORS.values()]
-            for fit in fits:
+            for estimator in (estimators.naive, estimators.bias_aware):
+                fit = estimator(comparisons, pool.design, prior)
                 theta = fit.parameters.theta
                 out += [metrics.top_k_recall(theta, pool.quality, 5), fit.status]
                 out += [metrics.pairwise_agreement(theta, pool.quality)]

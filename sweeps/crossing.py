@@ -114,7 +114,8 @@ def full_matrix(s: Settings) -> Experiment:
         comparisons = judges.reveal(oracle, shown)
         prior = Prior(condition["lam"], condition["lam_b"])
         out = {"realised_corr": pools.realised_correlation(pool)[0]}
-        for name, fit in estimators.fit_each(comparisons, pool.design, prior).items():
+        for name, estimator in estimators.ESTIMATORS.items():
+            fit = estimator(comparisons, pool.design, prior)
             theta = fit.parameters.theta
             out[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, condition["k"])
             out[f"{name}_agreement"] = metrics.pairwise_agreement(theta, pool.quality)

@@ -135,8 +135,8 @@ def experiment(s: Settings) -> Experiment:
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = s.draw(key, condition, s.covariate)
         design, cheap = pool.design, every_verdict(key, pool, judge)
-        fits = estimators.fit_each(cheap, design, s.prior)
-        thetas = [fits[name].parameters.theta for name in ("naive", "bias_aware")]
+        fits = {name: fit(cheap, design, s.prior) for name, fit in estimators.ESTIMATORS.items()}
+        thetas = [fit.parameters.theta for fit in fits.values()]
         r = Rankings(pool, thetas[0], thetas[1], s.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
         t = gate.tops(r, order)

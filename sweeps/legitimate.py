@@ -90,8 +90,8 @@ def experiment(task: Reported, k: int) -> Experiment:
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
         judge = judges.of_condition(condition)
         verdicts = every_verdict(key, pool, judge)
-        fits = estimators.fit_each(verdicts, pool.design, Prior())
-        naive, aware = fits["naive"], fits["bias_aware"]
+        naive = estimators.naive(verdicts, pool.design, Prior())
+        aware = estimators.bias_aware(verdicts, pool.design, Prior())
         return {
             "c_hat": aware.parameters.c[0],
             "naive_recall": metrics.top_k_recall(naive.parameters.theta, pool.quality, k),

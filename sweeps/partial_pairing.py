@@ -131,9 +131,9 @@ def experiment(s: Settings) -> Experiment:
         shown = pairs.expected(pool, condition["budget"], condition["within_share"], jnp.inf)
         prior = Prior(LAM, LAM_B)
         known = jax.tree.map(lambda leaf: leaf[None], estimate)
-        fits = estimators.fit_each(comparisons, pool.design, prior)
         fits = (
-            *(fits[name] for name in ("naive", "bias_aware")),
+            estimators.naive(comparisons, pool.design, prior),
+            estimators.bias_aware(comparisons, pool.design, prior),
             estimators.measured(comparisons, pool.design, prior, known),
         )
         recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, s.k) for f in fits]

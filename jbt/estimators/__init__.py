@@ -3,7 +3,6 @@
 from jbt.estimators.baselines import (
     ESTIMATORS,
     bias_aware,
-    fit_each,
     majority,
     measured,
     naive,
@@ -15,7 +14,6 @@ from jbt.estimators.baselines import (
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
-    "fit_each",
     "majority",
     "measured",
     "naive",

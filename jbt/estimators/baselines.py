@@ -39,22 +39,6 @@ ESTIMATORS = {"naive": naive, "bias_aware": bias_aware}
 needs float64 and one judge."""
 
 
-def fit_each(comparisons: Verdicts, design: Design, prior: Prior) -> dict[str, Fit]:
-    """The fit of every estimator in `ESTIMATORS`. `naive` and `bias_aware` differ in a mask alone:
-    one Newton loop fits both, as each loop takes seconds to compile."""
-    masks = [model.variant(name, design, n_judges(comparisons)) for name in ("naive", "bias_aware")]
-    variants = jax.tree.map(lambda *mask: jnp.stack(mask), *masks)
-    both = jax.vmap(lambda variant: fit_map(comparisons, design, prior, variant))(variants)
-    fits = {
-        naive: jax.tree.map(lambda v: v[0], both),
-        bias_aware: jax.tree.map(lambda v: v[1], both),
-    }
-    return {
-        name: fits[estimator] if estimator in fits else estimator(comparisons, design, prior)
-        for name, estimator in ESTIMATORS.items()
-    }
-
-
 def with_bias(
     comparisons: Verdicts,
     design: Design,

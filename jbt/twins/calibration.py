@@ -167,8 +167,8 @@ def _observed(draw: Draw, k: int, prior: Prior) -> Experiment:
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
         verdicts = judges.reveal(answers(key, pool, condition), pairs.every_pair(pool))
-        fits = estimators.fit_each(verdicts, pool.design, prior)
-        naive, aware = (fits[name].parameters for name in ("naive", "bias_aware"))
+        naive = estimators.naive(verdicts, pool.design, prior).parameters
+        aware = estimators.bias_aware(verdicts, pool.design, prior).parameters
         return {
             "c_hat": aware.c[0],
             "kappa_hat": aware.kappa,

@@ -78,8 +78,8 @@ def observed(
       verdicts: True where the first shown wins, from `answers`.
     """
     shown = judges.reveal(verdicts, pairs.every_pair(pool))
-    fits = estimators.fit_each(shown, pool.design, prior or Prior())
-    naive, aware = (fits[name].parameters for name in ("naive", "bias_aware"))
+    naive = estimators.naive(shown, pool.design, prior or Prior()).parameters
+    aware = estimators.bias_aware(shown, pool.design, prior or Prior()).parameters
     recall = metrics.top_k_recall(naive.theta, pool.quality, k)
     return jnp.stack([aware.c[0], aware.kappa, recall])
 

@@ -149,9 +149,8 @@ def experiment(s: Settings) -> Experiment:
         prior = s.prior
         comparisons = every_verdict(key, pool, Judge(jnp.full(1, s.bias), s.position))
         out, thetas = {}, []
-        fits = estimators.fit_each(comparisons, pool.design, prior)
         for name in ALONE:
-            fit = fits[name]
+            fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
             thetas.append(fit.parameters.theta)
             out[f"{name}_recall"] = metrics.top_k_recall(thetas[-1], pool.quality, s.k)
             out[f"status_{name}"] = fit.status

@@ -168,7 +168,10 @@ def experiment(s: Settings) -> Experiment:
         pool = s.draw(key, condition, s.covariate)
         judge = judges.of_condition(condition)
         comparisons = every_verdict(key, pool, judge)
-        fits = estimators.fit_each(comparisons, pool.design, s.prior)
+        fits = {
+            name: estimator(comparisons, pool.design, s.prior)
+            for name, estimator in estimators.ESTIMATORS.items()
+        }
         naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
         rankings = Rankings(pool, naive, bias_aware, s.k)
         noise = Noise(condition["fresh"], condition["stored"], condition["length"])

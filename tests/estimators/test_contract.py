@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jbt.estimators import ESTIMATORS, bias_aware, fit_each
+from jbt.estimators import ESTIMATORS
 from jbt.types import Comparisons, Design, Prior, Status
 
 N, PADDING = 6, 2
@@ -81,16 +81,3 @@ def test_a_batch_is_estimated_as_its_pools_are(name, x64):
         fit = alone(*pool)
         np.testing.assert_allclose(together.parameters.theta[i], fit.parameters.theta, **TOLERANCE)
         assert together.status[i] == fit.status
-
-
-def test_all_together_are_each_alone(x64, monkeypatch):
-    """Also an estimator of a user's own."""
-    monkeypatch.setitem(ESTIMATORS, "shrunk", lambda c, d, p: bias_aware(c, d, Prior(5.0, 5.0)))
-    together = jax.jit(fit_each)(*problem(0))
-    assert together.keys() == ESTIMATORS.keys()
-    for name, fit in together.items():
-        alone = jax.jit(ESTIMATORS[name])(*problem(0))
-        np.testing.assert_allclose(fit.parameters.theta, alone.parameters.theta, **TOLERANCE)
-        np.testing.assert_allclose(fit.parameters.kappa, alone.parameters.kappa, **TOLERANCE)
-        assert fit.status == alone.status
-        assert fit.steps == alone.steps

@@ -392,10 +392,9 @@ def _frame(coefficients: list[Identified]) -> pd.DataFrame:
         low, high = row.pop("c_interval") or (None, None)
         row["null_directions"] = "; ".join(row["null_directions"])
         rows.append({**row, "c_low": low, "c_high": high})
-    numbers = ["c_mle", "c_low", "c_high"]
     frame = pd.DataFrame(rows)
     if rows:
-        frame = frame.astype(dict.fromkeys(numbers, float))
+        frame = frame.astype(dict.fromkeys(("c_mle", "c_low", "c_high"), float))
     if "told_by" in frame:
         frame["told_by"] = ["; ".join(names) for names in frame["told_by"]]
     return frame

@@ -357,14 +357,7 @@ def _pool(
         loadings: Float[Array, "biases shared"],
         slope: Float[Array, "M K"],
         theta: Float[Array, " M"],
-    ) -> tuple[
-        Float[Array, " M"],
-        Float[Array, " M"],
-        Float[Array, " M"],
-        Float[Array, " M"],
-        Bool[Array, ""],
-        Int[Array, ""],
-    ]:
+    ) -> tuple[Array, ...]:
         m, contents = design.n_contents, design.content_mask()
         pool = conditional(comparisons, design, loadings, point, theta)
         naive = fit_given(comparisons, design, loadings, unbiased, theta)

@@ -90,15 +90,15 @@ def _tidy(programs: Path) -> None:
         with filelock.FileLock(programs / ".lock", timeout=0):
             since = checked.stat().st_mtime if checked.exists() else 0.0
             begin = time.time()
-            found = []
+            entries = []
             for file in programs.glob("*-cache"):
                 facts = file.stat()
                 if facts.st_mtime >= since and not _is_whole(file.read_bytes()):
                     file.unlink()
                 else:
-                    found.append((max(facts.st_atime, facts.st_mtime), facts.st_size, file))
-            too_many = sum(size for _, size, _ in found) - MOST_BYTES
-            for _, size, file in sorted(found):
+                    entries.append((max(facts.st_atime, facts.st_mtime), facts.st_size, file))
+            too_many = sum(size for _, size, _ in entries) - MOST_BYTES
+            for _, size, file in sorted(entries):
                 if too_many <= 0:
                     break
                 file.unlink()

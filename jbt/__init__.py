@@ -96,8 +96,13 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
         return value
-    if name in __all__ or f"jbt.{name}" in _moved.MOVED:
-        return importlib.import_module(f"jbt.{name}")
+    if not name.startswith("_"):
+        module = f"jbt.{name}"  # also of an old path, see `_moved`
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
     raise AttributeError(f"module 'jbt' has no attribute {name!r}")
 
 

@@ -49,6 +49,7 @@ for old, new in MOVED.items():
 for package, name in (FUNCTIONS):
     assert callable(getattr(importlib.import_module(package), name)), name
 import jbt
+assert jbt.types is importlib.import_module("jbt.types")
 assert jbt.metrics is importlib.import_module("jbt.kernel.metrics")
 assert jbt.laplace is importlib.import_module("jbt.kernel.laplace").laplace
 """
@@ -77,3 +78,12 @@ def test_fits_load_neither_tables_nor_figures():
     loaded = {name.partition(".")[0] for name in ran.stdout.split()}
     assert "jax" in loaded
     assert not loaded & {"pandas", "xarray", "matplotlib", "tyro", "h5netcdf"}
+
+
+def test_every_module_is_an_attribute_after_import_alone_and_nothing_else_is():
+    code = (
+        "import jbt; print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)\n"
+        "try: jbt.nothing\nexcept AttributeError as error: print(error)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "module 'jbt' has no attribute 'nothing'" in ran.stdout

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
@@ -28,7 +29,7 @@ def inverse_hessian(
     return np.where(free[:, None] & free, np.linalg.inv(hessian), 0)
 
 
-@jax.jit
+@quick_compilation.jit
 def _information(mode: Parameters, rows: Rows, design: Design) -> Float[Array, "P P"]:
     return model.score_and_information(mode, design, rows)[1]
 
@@ -82,7 +83,7 @@ def bootstrap(
     return np.concatenate(estimates)
 
 
-@jax.jit
+@quick_compilation.jit
 def _refit(
     times: Float[Array, "B G"],
     index: Int[Array, " R"],

@@ -249,7 +249,7 @@ def _simulate_missing(
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
                 # smoke simulates next to nothing, but where a problem is hundreds of fits.
-                optimise=settings.preset != "smoke" or group.fits > 100,
+                optimise=settings.preset != "smoke",
             )
     results.check_metrics(groups, simulations, folder, part)
     results.check_room(simulations, folder)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT, fit_supremum, scaled_information
 from jbt.kernel.newton import information_scale
@@ -40,7 +41,7 @@ def undetermined(
     return directions / np.abs(directions).max(1, initial=1e-300, keepdims=True)
 
 
-@jax.jit
+@quick_compilation.jit
 def _at_supremum(
     comparisons: Verdicts, design: Design, variant: Variant, start: Parameters | None
 ) -> tuple[Float[Array, "P P"], Float[Array, " P"]]:

@@ -4,17 +4,26 @@ A step on one pool of thirty items is too small for vector units, LAPACK or a GP
 a hundred pools is plain elementwise work if the pool is the last axis of every array. `vmap` puts
 it first. So fast code is written with the axes of one problem in front, lets further axes pass
 through, and is decorated with `batch_last`. Its callers see one problem.
+
+For JAX such a function is one primitive operation, which `vmap` turns into the same operation on
+more problems. Python runs the function twice, however deep the vmaps: for the shapes of one
+problem's results, and when the program is lowered, with all problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
+from jax import lax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+from jax.tree_util import PyTreeDef
 
 CPU_PROBLEMS = 128
 """Problems solved together on a CPU: enough to fill the vector units, few enough for the counts to
@@ -22,74 +31,136 @@ stay in cache and not to wait long for the slowest. Up to twice as many go toget
 empty group costs as much as a full one. On a GPU, all."""
 
 
-def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
+def batch_last(function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:
     """Make a function of one problem from `function`, which sees all vmapped axes as one last axis.
 
     Args:
       function: takes pytrees of arrays with one more axis than the caller's, which comes last. Its
         length is B, the number of problems, or 1 where all problems share the value. Returns a
         pytree of arrays with a last axis of length B or 1.
+      options: further arguments, the same for all problems.
 
     Returns:
-      The function of one problem, to be called and vmapped like any other. Forward-mode
-      derivatives only.
+      The function of one problem, to be called, jitted and vmapped like any other. It has no
+      derivatives.
     """
 
-    def batch(*arguments: Any) -> Any:
-        return _for_each(function(*arguments), _count(arguments))
-
-    @custom_vmap
-    def gathered(*arguments: Any) -> Any:
-        if _count(arguments) <= 2 * CPU_PROBLEMS:
-            return batch(*arguments)
-        return jax.lax.platform_dependent(*arguments, cpu=partial(_in_groups, batch), default=batch)
-
-    @gathered.def_vmap
-    def turn(axis_size: int, is_batched: Any, *arguments: Any) -> tuple[Any, Any]:
-        problems = _count(arguments)
-
-        def merge(leaf: Any, batched: bool) -> Any:
-            """[A, ..., b] to [..., B A]: the new axis becomes the last, after those gathered."""
-            if batched:
-                leaf = jnp.moveaxis(leaf, 0, -1)
-            elif leaf.shape[-1] == 1:  # shared by all
-                return leaf
-            else:
-                leaf = leaf[..., None]
-            shape = leaf.shape[:-2]
-            leaf = jnp.broadcast_to(leaf, (*shape, problems, axis_size))
-            return leaf.reshape(*shape, problems * axis_size)
-
-        def split(leaf: Any) -> Any:
-            leaf = _for_each(leaf, problems * axis_size)  # where no argument had the new axis
-            return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], problems, axis_size), -1, 0)
-
-        out = jax.tree.map(split, gathered(*jax.tree.map(merge, arguments, tuple(is_batched))))
-        return out, jax.tree.map(lambda _: True, out)
-
     def single(*arguments: Any) -> Any:
-        arguments = jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., None], arguments)
-        return jax.tree.map(lambda leaf: leaf[..., 0], gathered(*arguments))
+        leaves, structure = jax.tree.flatten(arguments)
+        arrays = [jnp.asarray(leaf) for leaf in leaves]
+        call = _Call(function, tuple(sorted(options.items())), structure)
+        out = _batched.bind(*(lax.expand_dims(v, [v.ndim]) for v in arrays), call=call)
+        structure, _ = call.outputs(tuple((v.shape, v.dtype) for v in arrays))
+        return jax.tree.unflatten(structure, [lax.squeeze(v, [v.ndim - 1]) for v in out])
 
     return single
 
 
-def _count(arguments: Any) -> int:
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A function with everything but its arrays. Equal calls share compiled programs."""
+
+    function: Callable[..., Any]
+    options: tuple[tuple[str, Hashable], ...]
+    structure: PyTreeDef
+    """Of the arguments."""
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """The results for all problems, flat."""
+        out = self.function(*jax.tree.unflatten(self.structure, leaves), **dict(self.options))
+        return _for_each(jax.tree.leaves(out), _count(leaves))
+
+    def outputs(self, inputs: tuple[Any, ...]) -> tuple[PyTreeDef, list[ShapedArray]]:
+        """Structure of the results, and one problem's; the inputs' shapes are one problem's."""
+        return _outputs(self, inputs, jax.config.values["jax_enable_x64"])
+
+
+@functools.lru_cache(maxsize=1024)
+def _outputs(
+    call: _Call, inputs: tuple[Any, ...], _precision: bool
+) -> tuple[PyTreeDef, list[ShapedArray]]:
+    leaves = [jax.ShapeDtypeStruct((*shape, 1), dtype) for shape, dtype in inputs]
+    arguments = jax.tree.unflatten(call.structure, leaves)
+    function = functools.partial(call.function, **dict(call.options))
+    out, structure = jax.tree.flatten(jax.eval_shape(function, *arguments))
+    return structure, [ShapedArray(leaf.shape[:-1], leaf.dtype) for leaf in out]
+
+
+_batched = Primitive("batch_last")
+_batched.multiple_results = True
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _run(call: _Call, *leaves: Any) -> list[Any]:
+    return _batched.bind(*leaves, call=call)
+
+
+@_batched.def_impl
+def _impl(*leaves: Any, call: _Call) -> list[Any]:
+    return _run(call, *leaves)
+
+
+@_batched.def_abstract_eval
+def _abstract(*leaves: ShapedArray, call: _Call) -> list[ShapedArray]:
+    _, out = call.outputs(tuple((leaf.shape[:-1], leaf.dtype) for leaf in leaves))
+    return [ShapedArray((*leaf.shape, _count(leaves)), leaf.dtype) for leaf in out]
+
+
+def _vmapped(
+    leaves: Sequence[Any], axes: Sequence[int | None], *, call: _Call
+) -> tuple[list[Any], list[int]]:
+    """The same call on B A problems, for a new axis of length A."""
+    new = next(v.shape[a] for v, a in zip(leaves, axes, strict=True) if a is not None)
+    # [..., b, A], or [..., b, 1] where the new axis shares the value
+    leaves = [
+        lax.expand_dims(v, [v.ndim]) if a is None else jnp.moveaxis(v, a, -1)
+        for v, a in zip(leaves, axes, strict=True)
+    ]
+    problems = max(leaf.shape[-2] for leaf in leaves)
+
+    def merged(leaf: Any) -> Any:
+        """[..., b, A] to [..., B A]: the new axis becomes the last, after those gathered."""
+        shared = leaf.shape[-2:] == (1, 1)  # by all
+        shape = (*leaf.shape[:-2], *((1, 1) if shared else (problems, new)))
+        return lax.reshape(jnp.broadcast_to(leaf, shape), (*shape[:-2], shape[-2] * shape[-1]))
+
+    out = _batched.bind(*map(merged, leaves), call=call)
+    out = _for_each(out, problems * new)  # where no argument had the new axis
+    out = [lax.reshape(leaf, (*leaf.shape[:-1], problems, new)) for leaf in out]
+    return out, [leaf.ndim - 1 for leaf in out]
+
+
+batching.primitive_batchers[_batched] = _vmapped
+
+
+def _on_cpu(*leaves: Any, call: _Call) -> list[Any]:
+    return call(*leaves) if _count(leaves) <= 2 * CPU_PROBLEMS else _in_groups(call, leaves)
+
+
+def _on_accelerator(*leaves: Any, call: _Call) -> list[Any]:
+    return call(*leaves)
+
+
+mlir.register_lowering(_batched, mlir.lower_fun(_on_accelerator, multiple_results=True))
+mlir.register_lowering(_batched, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")
+
+
+def _count(leaves: Sequence[Any]) -> int:
     """Number of problems; shared values have a last axis of 1."""
-    return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+    return max(leaf.shape[-1] for leaf in leaves)
 
 
-def _for_each(out: Any, problems: int) -> Any:
+def _for_each(leaves: list[Any], problems: int) -> list[Any]:
     """Results with shared values repeated for each problem."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], problems)), out)
+    return [jnp.broadcast_to(leaf, (*leaf.shape[:-1], problems)) for leaf in leaves]
 
 
-def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply `function` to one group of problems after the other."""
-    leaves, structure = jax.tree.flatten(arguments)
-    problems = _count(arguments)
+def _in_groups(call: _Call, leaves: Sequence[Any]) -> list[Any]:
+    """The same, one group of problems after the other."""
+    problems = _count(leaves)
     groups = -(-problems // CPU_PROBLEMS)
     fill = groups * CPU_PROBLEMS - problems
+    batched = [leaf.shape[-1] > 1 for leaf in leaves]
 
     def group(leaf: Any) -> Any:
         """[..., B] to [groups, ..., CPU_PROBLEMS], the last problem repeated."""
@@ -97,17 +168,13 @@ def _in_groups(function: Callable[..., Any], *arguments: Any) -> Any:
         leaf = jnp.pad(leaf, widths, mode="edge")
         return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], groups, CPU_PROBLEMS), -2, 0)
 
-    batched = [leaf.shape[-1] > 1 for leaf in leaves]
-
-    def run(batched_leaves: list[Any]) -> Any:
-        rest = iter(batched_leaves)
-        group_leaves = [next(rest) if b else leaf for leaf, b in zip(leaves, batched, strict=True)]
-        return function(*jax.tree.unflatten(structure, group_leaves))
-
-    out = jax.lax.map(run, [group(leaf) for leaf, b in zip(leaves, batched, strict=True) if b])
+    def run(of_group: list[Any]) -> Any:
+        rest = iter(of_group)
+        return call(*(next(rest) if b else v for v, b in zip(leaves, batched, strict=True)))
 
     def join(leaf: Any) -> Any:
         leaf = jnp.moveaxis(leaf, 0, -2)
         return leaf.reshape(*leaf.shape[:-2], groups * CPU_PROBLEMS)[..., :problems]
 
-    return jax.tree.map(join, out)
+    groups_of_leaves = [group(v) for v, b in zip(leaves, batched, strict=True) if b]
+    return [join(leaf) for leaf in jax.lax.map(run, groups_of_leaves)]

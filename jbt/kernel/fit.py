@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -73,11 +72,11 @@ def fit_map(
     if tolerance is None:
         tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
     limit = MAX_STEPS if max_steps is None else max_steps
-    solve = partial(newton.newton, limit=limit, tolerance=tolerance)
+    solve = batch_last(newton.newton, limit=limit, tolerance=tolerance)
     precision = model.prior_precision(design, prior, variant.n_judges)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
-    return batch_last(solve)(comparisons, design, precision, free, beta)
+    return solve(comparisons, design, precision, free, beta)
 
 
 def fit_mle(
@@ -134,10 +133,10 @@ def fit_supremum(
         )
     _check(comparisons, design, variant)
     limit = 8 * MAX_STEPS if max_steps is None else max_steps
-    solve = partial(newton.newton, limit=limit, tolerance=1e-7)
+    solve = batch_last(newton.newton, limit=limit, tolerance=1e-7)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
-    return batch_last(solve)(comparisons, design, None, free, beta)
+    return solve(comparisons, design, None, free, beta)
 
 
 def scaled_information(

@@ -31,7 +31,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Key
 
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.simulation import memory
 
@@ -85,8 +85,8 @@ class Simulation:
           chunk: pools a call, rounded up to fill every device's batches; default 131,072 problems.
             Fewer where memory is short.
           devices: number of local devices to spread a chunk over, default all.
-          optimise: False compiles faster on a CPU, without LLVM's optimisations, into programs that
-            run some times slower: for a few pools.
+          optimise: False compiles faster on a CPU, into programs that run some times slower: for a
+            few pools; see `jbt.quick_compilation`.
 
         Raises:
           ValueError: no conditions, or of different length; no pools; ids or seed that are not
@@ -118,13 +118,14 @@ class Simulation:
         size = chunk or max(1, MOST_PROBLEMS // n_conditions)
         # On a CPU the inner batch does not depend on the chunk size, hence neither do the numbers.
         self._batch = max(1, CPU_PROBLEMS // n_conditions) if on_cpu else None
+        if self._batch and not optimise:  # nor are a few pools filled up to a batch
+            self._batch = min(self._batch, -(-len(self.pool_ids) // n_devices))
         self._unit = n_devices * (self._batch or 1)
         self._size = _round_up(min(size, len(self.pool_ids)) if on_cpu else size, self._unit)
         self._experiment = experiment
         self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype
-        quickly: dict[str, Any] = {"xla_backend_optimization_level": 0}
-        self._compiler_options = None if optimise or not on_cpu else quickly
+        self._compiler_options = None if optimise else quick_compilation.options()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every metric of one pool and condition, from tracing alone. Running reuses the

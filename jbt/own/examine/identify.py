@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float, Int
 
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.border import files
 from jbt.border.report import Report, nats, signed, with_interval
 from jbt.identifiability import (
@@ -322,7 +322,7 @@ class _Measured:
         }
 
 
-@jax.jit
+@quick_compilation.jit
 def _measure(
     comparisons: Verdicts,
     design: Design,

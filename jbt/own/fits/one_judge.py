@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jbt import identifiability, runtime
+from jbt import identifiability, quick_compilation, runtime
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.frames import Fits
 from jbt.own.shared_coefficients import directions
@@ -201,7 +201,7 @@ def profiles(batch: Batch, judges: Sequence[JudgeFit]) -> tuple[np.ndarray, np.n
     return grids, sums - sums.max(-1, keepdims=True)
 
 
-@jax.jit
+@quick_compilation.jit
 def _profile_of(comparisons: Verdicts, design: Design, variant: Variant, grids: Array) -> Array:
     """[pools, D, G]"""
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jbt import quick_compilation
 from jbt.identifiability import BiasEstimate, estimate_bias
 from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
@@ -23,7 +24,7 @@ AT_ONCE = 2**22
 """Draws of qualities per call (count), so that memory does not grow with the number of pools."""
 
 
-@partial(jax.jit, static_argnames="k")
+@partial(quick_compilation.jit, static_argnames="k")
 def fit_both(
     comparisons: Verdicts,
     design: Design,
@@ -65,7 +66,7 @@ def posterior(
     )
 
 
-@partial(jax.jit, static_argnames="k")
+@partial(quick_compilation.jit, static_argnames="k")
 def _posterior_of(
     mode: Parameters,
     comparisons: Verdicts,
@@ -105,7 +106,7 @@ def prior_free_bias(batch: Batch, group: Group) -> np.ndarray:
     return estimates
 
 
-@jax.jit
+@quick_compilation.jit
 def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, Array, Array]:
     def one_pool(
         comparisons: Verdicts, design: Design, variant: Variant

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Bool, Float
 
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.kernel import metrics
 from jbt.kernel.laplace import gaussian
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
@@ -336,7 +336,7 @@ def _pools_of(
     return in_chunks(lambda stack: _pool(*stack, *shared, k), leaves, AT_ONCE // (draws * m))
 
 
-@partial(jax.jit, static_argnames="k")
+@partial(quick_compilation.jit, static_argnames="k")
 def _pool(
     comparisons: Verdicts,
     design: Design,

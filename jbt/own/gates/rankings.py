@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array
 
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.gate import exact_top
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
@@ -159,7 +159,7 @@ def seeded(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32("/".join(names).encode())])
 
 
-@partial(jax.jit, static_argnames="k")
+@partial(quick_compilation.jit, static_argnames="k")
 def _exact_tops(estimates: Array, k: int, order: Array, real: Array) -> Array:
     """[2, J, pools, M] tops of estimates of this shape; order and real are [pools, M]."""
     of_pools = jax.vmap(lambda v, o, r: exact_top(v, k, o, r))

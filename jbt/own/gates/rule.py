@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.gate import RULES, betting, check_alpha, critical_values, decide, p_value
 from jbt.own.tables.anchors import TIE
 from jbt.types import check_count, check_word
@@ -68,6 +68,6 @@ class Rule:
         return largest >= 1 / self.alpha, 1 / largest
 
 
-@jax.jit
+@quick_compilation.jit
 def _wealth(labels: Array, population: Array) -> Float[Array, "sequences n"]:
     return jax.vmap(betting.wealth)(labels, population)

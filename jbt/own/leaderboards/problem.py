@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt import identifiability, runtime
+from jbt import identifiability, quick_compilation, runtime
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
@@ -23,7 +23,7 @@ from jbt.own.tables.tables import Tables, Transform, covariate_values
 from jbt.own.tables.verdicts import ALL
 from jbt.types import Design, Fit, Prior, Rows, Variant
 
-_fit = jax.jit(fit_map)
+_fit = quick_compilation.jit(fit_map)
 
 
 def merge_pools(tables: Tables) -> Tables:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jbt import quick_compilation
 from jbt.acquisition import Task
 from jbt.acquisition.loop import refit
 from jbt.kernel import metrics
@@ -129,7 +130,7 @@ def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
     return owner
 
 
-@partial(jax.jit, static_argnames="k")
+@partial(quick_compilation.jit, static_argnames="k")
 def _tasks(
     design: Design, answers: Array, c: Array, kappa: Array, prior: Prior, k: int
 ) -> tuple[Task, Array]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT
 from jbt.own.shared_coefficients.chunks import in_chunks
@@ -77,7 +78,7 @@ def null_directions(parts: Sequence[PoolStack], n_owners: int) -> NullDirections
     return NullDirections(vectors * (values <= FLAT)[:, None], scale, responses)
 
 
-@jax.jit
+@quick_compilation.jit
 def _at_even_odds(
     comparisons: Verdicts, design: Design, loadings: Array
 ) -> tuple[Array, Array, Array]:

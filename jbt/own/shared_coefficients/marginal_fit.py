@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.own.shared_coefficients.chunks import in_chunks
@@ -365,7 +366,7 @@ def conditional(
     return Conditional(fit, hessian, response, gradient, information)
 
 
-@jax.jit
+@quick_compilation.jit
 def _given(
     comparisons: Verdicts, design: Design, loadings: Array, point: Array, theta: Array
 ) -> tuple[Array, Array, Array, Array]:

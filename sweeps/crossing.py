@@ -6,6 +6,8 @@ The paper's figure "The prior assumption governs the outcome" (30 runs a point, 
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
-from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.types import Prior, check_positive
 
 from ._shared.scenario import Correlated
@@ -116,9 +118,10 @@ def full_matrix(s: Settings) -> Experiment:
         out = {"realised_corr": pools.realised_correlation(pool)[0]}
         for name, estimator in estimators.ESTIMATORS.items():
             fit = estimator(comparisons, pool.design, prior)
-            theta = fit.parameters.theta
-            out[f"{name}_recall"] = metrics.top_k_recall(theta, pool.quality, condition["k"])
-            out[f"{name}_agreement"] = metrics.pairwise_agreement(theta, pool.quality)
+            estimated = fit.parameters.theta, pool.quality
+            items = pool.design.item_mask
+            out[f"{name}_recall"] = metrics.top_k_recall(*estimated, condition["k"], items)
+            out[f"{name}_agreement"] = metrics.pairwise_agreement(*estimated, items)
             out[f"status_{name}"] = fit.status
         return out
 
@@ -130,7 +133,8 @@ SCENARIO = ("sd", "bias", "position", "discrimination", "lam", "lam_b", "k", "co
 
 def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
     """One condition a correlation, the scenario repeated."""
-    fixed = {name: np.full(len(rho), getattr(s, name)) for name in SCENARIO}
+    kinds = {"k": int}
+    fixed = {n: np.full(len(rho), getattr(s, n), kinds.get(n, float)) for n in SCENARIO}
     return {"rho": np.array(rho), **fixed}
 
 
@@ -218,6 +222,77 @@ SWEEP = declare.Sweep(
     },
     index="rho",
 )
+
+
+# --- in a notebook
+
+EXPLORED = Settings(pools=400, rho=tuple(0.1 * i for i in range(8)))
+"""Where exploring begins."""
+
+COMPILED = ("pools", "seed", "dtype", "pool", "covariate", "max_correlation", "link")
+"""Settings that a program of `explore` is compiled for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """What `explore` returns: the results of a run, without its files."""
+
+    settings: Settings
+    results: xr.Dataset
+    """Every metric [rho, pool]."""
+    table: pd.DataFrame
+    """As of `python -m sweeps.crossing`, without the paper's numbers."""
+
+    def figure(self) -> Figure:
+        return figure(self.results, self.table, self.settings)
+
+
+def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: Any) -> Explored:
+    """The crossing under other settings in a fraction of a second: `explore(bias=2, n_items=20)`.
+
+    The first call compiles a program, in seconds. It serves every later call with as many
+    correlations, the same `COMPILED` settings and `most_items`: all else may change. Pools are
+    padded to `most_items`, so that their draws are others than those of `python -m sweeps.crossing`
+    from the same seed.
+
+    Args:
+      settings: `EXPLORED` or your own.
+      most_items: largest n_items that the program serves (count); its time grows with the cube.
+      changes: fields that differ from the settings.
+
+    Raises:
+      ValueError: settings that make no sense; more items than `most_items`.
+    """
+    import xarray as xr
+
+    from jbt.experiments.table import Table
+
+    s = dataclasses.replace(settings, **changes)
+    check_scenario(s)
+    rho = grid(s)
+    s.check_balance(rho, s.covariate)
+    if s.n_items > most_items:
+        raise ValueError(f"n_items must be at most most_items, {most_items}, got {s.n_items}")
+    fixed = {name: getattr(s, name) for name in COMPILED}
+    program = _program(Settings(n_items=most_items, **fixed), len(rho))
+    varied = {**conditions(s, rho), "n_items": np.full(len(rho), s.n_items)}
+    parts = [out for _, out in program.under(varied).chunks()]
+    metrics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    results = xr.Dataset(
+        {name: (("rho", "pool"), values.T) for name, values in metrics.items()},
+        {"rho": np.array(rho), "pool": np.arange(s.pools)},
+    )
+    rows = Table(SWEEP.columns, s)
+    table(results, s, rows)
+    return Explored(s, results, rows.frame())
+
+
+@functools.lru_cache(maxsize=8)
+def _program(s: Settings, n_rho: int) -> Simulation:
+    """The program for these settings and any values of its conditions."""
+    varied = {**conditions(s, (0.0,) * n_rho), "n_items": np.full(n_rho, s.n_items)}
+    return Simulation(full_matrix(s), varied, range(s.pools), seed=s.seed, dtype=s.dtype)
+
 
 if __name__ == "__main__":
     raise SystemExit(main(SWEEP))

@@ -20,10 +20,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.core import ShapedArray
+from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
-from jax.tree_util import PyTreeDef
 
 CPU_PROBLEMS = 128
 """Problems solved together on a CPU: enough to fill the vector units, few enough for the counts to
@@ -47,11 +46,10 @@ def batch_last(function: Callable[..., Any], **options: Hashable) -> Callable[..
 
     def single(*arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        arrays = [jnp.asarray(leaf) for leaf in leaves]
         call = _Call(function, tuple(sorted(options.items())), structure)
-        out = _batched.bind(*(lax.expand_dims(v, [v.ndim]) for v in arrays), call=call)
-        structure, _ = call.outputs(tuple((v.shape, v.dtype) for v in arrays))
-        return jax.tree.unflatten(structure, [lax.squeeze(v, [v.ndim - 1]) for v in out])
+        traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+        arrays = [jnp.asarray(leaf) for leaf in leaves] if traced else leaves
+        return (_one_problem if traced else _one_problem_jitted)(call, *arrays)
 
     return single
 
@@ -62,15 +60,15 @@ class _Call:
 
     function: Callable[..., Any]
     options: tuple[tuple[str, Hashable], ...]
-    structure: PyTreeDef
-    """Of the arguments."""
+    structure: Any
+    """Of the arguments, a `jax.tree_util.PyTreeDef`."""
 
     def __call__(self, *leaves: Any) -> list[Any]:
         """The results for all problems, flat."""
         out = self.function(*jax.tree.unflatten(self.structure, leaves), **dict(self.options))
         return _for_each(jax.tree.leaves(out), _count(leaves))
 
-    def outputs(self, inputs: tuple[Any, ...]) -> tuple[PyTreeDef, list[ShapedArray]]:
+    def outputs(self, inputs: tuple[Any, ...]) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
         """Structure of the results, and one problem's; the inputs' shapes are one problem's."""
         return _outputs(self, inputs, jax.config.values["jax_enable_x64"])
 
@@ -78,16 +76,25 @@ class _Call:
 @functools.lru_cache(maxsize=1024)
 def _outputs(
     call: _Call, inputs: tuple[Any, ...], _precision: bool
-) -> tuple[PyTreeDef, list[ShapedArray]]:
+) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
     leaves = [jax.ShapeDtypeStruct((*shape, 1), dtype) for shape, dtype in inputs]
     arguments = jax.tree.unflatten(call.structure, leaves)
     function = functools.partial(call.function, **dict(call.options))
     out, structure = jax.tree.flatten(jax.eval_shape(function, *arguments))
-    return structure, [ShapedArray(leaf.shape[:-1], leaf.dtype) for leaf in out]
+    return structure, [jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype) for leaf in out]
 
 
 _batched = Primitive("batch_last")
 _batched.multiple_results = True
+
+
+def _one_problem(call: _Call, *leaves: Any) -> Any:
+    out = _batched.bind(*(lax.expand_dims(v, [v.ndim]) for v in leaves), call=call)
+    structure, _ = call.outputs(tuple((v.shape, v.dtype) for v in leaves))
+    return jax.tree.unflatten(structure, [lax.squeeze(v, [v.ndim - 1]) for v in out])
+
+
+_one_problem_jitted = jax.jit(_one_problem, static_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -96,12 +103,12 @@ def _run(call: _Call, *leaves: Any) -> list[Any]:
 
 
 @_batched.def_impl
-def _impl(*leaves: Any, call: _Call) -> list[Any]:
+def _impl(*leaves: Any, call: _Call) -> list[Any]:  # vmapped, but not within a program
     return _run(call, *leaves)
 
 
 @_batched.def_abstract_eval
-def _abstract(*leaves: ShapedArray, call: _Call) -> list[ShapedArray]:
+def _abstract(*leaves: Any, call: _Call) -> list[Any]:
     _, out = call.outputs(tuple((leaf.shape[:-1], leaf.dtype) for leaf in leaves))
     return [ShapedArray((*leaf.shape, _count(leaves)), leaf.dtype) for leaf in out]
 

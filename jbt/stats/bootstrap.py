@@ -148,7 +148,7 @@ def bca_interval(
     (Efron 1987), from the resamples of `percentile_interval`: mean, low, high. NaN is left out. One
     pool, or pools that are all alike, have no interval: NaN. It is exact to second order, the
     percentile interval to first; with a handful of pools neither reaches its nominal coverage."""
-    from scipy.stats import norm
+    from scipy.special import ndtr, ndtri
 
     known = np.isfinite(values)
     n = known.sum(-1)
@@ -160,10 +160,10 @@ def bca_interval(
     with np.errstate(invalid="ignore", divide="ignore"):
         # Leaving pool i out moves the mean by -deviation_i / (n - 1).
         acceleration = (deviation**3).sum(-1) / (6 * square**1.5)
-        shift = norm.ppf(below)
+        shift = ndtri(below)
         ends = []
-        for z in norm.ppf([(1 - level) / 2, (1 + level) / 2]):
-            levels = np.asarray(norm.cdf(shift + (shift + z) / (1 - acceleration * (shift + z))))
+        for z in ndtri([(1 - level) / 2, (1 + level) / 2]):
+            levels = np.asarray(ndtr(shift + (shift + z) / (1 - acceleration * (shift + z))))
             ends.append(_columnwise_quantiles(resampled, levels))
     low, high = np.where((n > 1) & (square > 0), ends, np.nan)
     return mean, np.asarray(low), np.asarray(high)
@@ -188,9 +188,9 @@ def jackknife_interval(
     Args:
       without_one: [P] the estimate without each pool in turn.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     n = len(without_one)
     mean = float(without_one.mean())
-    half = float(t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) * without_one.var()))
+    half = float(stdtrit(n - 1, (1 + level) / 2) * np.sqrt((n - 1) * without_one.var()))
     return mean, mean - half, mean + half

@@ -89,10 +89,10 @@ def percentiles(
     if n_units is not None and n_units < FEWEST:
         return math.nan, math.nan
     if n_units is not None and n_units < MANY:
-        from scipy.stats import norm, t
+        from scipy.special import ndtr, stdtrit
 
-        quantile = t.ppf((1 + level) / 2, n_units - 1) * math.sqrt(n_units / (n_units - 1))
-        level = float(2 * norm.cdf(quantile) - 1)
+        quantile = stdtrit(n_units - 1, (1 + level) / 2) * math.sqrt(n_units / (n_units - 1))
+        level = float(2 * ndtr(quantile) - 1)
     tail = (1 - level) / 2
     low = np.quantile(samples, tail, method="lower")
     high = np.quantile(samples, 1 - tail, method="higher")

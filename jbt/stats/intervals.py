@@ -26,7 +26,7 @@ def student_interval(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with Student's interval: mean, low, high. NaN is left out.
     Fewer than `FEWEST` pools, or pools that are all alike, have no interval: NaN."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     known = np.isfinite(values)
     n = known.sum(-1)
@@ -35,7 +35,7 @@ def student_interval(
         mean = total / n
         square = np.where(known, values - mean[..., None], 0) ** 2
         error = np.sqrt(square.sum(-1) / ((n - 1.0) * n))
-        half = t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * error
+        half = stdtrit(np.maximum(n - 1, 1), (1 + level) / 2) * error
     # Alike up to rounding, as means over seeds are.
     half = np.where((n >= FEWEST) & (error > 1e-12 * np.maximum(abs(mean), 1)), half, np.nan)
     return np.asarray(mean), np.asarray(mean - half), np.asarray(mean + half)
@@ -52,7 +52,7 @@ def bounded_interval(
     far from it, and Student's t alone covers 40 to 90 %. The added pools stand for them, as Agresti
     and Coull (1998) add two of each outcome to a share. Among many pools they weigh little.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     known = np.isfinite(values)
     n = known.sum(-1)
@@ -61,7 +61,7 @@ def bounded_interval(
         mean = filled.sum(-1) / n
         middle = (filled.sum(-1) + END) / (n + 2 * END)
         variance = ((filled**2).sum(-1) + END) / (n + 2 * END) - middle**2
-        half = t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * np.sqrt(variance / (n - 1.0))
+        half = stdtrit(np.maximum(n - 1, 1), (1 + level) / 2) * np.sqrt(variance / (n - 1.0))
     half = np.where(n >= FEWEST, half, np.nan)
     low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
     return np.asarray(mean), np.asarray(low), np.asarray(high)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from jbt.experiments import declare
@@ -72,7 +73,9 @@ class Scenario(PoolKind, MapPrior):
     def draw(
         self, key: Key[Array, ""], condition: Condition, covariate: pools.CovariateKind
     ) -> Pool:
-        """A pool of correlation `condition["rho"]`; sd and k are the condition's if it has them."""
+        """A pool of correlation `condition["rho"]`; sd and k are the condition's if it has them. So
+        is the number of items, the pool being padded to `n_items`."""
+        size = condition.get("n_items")
         return pools.POOLS[self.pool](
             stream(key, "pool"),
             self.n_items,
@@ -81,6 +84,7 @@ class Scenario(PoolKind, MapPrior):
             rho=condition["rho"],
             covariate=covariate,
             max_correlation=self.max_correlation,
+            item_mask=None if size is None else jnp.arange(self.n_items) < size,
         )
 
 

@@ -92,3 +92,37 @@ def test_groups_on_a_cpu_are_one_batch(monkeypatch):
     np.testing.assert_array_equal(out["n"], np.zeros(11))
     np.testing.assert_array_equal(out["shared"], np.full(11, 2.0))
     assert 4 in sizes
+
+
+def test_python_runs_it_twice_however_deep_the_vmaps_and_calls_share_programs():
+    sizes = []
+
+    def scaled(values, factor, *, power):
+        sizes.append(values.shape[-1])
+        return values * factor**power
+
+    x, factor = np.arange(24.0, dtype="float32").reshape(2, 3, 4), np.float32([2, 3])
+    deep = jax.vmap(jax.vmap(jax.vmap(batch_last(scaled, power=2), (0, None)), (0, None)))
+    np.testing.assert_array_equal(jax.jit(deep)(x, factor), x * factor[:, None, None] ** 2)
+    assert sizes == [1, 24]  # for the shapes of one problem, and with all problems
+    sizes.clear()
+    for value in (1.0, 2.0):
+        assert batch_last(scaled, power=3)(np.float32(value), np.float32(2)) == 8 * value
+    assert sizes == [1, 1]  # the second call compiles nothing
+
+
+def test_a_new_axis_after_others_were_gathered():
+    """Dims that vmap puts elsewhere than in front."""
+    function, _, twin = recorded()
+    matrix, vector, scale = arguments((), (5,), (2,))
+    given = np.stack([matrix] * 5, axis=2), vector.T, scale
+    axes = ((2, 1, None), (None, None, 0))
+    found, wanted = (jax.vmap(jax.vmap(f, axes[0]), axes[1]) for f in (function, twin))
+    out, expected = jax.jit(found)(*given), wanted(*given)
+    for name, value in expected.items():
+        np.testing.assert_allclose(out[name], value, rtol=2e-5, atol=1e-6)
+
+
+def test_there_are_no_derivatives():
+    with pytest.raises(NotImplementedError, match="batch_last"):
+        jax.grad(lambda x: batch_last(lambda v: v * 2)(x))(1.0)

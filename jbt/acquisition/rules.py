@@ -55,6 +55,9 @@ class Rule:
     ranks pairs: with several judges, the rule then chooses one pair for each judge, and the loop
     asks the judge whose verdict is expected to settle most of its pair for the price
     (`View.settled`)."""
+    tried: bool = False
+    """Whether the score is known to be sound: others are tried on a small problem before a run,
+    which takes seconds."""
 
 
 def top_k_aware(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:

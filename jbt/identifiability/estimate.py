@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from jbt import quick_compilation
 from jbt.identifiability.coefficient import Coefficient
 from jbt.identifiability.profile_likelihood import over
 from jbt.kernel import model
@@ -85,7 +86,7 @@ def estimate_bias(
     return _estimate_bias(coefficient, start, z)
 
 
-@jax.jit
+@quick_compilation.jit
 def _estimate_bias(
     entry: Coefficient, start: Parameters | None, z: Float[Array, ""]
 ) -> BiasEstimate:

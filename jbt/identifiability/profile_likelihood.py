@@ -13,6 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
+from jbt import quick_compilation
 from jbt.identifiability.coefficient import Coefficient
 from jbt.kernel import model
 from jbt.types import (
@@ -100,7 +101,7 @@ def profile(
     return _profile(coefficient, grid, coefficient.zeros() if start is None else start)
 
 
-@jax.jit
+@quick_compilation.jit
 def _profile(coefficient: Coefficient, grid: Float[Array, " G"], start: Parameters) -> Profile:
     middle = jnp.sort(grid)[grid.shape[0] // 2]
     first = coefficient.top_at(middle, start).parameters

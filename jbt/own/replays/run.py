@@ -21,8 +21,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Key
 
-from jbt import runtime
-from jbt.acquisition import RULES, Loop, Rule, Task, reports, run
+from jbt import quick_compilation, runtime
+from jbt.acquisition import RULES, Loop, Rule, Task, View, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES, resolve
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import Batch
@@ -187,7 +187,8 @@ def _jobs(
         names = [name for name in rules if (resolve(name).fresh and period > 1) == fresh]
         if not names:
             continue
-        program = _program(names, fresh, Loop(k=k, refit_every=period), budgets, at, batch)
+        few = problems * len(names) * n_items**2 <= quick_compilation.FEW
+        program = _program(names, fresh, Loop(k=k, refit_every=period), budgets, at, batch, few)
         for number, name in enumerate(names):
             for begin in range(0, problems, size):
                 chunk = slice(begin, begin + size)
@@ -212,14 +213,18 @@ def _program(
     budgets: list[int],
     at: np.ndarray,
     batch: int,
+    few: bool,
 ) -> Callable[..., Any]:
     """Build (number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
     [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
-    `batch` runs together."""
+    `batch` runs together. It is a quick one for `few` runs."""
     scores = [RULES[name].score for name in names]
 
     def one(number: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
-        rule = Rule(lambda view, key: jax.lax.switch(number, scores, view, key), fresh)
+        def chosen(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+            return jax.lax.switch(number, scores, view, key)
+
+        rule = Rule(chosen, fresh, tried=True)
         loop = dataclasses.replace(settings, rule=rule)
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
@@ -241,5 +246,6 @@ def _program(
             in_specs=(PartitionSpec(), spread, spread, spread),
             out_specs=spread,
             check_vma=False,  # the fit's loop starts from constants, which vary over no device
-        )
+        ),
+        compiler_options=quick_compilation.options() if few else None,
     )

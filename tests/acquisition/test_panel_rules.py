@@ -19,7 +19,7 @@ from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Judge, Panel, Pool, Variant
 
-pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("x64", "same_key_again")]
 
 N, K, R, J = 8, 3, 4, 2
 POOLS, BUDGET = 6, 24

@@ -17,6 +17,8 @@ from jbt.border.exits import exit_code
 from jbt.experiments import run
 from jbt.simulation.simulate import Simulation
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -22,6 +22,8 @@ from jbt.experiments import folder as store
 from jbt.experiments import parts, provenance, run, shards
 from jbt.experiments.parts import Part
 
+pytestmark = pytest.mark.heavy
+
 SCRIPT = Path(noise.__file__)
 POOLS = 200
 

@@ -18,6 +18,8 @@ from jbt.experiments import results, run, shards
 from jbt.experiments.declare import Settings
 from jbt.simulation import simulate
 
+pytestmark = pytest.mark.heavy
+
 SWEEP = sweep_of(group("x", [1.0, 2.0]))
 
 

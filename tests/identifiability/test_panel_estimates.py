@@ -15,6 +15,8 @@ from jbt import identifiability
 from jbt.kernel import model
 from jbt.types import Comparisons, Design, Panel, Parameters, Status, Variant
 
+pytestmark = pytest.mark.heavy
+
 BATCH = 16
 """One compiled shape: problems of 8 items, 3 covariates and 3 judges."""
 

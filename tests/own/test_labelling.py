@@ -15,6 +15,8 @@ from jbt.own.gates.labelling import labelling
 from jbt.own.gates.rankings import Rankings
 from jbt.types import Status
 
+pytestmark = pytest.mark.heavy
+
 SIZE = 6
 NAIVE, TURNED = [3.0, 2, 1, 0], [0.0, 1, 2, 3]
 OPTIONS = ["--verdicts", "v.csv", "--items", "items.csv", "--covariates", "words"]

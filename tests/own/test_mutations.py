@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from jbt import own
 from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
+pytestmark = pytest.mark.heavy
+
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
     ["p", "a", "x", "y", "first", "1", "shown"],

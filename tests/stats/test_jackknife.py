@@ -130,6 +130,7 @@ def test_clusters_that_do_not_differ_at_all_have_the_error_of_the_model():
     np.testing.assert_allclose(found.sd, 1 / np.sqrt([20, 30]))
 
 
+@pytest.mark.heavy
 def test_the_test_that_clusters_are_alike_holds_its_level():
     rng, n_draws = np.random.default_rng(4), 4000
     x = regression(rng, g=15, k=2)

@@ -19,6 +19,8 @@ from sweeps import acquisition, rule_choices, stochastic_judge
 from sweeps._shared import active
 from sweeps._shared.judge import named_case, number
 
+pytestmark = pytest.mark.heavy
+
 SMALL = dataclasses.replace(
     acquisition.PRESETS["full"],
     judge="llama",

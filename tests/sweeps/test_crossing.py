@@ -48,6 +48,7 @@ def test_without_padding_it_is_the_run(tmp_path):
     np.testing.assert_allclose(explored.table[numbers], table[numbers], atol=1e-6)
 
 
+@pytest.mark.heavy
 def test_padding_changes_the_draws_alone():
     """Five items of eight, against pools of five: the same means within 4.5 standard errors."""
     many = dataclasses.replace(FEW, pools=2000, k=2, n_items=5, position=0.5, bias=2.0)

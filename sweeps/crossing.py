@@ -23,7 +23,7 @@ from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
-from jbt.types import Prior, check_positive
+from jbt.types import Prior, check_count, check_positive
 
 from ._shared.scenario import Correlated
 
@@ -226,7 +226,7 @@ SWEEP = declare.Sweep(
 
 # --- in a notebook
 
-EXPLORED = Settings(pools=400, rho=tuple(0.1 * i for i in range(8)))
+EXPLORED = Settings(pools=400, rho=tuple(round(0.1 * i, 1) for i in range(8)))
 """Where exploring begins."""
 
 COMPILED = ("pools", "seed", "dtype", "pool", "covariate", "max_correlation", "link")
@@ -256,7 +256,7 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
     from the same seed.
 
     Args:
-      settings: `EXPLORED` or your own.
+      settings: `EXPLORED` or your own; what they say of files, chunks and devices is not used.
       most_items: largest n_items that the program serves (count); its time grows with the cube.
       changes: fields that differ from the settings.
 
@@ -267,14 +267,17 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
 
     from jbt.experiments.table import Table
 
-    s = dataclasses.replace(settings, **changes)
+    s = dataclasses.replace(settings, **_checked(changes))
+    declare.check_fields(s)
+    check_count("most_items", most_items, least=2)
     check_scenario(s)
     rho = grid(s)
     s.check_balance(rho, s.covariate)
     if s.n_items > most_items:
         raise ValueError(f"n_items must be at most most_items, {most_items}, got {s.n_items}")
     fixed = {name: getattr(s, name) for name in COMPILED}
-    program = _program(Settings(n_items=most_items, **fixed), len(rho))
+    registered = *estimators.ESTIMATORS.items(), pools.POOLS[s.pool], judges.LINKS[s.link]
+    program = _program(Settings(n_items=most_items, **fixed), len(rho), registered)
     varied = {**conditions(s, rho), "n_items": np.full(len(rho), s.n_items)}
     parts = [out for _, out in program.under(varied).chunks()]
     metrics = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -287,9 +290,34 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
     return Explored(s, results, rows.frame())
 
 
+def _checked(changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes as the types of their fields.
+
+    Raises:
+      ValueError: no such field, or a value of another type.
+    """
+    checked = {}
+    for name, value in changes.items():
+        if not hasattr(EXPLORED, name):
+            raise ValueError(f"explore has no setting {name!r}: see sweeps.crossing.Settings")
+        now = getattr(EXPLORED, name)
+        several = isinstance(now, tuple)
+        numbers = np.asarray(value)
+        if isinstance(now, int | float | tuple):
+            kinds = "iu" if isinstance(now, int) else "iuf"
+            if numbers.dtype.kind not in kinds or numbers.ndim != several:
+                wanted = "several numbers" if several else "a whole number"
+                wanted = "a number" if isinstance(now, float) else wanted
+                raise ValueError(f"{name} must be {wanted}, got {value!r}")
+            value = tuple(numbers.tolist()) if several else type(now)(value)
+        checked[name] = value
+    return checked
+
+
 @functools.lru_cache(maxsize=8)
-def _program(s: Settings, n_rho: int) -> Simulation:
-    """The program for these settings and any values of its conditions."""
+def _program(s: Settings, n_rho: int, registered: tuple[Any, ...]) -> Simulation:
+    """The program for these settings and any values of its conditions, and for what is registered
+    under the names in it."""
     varied = {**conditions(s, (0.0,) * n_rho), "n_items": np.full(n_rho, s.n_items)}
     return Simulation(full_matrix(s), varied, range(s.pools), seed=s.seed, dtype=s.dtype)
 

@@ -38,6 +38,23 @@ def test_within_another_program_its_options_hold(asked):
     assert not asked
 
 
+def test_within_another_program_constants_are_no_sign(asked):
+    f, constant = quick_compilation.jit(lambda x: x * 2), np.ones(3)
+    np.testing.assert_array_equal(jax.jit(lambda y: f(constant) + y)(constant), 3 * constant)
+    assert not asked
+
+
+def test_programs_are_forgotten():
+    runs = []
+    f = quick_compilation.jit(lambda x: runs.append(1) or x)
+    for _ in range(2):
+        f(1.0)
+    assert len(runs) == 1
+    f.clear_cache()
+    f(1.0)
+    assert len(runs) == 2
+
+
 def test_results_are_the_same_up_to_rounding():
     x = np.random.default_rng(0).normal(size=(40, 6, 6))
 

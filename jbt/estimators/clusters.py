@@ -83,7 +83,7 @@ def bootstrap(
     return np.concatenate(estimates)
 
 
-@quick_compilation.jit
+@jax.jit  # run again and again
 def _refit(
     times: Float[Array, "B G"],
     index: Int[Array, " R"],

@@ -236,7 +236,7 @@ def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: floa
 def _simulate_missing(
     sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
 ) -> None:
-    simulations = {}
+    simulations, smoke = {}, settings.preset == "smoke"
     for group in groups:
         if len(ids := shards.missing(folder, group, part)):
             simulations[group.name] = Simulation(
@@ -248,8 +248,8 @@ def _simulate_missing(
                 dtype=settings.dtype,
                 chunk=settings.chunk or _default_chunk(group),
                 devices=settings.devices,
-                # smoke simulates next to nothing, but where a problem is hundreds of fits.
-                optimise=settings.preset != "smoke",
+                # It simulates next to nothing. The batch depends on nothing but the group.
+                **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
             )
     results.check_metrics(groups, simulations, folder, part)
     results.check_room(simulations, folder)

@@ -46,9 +46,9 @@ def batch_last(function: Callable[..., Any], **options: Hashable) -> Callable[..
 
     def single(*arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        call = _Call(function, tuple(sorted(options.items())), structure)
+        call = _Call(function, tuple((k, type(v), v) for k, v in options.items()), structure)
         traced = any(isinstance(leaf, Tracer) for leaf in leaves)
-        arrays = [jnp.asarray(leaf) for leaf in leaves] if traced else leaves
+        arrays = [jnp.asarray(leaf) for leaf in leaves]
         return (_one_problem if traced else _one_problem_jitted)(call, *arrays)
 
     return single
@@ -59,14 +59,18 @@ class _Call:
     """A function with everything but its arrays. Equal calls share compiled programs."""
 
     function: Callable[..., Any]
-    options: tuple[tuple[str, Hashable], ...]
+    options: tuple[tuple[str, type, Hashable], ...]
+    """Name, type and value: 1 and 1.0 are equal, but not the same."""
     structure: Any
     """Of the arguments, a `jax.tree_util.PyTreeDef`."""
 
     def __call__(self, *leaves: Any) -> list[Any]:
         """The results for all problems, flat."""
-        out = self.function(*jax.tree.unflatten(self.structure, leaves), **dict(self.options))
+        out = self.function(*jax.tree.unflatten(self.structure, leaves), **self.named())
         return _for_each(jax.tree.leaves(out), _count(leaves))
+
+    def named(self) -> dict[str, Hashable]:
+        return {name: value for name, _, value in self.options}
 
     def outputs(self, inputs: tuple[Any, ...]) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
         """Structure of the results, and one problem's; the inputs' shapes are one problem's."""
@@ -79,7 +83,7 @@ def _outputs(
 ) -> tuple[Any, list[jax.ShapeDtypeStruct]]:
     leaves = [jax.ShapeDtypeStruct((*shape, 1), dtype) for shape, dtype in inputs]
     arguments = jax.tree.unflatten(call.structure, leaves)
-    function = functools.partial(call.function, **dict(call.options))
+    function = functools.partial(call.function, **call.named())
     out, structure = jax.tree.flatten(jax.eval_shape(function, *arguments))
     return structure, [jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype) for leaf in out]
 
@@ -89,6 +93,7 @@ _batched.multiple_results = True
 
 
 def _one_problem(call: _Call, *leaves: Any) -> Any:
+    leaves = tuple(lax.convert_element_type(v, v.dtype) for v in leaves)  # not weakly typed
     out = _batched.bind(*(lax.expand_dims(v, [v.ndim]) for v in leaves), call=call)
     structure, _ = call.outputs(tuple((v.shape, v.dtype) for v in leaves))
     return jax.tree.unflatten(structure, [lax.squeeze(v, [v.ndim - 1]) for v in out])
@@ -104,7 +109,8 @@ def _run(call: _Call, *leaves: Any) -> list[Any]:
 
 @_batched.def_impl
 def _impl(*leaves: Any, call: _Call) -> list[Any]:  # vmapped, but not within a program
-    return _run(call, *leaves)
+    by_operation = jax.config.values["jax_disable_jit"] or jax.config.values["jax_debug_nans"]
+    return call(*leaves) if by_operation else _run(call, *leaves)
 
 
 @_batched.def_abstract_eval

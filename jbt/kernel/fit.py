@@ -49,7 +49,8 @@ def fit_map(
       start: where to begin (warm start), default the win rates (`from_win_rates`); coefficients
         that the variant fixes stay there.
       solver: "newton", or "lbfgs" (the paper's, through jaxopt).
-      max_steps: step limit, default 64 (newton) or 500 (lbfgs).
+      max_steps: step limit, default 64 (newton) or 500 (lbfgs). It and the tolerance are numbers
+        that the program is compiled for.
       tolerance: newton: error left, in posterior standard deviations, default 1e-4 in float32 and
         1e-12 in float64. In float32 rounding may leave up to a tenth of its root where the
         verdicts carry some 10^6 times the prior's information; beyond 10^9 hardly a fit in float32
@@ -72,7 +73,7 @@ def fit_map(
     if tolerance is None:
         tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
     limit = MAX_STEPS if max_steps is None else max_steps
-    solve = batch_last(newton.newton, limit=limit, tolerance=tolerance)
+    solve = batch_last(newton.newton, limit=int(limit), tolerance=float(tolerance))
     precision = model.prior_precision(design, prior, variant.n_judges)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
@@ -133,7 +134,7 @@ def fit_supremum(
         )
     _check(comparisons, design, variant)
     limit = 8 * MAX_STEPS if max_steps is None else max_steps
-    solve = batch_last(newton.newton, limit=limit, tolerance=1e-7)
+    solve = batch_last(newton.newton, limit=int(limit), tolerance=1e-7)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
     return solve(comparisons, design, None, free, beta)

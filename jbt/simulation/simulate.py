@@ -73,6 +73,7 @@ class Simulation:
         chunk: int | None = None,
         devices: int | None = None,
         optimise: bool = True,
+        batch: int | None = None,
     ) -> None:
         """
         Args:
@@ -87,6 +88,8 @@ class Simulation:
           devices: number of local devices to spread a chunk over, default all.
           optimise: False compiles faster on a CPU, into programs that run some times slower: for a
             few pools; see `jbt.quick_compilation`.
+          batch: most pools computed together on a CPU; default as many as fill its vector units, to
+            which fewer are filled up. Another batch rounds differently.
 
         Raises:
           ValueError: no conditions, or of different length; no pools; ids or seed that are not
@@ -118,8 +121,8 @@ class Simulation:
         size = chunk or max(1, MOST_PROBLEMS // n_conditions)
         # On a CPU the inner batch does not depend on the chunk size, hence neither do the numbers.
         self._batch = max(1, CPU_PROBLEMS // n_conditions) if on_cpu else None
-        if self._batch and not optimise:  # nor are a few pools filled up to a batch
-            self._batch = min(self._batch, -(-len(self.pool_ids) // n_devices))
+        if self._batch and batch is not None:
+            self._batch = min(self._batch, batch)
         self._unit = n_devices * (self._batch or 1)
         self._size = _round_up(min(size, len(self.pool_ids)) if on_cpu else size, self._unit)
         self._experiment = experiment

@@ -75,7 +75,9 @@ class Scenario(PoolKind, MapPrior):
     ) -> Pool:
         """A pool of correlation `condition["rho"]`; sd and k are the condition's if it has them. So
         is the number of items, the pool being padded to `n_items`."""
-        size = condition.get("n_items")
+        padding = {}
+        if "n_items" in condition:
+            padding["item_mask"] = jnp.arange(self.n_items) < condition["n_items"]
         return pools.POOLS[self.pool](
             stream(key, "pool"),
             self.n_items,
@@ -84,7 +86,7 @@ class Scenario(PoolKind, MapPrior):
             rho=condition["rho"],
             covariate=covariate,
             max_correlation=self.max_correlation,
-            item_mask=None if size is None else jnp.arange(self.n_items) < size,
+            **padding,
         )
 
 

@@ -123,6 +123,35 @@ def test_a_new_axis_after_others_were_gathered():
         np.testing.assert_allclose(out[name], value, rtol=2e-5, atol=1e-6)
 
 
+def test_equal_options_of_other_types_are_others():
+    function = batch_last_of_power()
+    assert function(1)(np.int32(3)).dtype == np.int32
+    assert function(1.0)(np.int32(3)).dtype == np.float32
+
+
+def batch_last_of_power():
+    def times(x, *, factor):
+        return x * factor
+
+    return lambda factor: batch_last(times, factor=factor)
+
+
+def test_numbers_of_python_have_no_weak_type():
+    product = batch_last(lambda x, y: x * y)
+    for y in (np.float16(3), np.float32(3)):
+        assert product(2.0, y) == 6
+        assert jax.jit(product)(2.0, y) == 6
+
+
+def test_without_jit_and_where_nan_is_an_error():
+    root = batch_last(lambda x: jnp.log(x))
+    with jax.disable_jit():
+        assert root(1.0) == 0
+        assert jax.vmap(root)(jnp.ones(3)).shape == (3,)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        root(-1.0)
+
+
 def test_there_are_no_derivatives():
     with pytest.raises(NotImplementedError, match="batch_last"):
         jax.grad(lambda x: batch_last(lambda v: v * 2)(x))(1.0)

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from jbt import estimators
 from jbt.experiments import run as runs
 from sweeps import crossing
 
@@ -18,10 +19,14 @@ def explore(**changes):
 def traces():
     """The names of the programs traced during a test."""
     names = []
-    listen = jax.monitoring.register_event_duration_secs_listener
-    listen(lambda event, _, **about: names.append(about) if "jaxpr_trace" in event else None)
+
+    def listen(event, _, **about):
+        if "jaxpr_trace" in event:
+            names.append(about)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     yield names
-    jax.monitoring.clear_event_listeners()
+    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_one_program_serves_fifty_settings(traces):
@@ -48,10 +53,20 @@ def test_without_padding_it_is_the_run(tmp_path):
     np.testing.assert_allclose(explored.table[numbers], table[numbers], atol=1e-6)
 
 
+KINDS = {
+    "continuous": {},
+    "binary": {"covariate": "binary"},
+    "balanced": {"covariate": "binary", "max_correlation": 0.5, "rho": (0.0, 0.1)},
+    "bank": {"pool": "statement_bank", "discrimination": 0.3},
+}
+
+
 @pytest.mark.heavy
-def test_padding_changes_the_draws_alone():
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_the_draws_alone(kind):
     """Five items of eight, against pools of five: the same means within 4.5 standard errors."""
     many = dataclasses.replace(FEW, pools=2000, k=2, n_items=5, position=0.5, bias=2.0)
+    many = dataclasses.replace(many, **KINDS[kind])
     padded, plain = (crossing.explore(many, most_items=n).results for n in (8, 5))
     assert not np.array_equal(padded["naive_recall"], plain["naive_recall"])
     for name in plain.data_vars:
@@ -67,3 +82,37 @@ def test_bad_settings_are_refused():
         explore(sd=0.0)
     with pytest.raises(ValueError, match=r"k must lie in 1..7"):
         explore(k=8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k": 2.7}, "k must be a whole number, got 2.7"),
+        ({"k": True}, "k must be a whole number, got True"),
+        ({"bias": "2"}, "bias must be a number, got '2'"),
+        ({"bias": (1, 2)}, "bias must be a number"),
+        ({"bias": np.nan}, "bias must be finite, got nan"),
+        ({"position": np.nan}, "position must be finite, got nan"),
+        ({"bias": 1e30}, "bias must lie within"),
+        ({"n_items": 5.5}, "n_items must be a whole number"),
+        ({"pools": 0}, "pools must"),
+        ({"rho": 0.3}, "rho must be several numbers"),
+        ({"bais": 1.0}, "no setting 'bais'"),
+    ],
+)
+def test_wrong_values_are_told_by_their_names(changes, message):
+    with pytest.raises(ValueError, match=message):
+        explore(**changes)
+
+
+def test_grids_of_numpy_and_whole_numbers_pass():
+    explored = explore(rho=np.linspace(0, 0.4, 2), bias=np.int64(2))
+    assert explored.settings.rho == (0.0, 0.4)
+    assert explored.settings.bias == 2.0
+
+
+def test_an_estimator_that_is_registered_later_is_in_it(monkeypatch):
+    explore()
+    monkeypatch.setitem(estimators.ESTIMATORS, "mine", estimators.naive)
+    results = explore().results
+    np.testing.assert_array_equal(results["mine_recall"], results["naive_recall"])

@@ -210,7 +210,8 @@ POOLS: dict[str, Callable[..., Pool]] = {
     "statement_bank": statement_bank,
 }
 """Kinds of pool for sweeps: functions (key, n_items, *, k, sd, rho, covariate, max_correlation) ->
-Pool, with the same qualities from the same key. A sweep's `--pool` names one of them."""
+Pool, with the same qualities from the same key. A sweep's `--pool` names one of them. For
+`sweeps.crossing.explore` they also take item_mask."""
 
 
 def check_kind(pool: str) -> None:

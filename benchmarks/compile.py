@@ -1,4 +1,5 @@
-"""What a run waits for: seconds of CPU, of compiling, and the number of compiled programs.
+"""What a run waits for: seconds of CPU, of compiling, the number of compiled programs, and of loops
+in the largest program of a simulation.
 
     python -m benchmarks.compile [CHECKOUT] [NAME ...]
 
@@ -32,7 +33,12 @@ COUNTED = """
 import json, os, runpy, sys
 if sys.argv[1] != "jbt" or sys.argv[2:] != ["--help"]:
     import jax
-    seconds, hits = [], []
+    seconds, hits, loops = [], [], [0]
+    compile = jax.stages.Lowered.compile
+    def counted(lowered, *options, **named):
+        loops.append(lowered.as_text().count("stablehlo.while"))
+        return compile(lowered, *options, **named)
+    jax.stages.Lowered.compile = counted  # what a simulation compiles with
     jax.monitoring.register_event_duration_secs_listener(
         lambda name, s, **_: seconds.append(s) if name.endswith("backend_compile_duration") else 0
     )
@@ -41,7 +47,12 @@ if sys.argv[1] != "jbt" or sys.argv[2:] != ["--help"]:
     )
     import atexit
     atexit.register(lambda: json.dump(
-        {"compile": sum(seconds), "programs": len(seconds), "found": len(hits)},
+        {
+            "compile": sum(seconds),
+            "programs": len(seconds),
+            "found": len(hits),
+            "loops": max(loops),
+        },
         open(os.environ["COUNTS"], "w"),
     ))
 module = sys.argv.pop(1)
@@ -72,8 +83,9 @@ def main(arguments: list[str]) -> None:
         Path(arguments.pop(0)).resolve() if arguments[:1] and Path(arguments[0]).is_dir() else HERE
     )
     print(timing.header(f"Waiting for the first number: {checkout}", ("jax", "jaxlib", "numpy")))
-    line = "{:22s}" + "{:>9s}" * 6
-    print(line.format("", "cold", "compile", "programs", "again", "compile", "wall"), flush=True)
+    line = "{:22s}" + "{:>9s}" * 7
+    heads = "cold", "compile", "programs", "loops", "again", "compile", "wall"
+    print(line.format("", *heads), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         tables = scratch / "tables"
@@ -94,7 +106,12 @@ def main(arguments: list[str]) -> None:
                 out = [] if words[0] == "jbt" else ["--out", str(scratch / i)]
                 runs.append(measure([*words, *out], checkout, cache, scratch))
             cold, again = runs
-            numbers = [cold["cpu"], cold.get("compile", 0.0), cold.get("programs", 0)]
+            numbers = [
+                cold["cpu"],
+                cold.get("compile", 0.0),
+                cold.get("programs", 0),
+                cold.get("loops", 0),
+            ]
             numbers += [again["cpu"], again.get("compile", 0.0), again["wall"]]
             shown = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in numbers]
             print(line.format(name, *shown), flush=True)

@@ -133,7 +133,7 @@ SCENARIO = ("sd", "bias", "position", "discrimination", "lam", "lam_b", "k", "co
 
 def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:
     """One condition a correlation, the scenario repeated."""
-    kinds = {"k": int}
+    kinds = {"k": int}  # whatever the settings hold, as programs are compiled for these types
     fixed = {n: np.full(len(rho), getattr(s, n), kinds.get(n, float)) for n in SCENARIO}
     return {"rho": np.array(rho), **fixed}
 
@@ -244,6 +244,7 @@ class Explored:
     """As of `python -m sweeps.crossing`, without the paper's numbers."""
 
     def figure(self) -> Figure:
+        """Draw what a run draws."""
         return figure(self.results, self.table, self.settings)
 
 
@@ -257,7 +258,8 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
 
     Args:
       settings: `EXPLORED` or your own; what they say of files, chunks and devices is not used.
-      most_items: largest n_items that the program serves (count); its time grows with the cube.
+      most_items: largest n_items that the program serves (count). Every call takes as long as for
+        pools of this size, which grows with its cube.
       changes: fields that differ from the settings.
 
     Raises:

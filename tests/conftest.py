@@ -8,11 +8,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import jax
 import pytest
 from support.example_tables import ITEMS, VERDICTS
 
 from jbt import runtime
+
+# The same examples in every run; tests marked slow draw others each time.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 # Most of the suite's time goes into compiling. What costs most of that, and changes no result
 # beyond rounding: LLVM's optimisations, its threads, and XLA's own code for fusions (jaxlib 0.9).

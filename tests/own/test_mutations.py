@@ -361,7 +361,9 @@ def check_whole(folder: Path, files: list[bytes], merge_pools: bool) -> bool:
         checks = own.doctor(told, {**names, **options})
         text = checks.report("Tables", told.summary).text()
         assert all(f"{check.check}: " in text for check in checks.checks)
-        assert not re.search("nan|None|Traceback", text)
+        names = (*tables.pools, *tables.judges, *tables.items["item"], *tables.contents)
+        named = any("nan" in (name or "") for name in names)
+        assert not re.search("None|Traceback" if named else "nan|None|Traceback", text)
     return True
 
 
@@ -382,7 +384,12 @@ def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    derandomize=False,
+    max_examples=2000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(triples(), st.booleans())
 def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)

@@ -65,6 +65,7 @@ def test_stochastic_protocol_draws_anew_and_may_repeat():
     assert (np.abs(won / np.maximum(asked, 1) - p) < 4 * error)[often].all()
 
 
+@pytest.mark.heavy
 def test_unanswered_pairs_are_not_asked():
     task = binary_task(jax.random.key(7))
     hole = np.zeros((N, N), bool)

@@ -110,6 +110,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
                 assert [(int(a), int(b), float(c)) for a, b, c in found] == expected, (name, i)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fresh", "protocol"),
     [
@@ -195,6 +196,7 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     np.testing.assert_allclose(trace.parameters.theta, fit.parameters.theta, atol=1e-4)
 
 
+@pytest.mark.heavy
 def test_a_shift_of_the_covariate_changes_nothing():
     """In float32 too: only differences of covariates are compared."""
     task = binary_task(jax.random.key(3))

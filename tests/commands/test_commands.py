@@ -209,6 +209,7 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.heavy
 def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
     """Merged, items of one content are one line; equal qualities share a rank. The unit of a merged
     pool's verdicts is not seen here: no interval."""
@@ -230,6 +231,7 @@ def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
     assert text.count("1=") == 2
 
 
+@pytest.mark.heavy
 def test_tables_of_another_form(tables, tmp_path, capsys):
     """Columns of other names, a winner by name; one order only, so that kappa is null."""
     verdict = "prompt;left;right;vote\nq;A;B;a\nq;B;C;b\nq;A;C;tie\n"

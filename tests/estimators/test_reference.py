@@ -141,6 +141,7 @@ def written_out(q):
     return read @ beta, read[:, free] @ np.linalg.inv(hessian) @ read[:, free].T
 
 
+@pytest.mark.heavy
 def test_correlated_quality_is_the_model_written_out(x64):
     """Two cheap judges and a reference, up to three covariates, pools smaller than their shape."""
     qs = [panels.random_panel(seed, shared=False) for seed in range(12)]

@@ -293,6 +293,7 @@ def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
     assert np.ptp(held) > 1
 
 
+@pytest.mark.heavy
 def test_bad_grids_and_arguments(x64):
     comparisons, design = jax.tree.map(lambda v: v[0], paired_batch(100, 8))
     for grid, message in (
@@ -437,6 +438,7 @@ def check_against_scipy(q, which, out):
         assert float(end) == pytest.approx(root, abs=1e-5, rel=1e-5)
 
 
+@pytest.mark.heavy
 def test_reasons_why_there_is_no_estimate(x64):
     """The same renderings, compared differently: one compiled estimate."""
     m = 8
@@ -515,6 +517,7 @@ def test_coverage_of_the_intervals(x64):
         assert 0.95 - 4 * se - 0.03 < covered < 0.95 + 4 * se
 
 
+@pytest.mark.heavy
 def test_real_verdicts_item_by_item_and_with_contents_shared(x64, data):
     folder = data / "prd"
     items = folder / "items.csv"

@@ -1,6 +1,7 @@
 """How often a judge contradicts itself between the two orders."""
 
 import numpy as np
+import pytest
 
 from jbt import own
 from jbt.own.tables.order_flips import flips
@@ -21,6 +22,7 @@ q,x,a,b,first,1,shown
 """
 
 
+@pytest.mark.heavy
 def test_a_flip_is_a_pair_with_another_winner_in_the_other_order(tables):
     """Judge x: one flip, a half against a tie, one pair agreed on. Judge y: repeats count by their
     mean; a pair whose second order is unknown does not count."""

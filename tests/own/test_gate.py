@@ -452,6 +452,7 @@ def read(folder, **options):
     return tables, own.Batch.of(tables, ["words"])
 
 
+@pytest.mark.heavy
 def test_labels_of_disputed_pairs(judged):
     tables, batch = read(judged)
     found = labelling(tables, batch, k=2)
@@ -473,6 +474,7 @@ def test_labels_of_disputed_pairs(judged):
     assert not other.equals(found.table)
 
 
+@pytest.mark.heavy
 def test_labels_of_members_and_swaps_are_few(judged):
     tables, batch = read(judged, judge="long")
     for k in (1, 2):

@@ -73,6 +73,7 @@ def scipy_map(z, share, lam, lam_b, n_models):
     return found.x
 
 
+@pytest.mark.heavy
 def test_it_equals_scipy(tables):
     written = tables(*simulated())
     (board,) = ranked(written, prior=Prior(0.5, 0.2))
@@ -424,6 +425,7 @@ def mirrored(n_pools=20):
     return "\n".join(verdicts), "\n".join(items), "\n".join(["pool,better,worse", *anchors])
 
 
+@pytest.mark.heavy
 def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
     """A and B are tied; that one fit leaves them 1e-16 apart this way, and the other that way, is
     not a pair on which the rankings differ, nor makes either significantly better."""

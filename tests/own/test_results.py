@@ -68,6 +68,7 @@ def test_frames_of_other_libraries_are_read(library):
     assert_frame_equal(theirs.verdicts, ours.verdicts)
 
 
+@pytest.mark.heavy
 def test_fits_are_tables(batch):
     fits = own.fit(batch, k=2)
     rows = fits.to_frame()
@@ -94,6 +95,7 @@ def test_fits_are_tables(batch):
     )
 
 
+@pytest.mark.heavy
 def test_a_joint_fit_is_a_table(batch):
     judges = own.Judges.of(batch.tables, reference="fair")
     fit = own.fit_panel(batch, judges, k=2)
@@ -103,6 +105,7 @@ def test_a_joint_fit_is_a_table(batch):
     assert len(rows.loc[("theta", "joint")]) == 8
 
 
+@pytest.mark.heavy
 def test_every_result_keeps_the_protocol(batch):
     for result in (own.analyse(batch, k=2), own.identify(batch), own.doctor(batch.tables)):
         assert isinstance(result, Result)

@@ -86,6 +86,7 @@ def test_a_leaderboard_of_another_difference(files):
         own.leaderboard(read, ["words"], bootstrap=200.5)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("k", [1.5, "1", None, 1.0, np.float64(1)])
 def test_k(k, files):
     """1.5 was taken for 1 in one place and for 2 in another."""

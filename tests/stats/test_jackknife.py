@@ -66,6 +66,7 @@ def test_it_is_the_spread_of_refits_without_a_cluster():
     np.testing.assert_allclose(found.sd, np.sqrt(squares.sum(0) * scale))
 
 
+@pytest.mark.heavy
 def test_the_degrees_of_freedom_are_those_of_its_own_variance():
     rng = np.random.default_rng(1)
     x, along = regression(rng, g=8), np.eye(3)

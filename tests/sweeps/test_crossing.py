@@ -29,6 +29,7 @@ def traces():
     jax.monitoring.unregister_event_duration_listener(listen)
 
 
+@pytest.mark.heavy
 def test_one_program_serves_fifty_settings(traces):
     explore()
     rng = np.random.default_rng(0)
@@ -45,6 +46,7 @@ def test_one_program_serves_fifty_settings(traces):
     assert len(means) == 50
 
 
+@pytest.mark.heavy
 def test_without_padding_it_is_the_run(tmp_path):
     explored = explore(bias=2)
     settings = dataclasses.replace(explored.settings, bias=2.0, preset="full", out=tmp_path)

@@ -257,6 +257,7 @@ def test_bad_settings_of_partial_pairing(change, message):
         partial_pairing.groups(dataclasses.replace(PARTIAL, **change))
 
 
+@pytest.mark.heavy
 def test_the_table_of_priors():
     few = ("llama", "phi", "unbiased")
     s = dataclasses.replace(prior_sensitivity.PRESETS["full"], pools=20, judge=few)

@@ -242,6 +242,7 @@ def test_where_kappa_is_estimated(pairs, items, position, free, tables):
     assert position_of(tables, pairs, items, position=position) == [free]
 
 
+@pytest.mark.heavy
 def test_better_items_listed_first_are_no_order_effect(tables):
     """Pools of two, the winner listed first in nine of ten: kappa is not made of that."""
     rng = np.random.default_rng(0)

@@ -138,6 +138,7 @@ def test_neither_the_spread_of_quality_nor_its_slope_moves_c(sd, slope, tables):
     assert found.sd == pytest.approx(sd, rel=0.2)
 
 
+@pytest.mark.heavy
 def test_renderings_that_hardly_differ_measure_nothing(tables):
     """Two renderings .02 apart: the verdicts identify c, and nearly all of it is the prior's."""
     written, items = paired(np.random.default_rng(0), 6, 1.0, 0.5)

@@ -144,6 +144,7 @@ def test_rows_and_counts_give_the_same_fits(tables, monkeypatch):
     assert [r.content for r in rows.ranking] == [r.content for r in counts.ranking]
 
 
+@pytest.mark.heavy
 def test_equal_qualities_share_a_rank(tables):
     """b and c have the same record, whatever rounding makes of it."""
     rows = "p,a,b,first\np,b,a,second\np,a,c,first\np,c,a,second\np,b,d,first\np,d,b,second\n"

@@ -25,7 +25,7 @@ from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.types import Prior, check_count, check_positive
 
-from ._shared.scenario import Correlated
+from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ BINARY_GRID = CONTINUOUS_GRID[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Settings):
     rho: tuple[float, ...] = ()
     """Population correlations of quality and covariate, increasing; default 0 to 0.9
     (continuous) or 0.75 (binary) by 0.05."""
@@ -128,7 +128,8 @@ def full_matrix(s: Settings) -> Experiment:
     return experiment
 
 
-SCENARIO = ("sd", "bias", "position", "discrimination", "lam", "lam_b", "k", "completeness")
+JUDGE = ("bias", "position", "discrimination", "interaction")
+SCENARIO = ("sd", *JUDGE, "lam", "lam_b", "k", "completeness")
 
 
 def conditions(s: Settings, rho: tuple[float, ...]) -> dict[str, np.ndarray]:

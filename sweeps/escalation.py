@@ -33,7 +33,7 @@ from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Parameters, Variant, check_positive
 
-from ._shared.scenario import Correlated
+from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ STRATEGIES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Settings):
     pools: int = 300
     rho: tuple[float, ...] = (0.3, 0.5, 0.7)
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
@@ -123,7 +123,7 @@ def experiment(s: Settings, rule: str) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = s.draw(key, condition, s.covariate)
-        cheap = Judge(jnp.full(1, s.bias), s.position)
+        cheap = Judge(jnp.full(1, s.bias), s.position, interaction=s.interaction)
         trusted = Judge(jnp.full(1, s.reference_bias), 0.0, s.reference_discrimination)
         answers = [
             judges.frozen_draw(stream(key, name), pool, judge)

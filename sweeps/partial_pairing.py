@@ -27,6 +27,7 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
 
+from ._shared.scenario import VaryingBias
 from .paired import COLUMNS
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ SURE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(VaryingBias, declare.Settings):
     pools: int = 200
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
@@ -115,7 +116,7 @@ def judged(
         rho=condition["rho"],
         spread=1.0,
     )
-    judge = Judge(jnp.full(1, s.bias), s.position)
+    judge = Judge(jnp.full(1, s.bias), s.position, interaction=s.interaction)
     share = condition["within_share"]
     shown = pairs.choose(stream(key, "comparisons"), pool, condition["budget"], share)
     probability = judges.verdict_probability(pool, judge)

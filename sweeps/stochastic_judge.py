@@ -7,6 +7,7 @@ is refitted. Every rule is run with a refit after every 2 verdicts, as in the pa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -66,16 +67,24 @@ PRESETS = {
 
 def uncertain_share(s: Settings, discrimination: float) -> float:
     """Expected share of ordered pairs of a pool with 0.2 < p < 0.8: a pair's logit is Gaussian
-    about kappa* + c* (x_i - x_j)."""
+    about kappa* + c* (x_i - x_j), an item's quality counting discrimination + gamma* x."""
     n, ones = s.n_items, s.n_items // 2
     mixed = ones * (n - ones) / (n * (n - 1))
-    numbers = ("sd", "bias", "position", "pair_noise")
-    sd, bias, position, noise = (number(s, name) for name in numbers)
-    spread = np.hypot(np.sqrt(2) * sd * discrimination, noise)
+    both = ones * (ones - 1) / (n * (n - 1))
+    numbers = ("sd", "bias", "position", "interaction", "pair_noise")
+    sd, bias, position, interaction, noise = (number(s, name) for name in numbers)
     low, high = (np.log(p / (1 - p)) for p in twins.DOUBT)
     total = 0.0
-    for shift, weight in ((0.0, 1 - 2 * mixed), (bias, mixed), (-bias, mixed)):
-        mean = position + shift
+    slopes = discrimination, discrimination + interaction
+    cases = (
+        (0, 0, 1 - 2 * mixed - both),
+        (1, 1, both),
+        (1, 0, mixed),
+        (0, 1, mixed),
+    )
+    for first, second, weight in cases:
+        mean = position + bias * (first - second)
+        spread = math.hypot(sd * slopes[first], sd * slopes[second], noise)
         total += weight * (norm.cdf((high - mean) / spread) - norm.cdf((low - mean) / spread))
     return float(total)
 

@@ -107,7 +107,8 @@ JUDGES: Mapping[str, Judge] = {**OPEN, "unbiased": UNBIASED, "unbiased_first": U
 
 
 def conditions(judges: Sequence[Judge]) -> dict[str, np.ndarray]:
-    """The judges as conditions of an experiment: bias, position, discrimination, each [C].
+    """The judges as conditions of an experiment: bias, position, discrimination, interaction, each
+    [C].
 
     Raises:
       ValueError: a judge with several biases.
@@ -119,12 +120,16 @@ def conditions(judges: Sequence[Judge]) -> dict[str, np.ndarray]:
         "bias": np.array([float(judge.bias[0]) for judge in judges]),
         "position": np.array([float(judge.position) for judge in judges]),
         "discrimination": np.array([float(judge.discrimination) for judge in judges]),
+        "interaction": np.array([float(np.ravel(judge.interaction)[0]) for judge in judges]),
     }
 
 
 def of_condition(condition: Mapping[str, Array]) -> Judge:
-    """The judge of one condition made by `conditions`, inside an experiment."""
-    return Judge(condition["bias"][None], condition["position"], condition["discrimination"])
+    """The judge of one condition made by `conditions`, inside an experiment; without an interaction
+    where the condition has none."""
+    bias, position = condition["bias"][None], condition["position"]
+    interaction = condition.get("interaction", jnp.zeros(()))[None]
+    return Judge(bias, position, condition["discrimination"], interaction)
 
 
 def pair_preference(key: Key[Array, ""], pool: Pool) -> Float[Array, "N N"]:
@@ -139,18 +144,24 @@ def verdict_logits(
     pool: Pool, judge: Judge, preference: Float[Array, "N N"] | None = None
 ) -> Float[Array, "N N"]:
     """Log-odds that the judge prefers the first shown, for every ordered pair [Eq. 1 with
-    the true coefficients, quality times the judge's discrimination].
+    the true coefficients, quality times the judge's discrimination, and bias as `Judge.interaction`
+    says].
 
     Args:
       preference: [N, N] logits to add, for example a standard deviation times `pair_preference`.
 
     Raises:
-      ValueError: not one bias for each covariate.
+      ValueError: not one bias, or not one interaction, for each covariate.
     """
     d = pool.design
-    if judge.bias.shape != (d.n_covariates,):
-        raise ValueError(f"bias must be [{d.n_covariates}], got shape {judge.bias.shape}")
-    phi = judge.discrimination * d.of_items(pool.quality) + (d.covariates * judge.bias).sum(-1)
+    shapes = {"bias": judge.bias.shape, "interaction": np.shape(judge.interaction)}
+    for name, shape in shapes.items():
+        if shape != (d.n_covariates,) and (name, shape) != ("interaction", ()):
+            raise ValueError(f"{name} must be [{d.n_covariates}], got shape {shape}")
+    quality = d.of_items(pool.quality)
+    about_mean = quality - jnp.where(d.item_mask, quality, 0).sum() / d.item_mask.sum()
+    bias = judge.bias + judge.interaction * about_mean[:, None]  # [N, D]
+    phi = judge.discrimination * quality + (d.covariates * bias).sum(-1)
     z = phi[:, None] - phi[None, :] + judge.position
     return z if preference is None else z + preference
 

@@ -57,10 +57,12 @@ class Twin:
     naive_recall: float
     bias_aware_recall: float
     """Not a target."""
+    interaction: float = 0.0
+    """gamma*, logits for x = 1 per statement."""
 
     @property
     def judge(self) -> Judge:
-        return Judge.of(self.bias, self.position, self.discrimination)
+        return Judge.of(self.bias, self.position, self.discrimination, self.interaction)
 
     @property
     def argmax(self) -> bool:

@@ -143,7 +143,7 @@ class Pool:
 
 @container
 class Judge:
-    """A simulated judge, Eq. 1 with its true coefficients."""
+    """A simulated judge, Eq. 1 with its true coefficients; its bias may grow with quality."""
 
     bias: Float[Array, " D"] | Float[np.ndarray, " D"]
     """c*, logits per unit of each covariate."""
@@ -151,22 +151,35 @@ class Judge:
     """kappa*, logits in favour of the first shown."""
     discrimination: ScalarLike = 1.0
     """Factor on quality (not on the biases); below 1 the judge separates qualities less well."""
+    interaction: Float[Array, " D"] | Float[np.ndarray, " D"] | ScalarLike = 0.0
+    """gamma*, logits per unit of each covariate and of quality, in the pool's own unit: the bias of
+    an item is c* + gamma* times its quality about the mean of its pool's items, so that c* is the
+    bias of an average item. 0 for the judge of Eq. 1."""
 
     @classmethod
-    def of(cls, bias: Any, position: float = 0.0, discrimination: float = 1.0) -> Judge:
+    def of(
+        cls,
+        bias: Any,
+        position: float = 0.0,
+        discrimination: float = 1.0,
+        interaction: Any = 0.0,
+    ) -> Judge:
         """A judge from numbers, in NumPy: building one does not start JAX, so lists of judges can
         be constants of a module.
 
         Args:
           bias: a number for one covariate, or [D] numbers.
+          interaction: a number for all covariates, or [D] numbers.
 
         Raises:
-          ValueError: more than one axis, not finite.
+          ValueError: more than one axis, lengths that differ, not finite.
         """
-        c = np.atleast_1d(np.asarray(bias, float))
+        c, gamma = np.atleast_1d(np.asarray(bias, float)), np.asarray(interaction, float)
         if c.ndim != 1:
             raise ValueError(f"bias must be a number or [D], got shape {c.shape}")
-        judge = cls(c, float(position), float(discrimination))
+        if gamma.ndim and gamma.shape != c.shape:
+            raise ValueError(f"interaction must be a number or {c.shape}, got shape {gamma.shape}")
+        judge = cls(c, float(position), float(discrimination), np.broadcast_to(gamma, c.shape))
         for name, value in vars(judge).items():
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} must be finite, got {value}")

@@ -19,7 +19,8 @@ from jbt.types import Judge, Pool
 BANK = "statement_bank"
 DEFAULTS_WITHOUT_JUDGE = {
     **{"pool": "gaussian", "sd": 1.25, "oracle": "draws"},
-    **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "pair_noise": 0.0},
+    **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "interaction": 0.0},
+    **{"pair_noise": 0.0},
 }
 """Values of the fields left at None where no judge is named."""
 
@@ -49,6 +50,10 @@ class JudgeSettings(declare.Settings):
     position: float | None = None
     """True position bias kappa* (logits in favour of the first shown); default 0.35, or the
     twin's."""
+    interaction: float | None = None
+    """Interaction gamma* of quality and covariate (logits per unit of each; with a judge quality is
+    in statements): the bias of an item is c* + gamma* times its quality about the pool's mean;
+    default 0, or the twin's."""
     pair_noise: float | None = None
     """Standard deviation of the judge's preference for a pair beyond quality and bias (logits),
     where the likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
@@ -69,7 +74,7 @@ class JudgeSettings(declare.Settings):
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
-        fields = ("oracle", "bias", "position", "discrimination", "pair_noise")
+        fields = ("oracle", "bias", "position", "discrimination", "interaction", "pair_noise")
         values = {name: getattr(twin, name) for name in fields}
         return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
 
@@ -99,12 +104,12 @@ def named_case(s: JudgeSettings, discrimination: float) -> Case:
     paper's numbers stand beside it alone; a changed twin has another."""
     name = s.judge or "default"
     values = {"discrimination": discrimination}
-    values |= {n: number(s, n) for n in ("bias", "position", "pair_noise")}
+    values |= {n: number(s, n) for n in ("bias", "position", "interaction", "pair_noise")}
     if s.judge is not None:
         twin = twins.twin(s.judge, oracle=s.oracle, others=s.others)
         if any(getattr(twin, n) != v for n, v in values.items()):
             name += "_changed"
-    judge = Judge.of(values["bias"], values["position"], discrimination)
+    judge = Judge.of(values["bias"], values["position"], discrimination, values["interaction"])
     return Case(name, judge, pair_noise=values["pair_noise"])
 
 

@@ -22,7 +22,7 @@ from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Judge, Pool, check_positive
 
-from .scenario import Correlated, every_verdict
+from .scenario import Correlated, VaryingBias, every_verdict
 
 JOINT = ("joint", "correlated")
 """Models of both judges with biases of their own."""
@@ -41,7 +41,7 @@ FACTORS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Settings):
     pools: int = 2048
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)
@@ -147,7 +147,8 @@ def experiment(s: Settings) -> Experiment:
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = s.draw(key, condition, s.covariate)
         prior = s.prior
-        comparisons = every_verdict(key, pool, Judge(jnp.full(1, s.bias), s.position))
+        cheap = Judge(jnp.full(1, s.bias), s.position, interaction=s.interaction)
+        comparisons = every_verdict(key, pool, cheap)
         out, thetas = {}, []
         for name in ALONE:
             fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)

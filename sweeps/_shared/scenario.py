@@ -27,6 +27,15 @@ class PoolKind:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VaryingBias:
+    """How the bias of the judge, or of the cheap one of two, goes with quality."""
+
+    interaction: float = 0.0
+    """Interaction gamma* of quality and covariate (logits per unit of each): the bias of an item is
+    c* + gamma* times its quality about the pool's mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MapPrior:
     """The normal prior of the fits."""
 

@@ -10,10 +10,16 @@ from jbt.estimators.baselines import (
     residualised,
     with_bias,
 )
+from jbt.estimators.interaction import estimate_interaction, fit_interaction, interaction
+from jbt.estimators.local import local
 
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
+    "estimate_interaction",
+    "fit_interaction",
+    "interaction",
+    "local",
     "majority",
     "measured",
     "naive",

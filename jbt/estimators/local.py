@@ -1,0 +1,63 @@
+"""Quality near the top from the verdicts near the top, where the bias may be another."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jbt.estimators.baselines import bias_aware
+from jbt.types import Comparisons, Design, Fit, Prior, Status, Verdicts
+
+NEAR = 20
+"""Contents that are compared again, by default; of 30 in the paper's pools."""
+
+
+def local(comparisons: Verdicts, design: Design, prior: Prior, *, near: int = NEAR) -> Fit:
+    """The bias-aware fit of the verdicts among the `near` contents that it ranks first from all.
+
+    Where the bias grows with quality, these verdicts alone know the bias of the best; where it does
+    not, it throws verdicts away. So it needs a reason. With two thirds of the paper's pools kept,
+    recall rises from .76 to .86 for a judge whose bias grows by .22 a statement, and falls from .74
+    to .70 for one whose bias is constant (`sweeps.varying_bias`).
+
+    The other contents keep their order from all verdicts, below: their qualities are moved down
+    together until the best of them is just below the last of the near ones.
+
+    Args:
+      comparisons: counts of one judge.
+      near: contents that are compared again, at least 2; a tie at the last place adds to them.
+
+    Returns:
+      A `Fit`; c and kappa are those of the near contents. The status is the worse of the two fits'.
+
+    Raises:
+      ValueError: fewer than 2 contents, a panel or rows.
+    """
+    if not isinstance(comparisons, Comparisons):
+        kind = type(comparisons).__name__
+        raise ValueError(f"a fit near the top needs the counts of one judge, got {kind}")
+    if near < 2:
+        raise ValueError(f"near must be at least 2, got {near}")
+    first = bias_aware(comparisons, design, prior)
+    theta, contents = first.parameters.theta, design.content_mask()
+    better = (theta > theta[:, None]) & contents
+    kept = contents & (better.sum(1) < near)
+    items = design.of_items(kept.astype(design.dtype)) > 0
+    both = (items[:, None] & items).astype(design.dtype)
+    second = bias_aware(_times(comparisons, both), design, prior)
+    again = second.parameters.theta
+    lowest = jnp.where(kept, again, jnp.inf).min()
+    others = jnp.where(contents & ~kept, theta, -jnp.inf).max()
+    gap = jnp.finfo(design.dtype).eps ** 0.5
+    lower = theta - jnp.maximum(others - lowest + gap, 0)
+    lower = jnp.where(jnp.isfinite(lower), lower, theta)
+    quality = jnp.where(kept, again, jnp.where(contents, lower, 0))
+    parameters = dataclasses.replace(second.parameters, theta=quality)
+    status = jnp.where(first.status == Status.CONVERGED, second.status, first.status)
+    return dataclasses.replace(second, parameters=parameters, status=status)
+
+
+def _times(comparisons: Comparisons, mask: Float[Array, "N N"]) -> Comparisons:
+    return Comparisons(comparisons.shown * mask, comparisons.wins * mask)

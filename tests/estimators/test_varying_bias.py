@@ -1,0 +1,231 @@
+"""Estimators for a bias that varies with quality: against SciPy, differences, and truth."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from jbt import estimators
+from jbt.estimators.interaction import _Problem, estimate_interaction, fit_interaction
+from jbt.estimators.local import local
+from jbt.estimators.reference import beside
+from jbt.kernel import model
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import stream
+from jbt.types import Comparisons, Design, Judge, Prior, Status
+
+PRIOR = Prior(1.0, 0.1)
+BIAS, POSITION, INTERACTION = 1.0, 0.3, 0.4
+
+
+def judged(seed, n_contents=8, *, paired=True, interaction=INTERACTION, every=3):
+    """Contents in two renderings, or items alone; every ordered pair shown `every` times."""
+    key = jax.random.key(seed)
+    options = {"sd": 1.2, "rho": 0.5}
+    if paired:
+        options |= {"n_twice": n_contents, "spread": 1.0}
+    draw = pools.paired if paired else pools.gaussian
+    pool = draw(stream(key, "pool"), n_contents, **options)
+    judge = Judge.of(BIAS, POSITION, interaction=interaction)
+    probability = judges.verdict_probability(pool, judge)
+    shown = every * pairs.every_pair(pool)
+    return pool, judges.fresh_comparisons(stream(key, "verdicts"), probability, shown)
+
+
+def naive_objective(beta, pool, comparisons, prior):
+    """Written out pair by pair."""
+    d = pool.design
+    m = d.n_contents
+    theta, c, kappa, gamma = beta[:m], beta[m], beta[m + 1], beta[m + 2]
+    content = range(d.n_items) if d.content is None else np.asarray(d.content)
+    x = np.asarray(d.covariates)[:, 0]
+    quality = [theta[a] - theta.mean() for a in content]
+    phi = [q + (c + gamma * q) * xi for q, xi in zip(quality, x, strict=True)]
+    total = prior.lam / 2 * (theta**2).sum() + prior.lam_b / 2 * (c**2 + kappa**2 + gamma**2)
+    shown, wins = np.asarray(comparisons.shown), np.asarray(comparisons.wins)
+    for i in range(d.n_items):
+        for j in range(d.n_items):
+            z = phi[i] - phi[j] + kappa
+            total -= wins[i, j] * z - shown[i, j] * np.logaddexp(0, z)
+    return total
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_optimum_is_that_of_scipy(paired, x64):
+    pool, comparisons = judged(0, paired=paired)
+    found = fit_interaction(comparisons, pool.design, PRIOR)
+    ours = np.concatenate([found.fit.parameters.flat(), found.interaction])
+    # From the bias-aware fit, as ours goes to the optimum nearest to it.
+    start = estimators.bias_aware(comparisons, pool.design, PRIOR).parameters.flat()
+    scipy = minimize(
+        naive_objective,
+        np.append(start, 0),
+        (pool, comparisons, PRIOR),
+        method="BFGS",
+        options={"gtol": 1e-7},
+    )
+    np.testing.assert_allclose(found.fit.objective, scipy.fun, rtol=1e-9)
+    np.testing.assert_allclose(ours, scipy.x, atol=2e-5)
+    np.testing.assert_allclose(ours[: pool.design.n_contents].mean(), 0, atol=1e-9)
+
+
+def test_derivatives_are_those_of_the_objective(x64):
+    pool, comparisons = judged(1, n_contents=5)
+    problem = _Problem.of(comparisons, pool.design, PRIOR)
+    beta = np.random.default_rng(0).normal(size=problem.size)
+    gradient, scoring, newton = problem.derivatives(jnp.asarray(beta))
+    np.testing.assert_allclose(gradient, -jax.grad(problem.objective)(beta), atol=1e-9)
+    constant = problem._constant(problem._likelihood(jnp.asarray(beta))[1])
+    np.testing.assert_allclose(newton - constant, jax.hessian(problem.objective)(beta), atol=1e-8)
+    assert np.linalg.eigvalsh(scoring).min() > 0
+
+    # And against differences of the objective written out.
+    step = 1e-5
+    for p in range(problem.size):
+        there, back = beta.copy(), beta.copy()
+        there[p] += step
+        back[p] -= step
+        slope = naive_objective(there, pool, comparisons, PRIOR)
+        slope -= naive_objective(back, pool, comparisons, PRIOR)
+        np.testing.assert_allclose(-gradient[p], slope / 2 / step, atol=1e-4)
+
+
+def test_without_quality_differences_in_the_bias_it_is_nearly_the_bias_aware_fit(x64):
+    """gamma held at 0 by its prior."""
+    pool, comparisons = judged(2)
+    tight = _Problem.of(comparisons, pool.design, PRIOR)
+    tight = dataclasses.replace(tight, precision=tight.precision.at[-1].set(1e12))
+    usual = estimators.bias_aware(comparisons, pool.design, PRIOR)
+    beta = jnp.append(usual.parameters.flat(), 0.0)
+    gradient, *_ = tight.derivatives(beta)
+    np.testing.assert_allclose(gradient[:-1], 0, atol=1e-8)
+    np.testing.assert_allclose(tight.objective(beta), usual.objective, rtol=1e-12)
+
+
+def test_the_verdicts_tell_gamma_only_from_renderings_of_unlike_quality(x64):
+    pool, comparisons = judged(3)
+    assert fit_interaction(comparisons, pool.design, PRIOR).fit.status == Status.CONVERGED
+    alone, unpaired = judged(3, paired=False)
+    assert fit_interaction(unpaired, alone.design, PRIOR).fit.status == Status.FLAT
+
+    # One content rendered twice: c + gamma theta of that content alone.
+    content = jnp.array([0, 0, 1, 2, 3])
+    x = jnp.array([[0.0], [1.0], [0.0], [0.0], [0.0]])
+    design = Design(x, content, jnp.ones(5, bool), 4)
+    shown = 9.0 * (1 - jnp.eye(5))
+    quality = jnp.array([1.0, 2.0, 0.2, -0.4, -0.8])
+    wins = shown * jax.nn.sigmoid(quality[:, None] - quality)
+    once = fit_interaction(Comparisons(shown, wins), design, PRIOR)
+    assert once.fit.status == Status.FLAT
+
+    # A second content of the same quality adds nothing: also in a design of rank deficient by one.
+    x = jnp.array([[0.0], [1.0], [0.0], [1.0]])
+    again = Design(x, jnp.array([0, 0, 1, 1]), jnp.ones(4, bool), 2)
+    shown = 9.0 * (1 - jnp.eye(4))
+    same = Comparisons(shown, shown * jax.nn.sigmoid(x - x[:, 0]))
+    assert fit_interaction(same, again, PRIOR).fit.status == Status.FLAT
+
+
+def test_what_is_identified_is_the_rank_by_singular_values(x64):
+    """The Jacobian of all logits in all parameters, at the optimum."""
+    for paired in (True, False):
+        pool, comparisons = judged(4, n_contents=5, paired=paired)
+        found = fit_interaction(comparisons, pool.design, PRIOR)
+        problem = _Problem.of(comparisons, pool.design, PRIOR)
+        beta = jnp.concatenate([found.fit.parameters.flat(), found.interaction])
+
+        def logits(b, problem=problem):
+            return model.logits(problem.apparent(b), problem.items).ravel()
+
+        values = np.linalg.svd(np.asarray(jax.jacobian(logits)(beta)), compute_uv=False)
+        nullity = (values < 1e-9 * values[0]).sum() + max(0, problem.size - len(values))
+        # The constant of theta; unpaired, c and gamma beside it.
+        assert nullity == (1 if paired else 3)
+        assert bool(problem.identified(beta)) == paired
+
+
+@pytest.mark.heavy
+def test_intervals_of_paired_designs_cover(x64):
+    n = 300
+
+    def one(seed):
+        key = jax.random.fold_in(jax.random.key(5), seed)
+        pool = pools.paired(stream(key, "pool"), 24, n_twice=24, sd=1.2, rho=0.3, spread=1.0)
+        judge = Judge.of(BIAS, POSITION, interaction=INTERACTION)
+        probability = judges.verdict_probability(pool, judge)
+        verdicts = judges.fresh_comparisons(
+            stream(key, "verdicts"), probability, pairs.every_pair(pool)
+        )
+        found = estimate_interaction(verdicts, pool.design)
+        m = pool.design.n_contents
+        sd = jnp.sqrt(jnp.diag(found.covariance))
+        z = [(found.fit.parameters.c[0] - BIAS) / sd[m]]
+        z += [(found.interaction[0] - INTERACTION) / sd[-1]]
+        return jnp.stack(z), found.fit.status
+
+    z, status = jax.jit(jax.vmap(one))(jnp.arange(n))
+    assert (status == Status.CONVERGED).all()
+    coverage = (np.abs(z) < 1.96).mean(0)
+    assert (np.abs(coverage - 0.95) < 3 * np.sqrt(0.95 * 0.05 / n) + 0.01).all()
+    # Estimates of logits are some hundredths too large in samples of this size.
+    assert (np.abs(z.mean(0)) < 3 / np.sqrt(n) + 0.3).all()
+
+
+def test_items_renamed_and_a_covariate_turned_round(x64):
+    pool, comparisons = judged(6, n_contents=6, paired=False)
+    found = fit_interaction(comparisons, pool.design, PRIOR)
+    order = np.random.default_rng(0).permutation(6)
+    design = dataclasses.replace(pool.design, covariates=pool.design.covariates[order])
+    moved = Comparisons(*(v[order][:, order] for v in (comparisons.shown, comparisons.wins)))
+    renamed = fit_interaction(moved, design, PRIOR)
+    np.testing.assert_allclose(
+        renamed.fit.parameters.theta, found.fit.parameters.theta[order], atol=1e-7
+    )
+    turned = dataclasses.replace(pool.design, covariates=-pool.design.covariates)
+    opposite = fit_interaction(comparisons, turned, PRIOR)
+    np.testing.assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
+    np.testing.assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
+
+
+def test_not_finite_and_float32(x64):
+    pool, comparisons = judged(7, n_contents=5)
+    bad = dataclasses.replace(pool.design, covariates=pool.design.covariates.at[0].set(jnp.nan))
+    assert fit_interaction(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
+    single = jax.tree.map(
+        lambda v: v.astype("float32") if v.dtype == "float64" else v, (comparisons, pool.design)
+    )
+    low, high = (fit_interaction(*of, PRIOR) for of in (single, (comparisons, pool.design)))
+    assert low.fit.status == Status.CONVERGED
+    np.testing.assert_allclose(low.interaction, high.interaction, atol=1e-3)
+
+
+def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
+    pool, comparisons = judged(8, n_contents=12, paired=False)
+    design = pool.design
+    first = np.asarray(estimators.bias_aware(comparisons, design, PRIOR).parameters.theta)
+    fit = local(comparisons, design, PRIOR, near=6)
+    best = np.sort(np.argsort(-first)[:6])
+    alone = Comparisons(*(v[best][:, best] for v in (comparisons.shown, comparisons.wins)))
+    part = Design(design.covariates[best], None, jnp.ones(6, bool), 6)
+    expected = estimators.bias_aware(alone, part, PRIOR).parameters
+    theta = np.asarray(fit.parameters.theta)
+    np.testing.assert_allclose(theta[best], expected.theta, atol=1e-7)
+    np.testing.assert_allclose(fit.parameters.c, expected.c, atol=1e-7)
+    others = np.setdiff1d(np.arange(12), best)
+    assert theta[others].max() < theta[best].min()
+    assert (np.argsort(theta[others]) == np.argsort(first[others])).all()
+    whole = local(comparisons, design, PRIOR, near=12).parameters.theta
+    np.testing.assert_allclose(whole, first, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [fit_interaction, local])
+def test_what_is_refused(estimator, x64):
+    pool, comparisons = judged(9, n_contents=5)
+    panel = beside(comparisons, comparisons)
+    with pytest.raises(ValueError, match="counts of one judge, got Panel"):
+        estimator(panel, pool.design, PRIOR)
+    with pytest.raises(ValueError, match="near must be at least 2, got 1"):
+        local(comparisons, pool.design, PRIOR, near=1)

@@ -140,6 +140,26 @@ def pair_preference(key: Key[Array, ""], pool: Pool) -> Float[Array, "N N"]:
     return e - e.T
 
 
+def item_preference(key: Key[Array, ""], pool: Pool) -> Float[Array, "N N"]:
+    """As `pair_preference`, of an error in each item's quality: the difference of two standard
+    normals, one an item."""
+    e = jax.random.normal(key, (pool.design.n_items,), pool.design.dtype)
+    return e[:, None] - e
+
+
+def statement_preference(
+    key: Key[Array, ""], pool: Pool, statements: Bool[Array, "N S"]
+) -> Float[Array, "N N"]:
+    """As `pair_preference`, of an error in each statement, a standard normal, which all items that
+    contain it share.
+
+    Args:
+      statements: which statements each item contains, see `pools.statements`.
+    """
+    e = statements @ jax.random.normal(key, (statements.shape[1],), pool.design.dtype)
+    return e[:, None] - e
+
+
 def verdict_logits(
     pool: Pool, judge: Judge, preference: Float[Array, "N N"] | None = None
 ) -> Float[Array, "N N"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from jbt.simulation import judges, pools
 from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
@@ -91,15 +91,29 @@ def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array
     """
     judge = judges.of_condition(condition)
     drawn = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-    noise = condition["pair_noise"]
-    likelier = judges.frozen_argmax(stream(key, "pair noise"), pool, judge, pair_noise=noise)
+    likelier = judges.verdict_logits(pool, judge, errors(key, pool, condition)) > 0
     return jnp.where(condition["argmax"] > 0, likelier, drawn)
 
 
 def probability(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
     """P(first wins) [N, N] of a twin whose verdicts are drawn afresh; arguments as in `answers`."""
-    noise = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
-    return judges.verdict_probability(pool, judges.of_condition(condition), noise)
+    preference = errors(key, pool, condition)
+    return judges.verdict_probability(pool, judges.of_condition(condition), preference)
+
+
+def errors(key: Key[Array, ""], pool: Pool, condition: Condition) -> Float[Array, "N N"]:
+    """What a twin adds to the logits of each ordered pair: errors of the pair, of the items and of
+    their statements. The condition gives their standard deviations, in logits; the last two may be
+    missing, and that of a statement needs a pool of the paper's bank."""
+    total = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
+    if "item_noise" in condition:
+        of_items = judges.item_preference(stream(key, "item noise"), pool)
+        total = total + condition["item_noise"] * of_items
+    if "statement_noise" in condition:
+        held = pools.statements(stream(key, "statements"), pool)
+        of_statements = judges.statement_preference(stream(key, "statement noise"), pool, held)
+        total = total + condition["statement_noise"] * of_statements
+    return total
 
 
 def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Draw:

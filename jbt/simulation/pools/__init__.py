@@ -17,6 +17,7 @@ from jbt.simulation.pools.kinds import (
     check_kind,
     gaussian,
     statement_bank,
+    statements,
 )
 from jbt.simulation.pools.renderings import check_renderings, one_content_an_item, paired
 
@@ -37,5 +38,6 @@ __all__ = [
     "paired",
     "realised_correlation",
     "statement_bank",
+    "statements",
     "with_covariates",
 ]

@@ -97,7 +97,7 @@ def statement_bank(
     An item is C statements from a bank; its quality is the number of true ones minus that of false
     ones. Exactly k items, at random places, are fully correct (quality C). The others have f >= 1
     false statements instead of true ones (quality C - 2 f), so that the top k is unique and ahead
-    by at least 2. The statements themselves are not drawn, as nothing depends on them.
+    by at least 2. The statements themselves are not drawn here; see `statements`.
 
     The paper does not say how many false statements the other items have. With `others` "uniform",
     all numbers from 1 to min(C, F) are equally likely. With "drawn", C of the T + F statements are
@@ -164,6 +164,33 @@ def statement_bank(
     score = centred / jnp.sqrt((centred**2).sum() / n)
     options = {"covariate": covariate, "max_correlation": max_correlation, "item_mask": item_mask}
     return with_covariates(key_e, quality, score, rho=rho, **options)
+
+
+def statements(
+    key: Key[Array, ""],
+    pool: Pool,
+    *,
+    n_statements: int = 6,
+    n_true: int = 12,
+    n_false: int = 12,
+) -> Bool[Array, "N S"]:
+    """Which of the bank's statements, the true ones first, each item of a `statement_bank` holds:
+    any of the right number of true and of false ones, all sets equally likely.
+
+    Args:
+      key: PRNG key, consumed.
+      pool: of `statement_bank` with these counts and without `sd`: quality is a number of
+        statements.
+    """
+    false = (n_statements - pool.design.of_items(pool.quality)) / 2
+    keys = jax.random.split(key)
+    parts = zip(keys, (n_statements - false, false), (n_true, n_false), strict=True)
+
+    def any_of(key: Key[Array, ""], held: Array, size: int) -> Array:
+        order = jnp.argsort(jax.random.uniform(key, (len(held), size)), axis=1)
+        return order < held[:, None]
+
+    return jnp.concatenate([any_of(*part) for part in parts], axis=1)
 
 
 def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: int) -> None:

@@ -1,0 +1,264 @@
+"""Every judge of a family that is consistent with what the paper prints of a real one.
+
+A twin is one judge that meets three printed numbers; but these leave many others. The family here
+is the judge of Eq. 1 that answers with the likelier verdict, whose bias may grow with quality
+(`Judge.interaction`) and whose errors belong to the pair, to the item, or to the statements that
+items share (`twins.errors`). A member of the **region** of a real judge is one whose own means over
+the paper's pools do not contradict the printed ones: with the paper's number of pools n,
+
+    T = (m - t)' (V / n + R)^-1 (m - t)  <=  the 95 % point of chi-squared,
+
+where m are the member's means of c_hat, kappa_hat, naive and bias-aware recall, t the printed ones,
+V the member's covariance between pools and R the variance of rounding. The paper prints as well
+that naive estimates of its biased judges correlate with the elaboration by .22 to .49
+(`NAIVE_CORRELATION`), not which by how much: a fifth entry, the distance to that range.
+
+The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
+and T is near chi-squared. What its members predict of another number is an interval for it with at
+least that confidence, up to the sampling of the set: the region is explored by a search, which may
+miss corners.
+
+Multiplying all parameters by one factor changes no verdict, so quality has discrimination 1: biases
+and errors are in statements.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from scipy.special import chdtri
+
+from jbt import estimators
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs
+from jbt.simulation.judges import GATED, PUBLISHED, Published
+from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
+from jbt.twins.calibration import aim_of
+from jbt.twins.simulated import answers, paper_pool
+from jbt.types import Judge, Prior
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
+NAIVE_CORRELATION = (0.22, 0.49)
+"""Range of corr(naive estimate, elaboration) over the paper's biased judges ("Do real judges exhibit
+the modeled biases?")."""
+OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall", "naive_correlation")
+ROUNDING = 0.01 / 12**0.5
+"""Standard deviation of the rounding of a printed number, uniform over 0.01."""
+LEVEL = 0.95
+
+BOUNDS = {
+    "bias": (-4.0, 16.0),
+    "position": (-16.0, 16.0),
+    "interaction": (-1.0, 3.0),
+    "pair_noise": (0.0, 10.0),
+    "item_noise": (0.0, 4.0),
+    "statement_noise": (0.0, 3.0),
+}
+"""The family: parameter -> range searched, in statements (interaction: a pure number). A fully
+correct item is at least two statements ahead of the others."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Member:
+    """A judge of a region: its parameters in statements, T, and its means over pools."""
+
+    name: str
+    """The real judge's."""
+    member: int
+    """0 is the one of least T."""
+    bias: float
+    position: float
+    interaction: float
+    pair_noise: float
+    item_noise: float
+    statement_noise: float
+    misfit: float
+    """T."""
+    c_hat: float
+    kappa_hat: float
+    naive_recall: float
+    bias_aware_recall: float
+    naive_correlation: float
+
+    @property
+    def judge(self) -> Judge:
+        return Judge.of(self.bias, self.position, 1.0, self.interaction)
+
+
+def conditions(parameters: np.ndarray) -> dict[str, np.ndarray]:
+    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, as `answers` takes them."""
+    values = dict(zip(BOUNDS, parameters.T, strict=True))
+    one = np.ones(len(parameters))
+    return {**values, "discrimination": one, "argmax": one}
+
+
+def observed(prior: Prior | None = None) -> Experiment:
+    """Experiment: the numbers `OBSERVED` of one pool like the paper's, [5]."""
+    prior, draw = prior or Prior(), paper_pool()
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = draw(stream(key, "pool"), condition)
+        verdicts = judges.reveal(answers(key, pool, condition), pairs.every_pair(pool))
+        naive = estimators.naive(verdicts, pool.design, prior).parameters
+        aware = estimators.bias_aware(verdicts, pool.design, prior).parameters
+        x = pool.design.covariates[:, 0]
+        numbers = [aware.c[0], aware.kappa]
+        numbers += [metrics.top_k_recall(v.theta, pool.quality, 5) for v in (naive, aware)]
+        numbers += [jnp.corrcoef(naive.theta, x)[0, 1]]
+        return {"observed": jnp.stack(numbers)}
+
+    return one
+
+
+def misfits(pools: np.ndarray, target: Published) -> np.ndarray:
+    """T of judges.
+
+    Args:
+      pools: [J, pools, 5] numbers `OBSERVED`.
+      target: the real judge.
+    """
+    mean = pools.mean(1)
+    low, high = NAIVE_CORRELATION
+    c_hat, kappa_hat, naive = aim_of(target)
+    aim = np.array([c_hat, kappa_hat, naive, min(target.bias_aware_recall, 0.995)])
+    outside = mean[:, 4] - mean[:, 4].clip(low, high)
+    miss = np.concatenate([mean[:, :4] - aim, outside[:, None]], axis=1)
+    centred = pools - mean[:, None]
+    between = np.einsum("jpa,jpb->jab", centred, centred) / (pools.shape[1] - 1)
+    variance = between * (1 / target.pools + 1 / pools.shape[1]) + ROUNDING**2 * np.eye(5)
+    return (miss * np.linalg.solve(variance, miss[:, :, None])[:, :, 0]).sum(1)
+
+
+def region(
+    target: Published,
+    *,
+    least: dict[str, float] | None = None,
+    most: dict[str, float] | None = None,
+    n_members: int = 16,
+    n_pools: int = 96,
+    n_judges: int = 512,
+    rounds: int = 16,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[Member]:
+    """Members of a judge's region, chosen to be as unlike each other as possible.
+
+    The search is one of evolution: each round draws judges around the best found so far, at less
+    than their own spread, and once the region is found, around some of its judges, at more than
+    theirs, so that it is filled. Every judge with T below
+    the limit is kept; members are chosen among them by the largest least distance, in standard
+    deviations of the region, beginning with the least T, and then simulated again on fresh pools,
+    so that none is there by chance.
+
+    Args:
+      target: a judge that answers with the likelier verdict.
+      least, most: other ends of `BOUNDS`, for example `most={"interaction": 0}`.
+      n_members: wanted; fewer where the region has fewer.
+      n_pools: pools in each mean.
+      n_judges: judges a round.
+      rounds: rounds of the search.
+      seed: root of the draws.
+      progress: is told of every round.
+
+    Raises:
+      ValueError: a judge whose verdicts are draws; bounds that are not of the family.
+    """
+    if target.oracle != "argmax":
+        raise ValueError(f"{target.name}: the family answers with the likelier verdict")
+    ends = np.array([*BOUNDS.values()]).T
+    for end, changes in zip(ends, (least or {}, most or {}), strict=True):
+        for name, value in changes.items():
+            if name not in BOUNDS:
+                raise ValueError(f"unknown parameter {name!r}: one of {', '.join(BOUNDS)}")
+            end[list(BOUNDS).index(name)] = value
+    low, high = ends
+    if (low > high).any():
+        raise ValueError("an upper end is below the lower one")
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(low, high, (n_judges, len(low)))
+    simulation = Simulation(observed(), conditions(points), range(n_pools), seed=seed)
+    limit = chdtri(len(OBSERVED), 1 - LEVEL)
+
+    def simulate(points: np.ndarray) -> np.ndarray:
+        filled = np.resize(points, (n_judges, points.shape[1]))
+        chunks = [out["observed"] for _, out in simulation.under(conditions(filled)).chunks()]
+        return np.concatenate(chunks).swapaxes(0, 1)[: len(points)]
+
+    found, fit = np.empty((0, len(low))), np.empty(0)
+    for step in range(rounds):
+        pools = simulate(points)
+        found, fit = np.concatenate([found, points]), np.append(fit, misfits(pools, target))
+        within = fit <= limit
+        parents = n_judges // 8
+        best, width = found[np.argsort(fit)[:parents]], 0.4
+        if within.sum() > parents:
+            best, width = found[within][rng.choice(within.sum(), parents, replace=False)], 2.0
+        if progress:
+            progress(f"{target.name}: round {step + 1}, {within.sum()} judges in the region")
+        spread = width * np.cov(best.T) + 1e-6 * np.diag((high - low) ** 2)
+        noise = rng.multivariate_normal(np.zeros(len(low)), spread, n_judges)
+        points = np.clip(best[rng.integers(len(best), size=n_judges)] + noise, low, high)
+    kept = fit <= limit
+    chosen = _unlike(found[kept], fit[kept], 3 * n_members)
+    simulation = Simulation(observed(), conditions(points), range(n_pools, 4 * n_pools), seed=seed)
+    pools = simulate(chosen)
+    again = misfits(pools, target)
+    kept = again <= limit
+    order = _unlike(chosen[kept], again[kept], n_members, index=True)
+    members = []
+    for number, at in enumerate(np.flatnonzero(kept)[order]):
+        values = dict(zip(BOUNDS, chosen[at].tolist(), strict=True))
+        means = dict(zip(OBSERVED, pools[at].mean(0).tolist(), strict=True))
+        fields = {"name": target.name, "member": number, "misfit": float(again[at])}
+        members.append(Member(**fields, **values, **means))
+    return members
+
+
+def _unlike(points: np.ndarray, fit: np.ndarray, n: int, *, index: bool = False) -> np.ndarray:
+    """At most n points as unlike each other as possible, the first that of the best fit."""
+    if not len(points):
+        return np.empty(0, int) if index else points
+    scaled = points / np.maximum(points.std(0), 1e-9)
+    chosen = [int(fit.argmin())]
+    distance = np.linalg.norm(scaled - scaled[chosen[0]], axis=1)
+    while len(chosen) < min(n, len(points)):
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(scaled - scaled[chosen[-1]], axis=1))
+    return np.array(chosen) if index else points[chosen]
+
+
+def write(members: Sequence[Member], path: Path = DATA) -> None:
+    """Write members as a table, five significant digits."""
+    names = [field.name for field in dataclasses.fields(Member)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for member in members:
+            values = [getattr(member, name) for name in names]
+            writer.writerow([f"{v:.5g}" if isinstance(v, float) else v for v in values])
+
+
+def read(path: Path = DATA) -> dict[str, list[Member]]:
+    """Members by judge."""
+    members: dict[str, list[Member]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            name, number = row.pop("name"), int(row.pop("member"))
+            values = {key: float(value) for key, value in row.items()}
+            members.setdefault(name, []).append(Member(name=name, member=number, **values))
+    return members
+
+
+def main() -> None:
+    """Search for the regions of the paper's five biased judges and write them to `DATA`."""
+    write([m for name in GATED for m in region(PUBLISHED[name], progress=print)])
+
+
+if __name__ == "__main__":
+    main()

@@ -11,10 +11,11 @@ the paper's pools do not contradict the printed ones: with the paper's number of
 where m are the member's means of c_hat, kappa_hat, naive and bias-aware recall, t the printed ones,
 V the member's covariance between pools and R the variance of rounding. The paper prints as well
 that naive estimates of its biased judges correlate with the elaboration by .22 to .49
-(`NAIVE_CORRELATION`), not which by how much: a fifth entry, the distance to that range.
+(`NAIVE_CORRELATION`), not which by how much: so a fifth number is the one in that range which fits
+best.
 
 The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
-and T is near chi-squared. What its members predict of another number is an interval for it with at
+and T is near chi-squared: What its members predict of another number is an interval for it with at
 least that confidence, up to the sampling of the set: the region is explored by a search, which may
 miss corners.
 
@@ -40,7 +41,7 @@ from jbt.simulation import judges, pairs
 from jbt.simulation.judges import GATED, PUBLISHED, Published
 from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import answers, paper_pool
+from jbt.twins.simulated import PERFECT, answers, paper_pool
 from jbt.types import Judge, Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
@@ -124,14 +125,17 @@ def misfits(pools: np.ndarray, target: Published) -> np.ndarray:
       target: the real judge.
     """
     mean = pools.mean(1)
-    low, high = NAIVE_CORRELATION
     c_hat, kappa_hat, naive = aim_of(target)
-    aim = np.array([c_hat, kappa_hat, naive, min(target.bias_aware_recall, 0.995)])
-    outside = mean[:, 4] - mean[:, 4].clip(low, high)
-    miss = np.concatenate([mean[:, :4] - aim, outside[:, None]], axis=1)
+    aim = np.array([c_hat, kappa_hat, naive, min(target.bias_aware_recall, PERFECT)])
     centred = pools - mean[:, None]
     between = np.einsum("jpa,jpb->jab", centred, centred) / (pools.shape[1] - 1)
     variance = between * (1 / target.pools + 1 / pools.shape[1]) + ROUNDING**2 * np.eye(5)
+    miss = mean[:, :4] - aim
+    # The study's own correlation, given the other four numbers, as near as the range allows.
+    slopes = np.linalg.solve(variance[:, :4, :4], variance[:, :4, 4, None])[:, :, 0]
+    likeliest = mean[:, 4] - (slopes * miss).sum(1)
+    off = mean[:, 4] - likeliest.clip(*NAIVE_CORRELATION)
+    miss = np.concatenate([miss, off[:, None]], axis=1)
     return (miss * np.linalg.solve(variance, miss[:, :, None])[:, :, 0]).sum(1)
 
 

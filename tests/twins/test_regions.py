@@ -1,0 +1,138 @@
+"""Regions of judges: the misfit against a loop, its level on simulated studies, the search."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from jbt import twins
+from jbt.simulation import pools
+from jbt.simulation.judges import GATED, PUBLISHED
+from jbt.simulation.simulate import simulate, stream
+from jbt.twins import regions
+
+LLAMA = PUBLISHED["llama"]
+LIMIT = chi2.ppf(0.95, 5)
+
+
+def test_misfits_are_those_of_a_loop():
+    rng = np.random.default_rng(0)
+    pools_of = rng.normal([1.8, 0.3, 0.5, 0.8, 0.6], 0.1, (3, 20, 5))
+    found = regions.misfits(pools_of, LLAMA)
+    for judge, t in zip(pools_of, found, strict=True):
+        mean = judge.mean(0)
+        variance = np.cov(judge.T) * (1 / 10 + 1 / 20) + np.eye(5) * 0.01**2 / 12
+        inverse = np.linalg.inv(variance)
+        values = []
+        for correlation in np.linspace(0.22, 0.49, 2001):
+            miss = mean - [1.78, 0.35, 0.50, 0.82, correlation]
+            values.append(miss @ inverse @ miss)
+        np.testing.assert_allclose(t, min(values), rtol=1e-4)
+
+
+def test_the_file_holds_judges_that_agree_with_what_is_printed():
+    known = regions.read()
+    assert set(known) == set(GATED)
+    for name, members in known.items():
+        assert [m.member for m in members] == list(range(len(members)))
+        assert all(m.misfit <= LIMIT for m in members)
+        assert members[0].misfit == min(m.misfit for m in members), name
+        assert abs(members[0].c_hat - PUBLISHED[name].c_hat) < 0.1
+        for parameter, (low, high) in regions.BOUNDS.items():
+            values = [getattr(m, parameter) for m in members]
+            assert low <= min(values) <= max(values) <= high
+            assert len(set(values)) > 1
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path):
+    members = regions.read()["llama"][:2]
+    regions.write(members, tmp_path / "regions.csv")
+    assert regions.read(tmp_path / "regions.csv") == {"llama": members}
+
+
+@pytest.mark.heavy
+def test_the_search_finds_only_judges_that_agree():
+    found = regions.region(
+        LLAMA, most={"item_noise": 0.0}, n_members=3, n_pools=48, n_judges=256, rounds=11
+    )
+    assert len(found) == 3
+    assert all(m.misfit <= LIMIT and m.item_noise == 0 for m in found)
+    parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in found])
+    again = simulate(regions.observed(), regions.conditions(parameters), range(500, 564))
+    # Fresh pools: near the limit T moves, and seldom far.
+    assert (regions.misfits(again["observed"].swapaxes(0, 1), LLAMA) < 2.5 * LIMIT).all()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("name", "n"), [("llama", 10), ("gpt_4o_mini", 5)])
+def test_a_true_judge_is_in_its_region_as_often_as_said(name, n):
+    """Studies of the paper's size by a judge of the family: its misfit is below the limit in 95 %
+    of them, up to what normal means of so few recalls leave."""
+    member = regions.read()[name][0]
+    parameters = np.array([[getattr(member, p) for p in regions.BOUNDS]])
+    seen = simulate(regions.observed(), regions.conditions(parameters), range(4096))
+    seen = seen["observed"][:, 0]
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(400):
+        study = seen[rng.integers(len(seen), size=n)].mean(0).tolist()
+        target = dataclasses.replace(
+            PUBLISHED[name],
+            c_hat=study[0],
+            kappa_hat=study[1],
+            naive_recall=study[2],
+            bias_aware_recall=study[3],
+        )
+        inside.append(regions.misfits(seen[None, :288], target)[0] <= LIMIT)
+    assert 0.92 <= np.mean(inside) <= 1.0
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="answers with the likelier verdict"):
+        regions.region(dataclasses.replace(LLAMA, oracle="draws"))
+    with pytest.raises(ValueError, match="unknown parameter 'noise': one of bias"):
+        regions.region(LLAMA, most={"noise": 0.0})
+    with pytest.raises(ValueError, match="an upper end is below the lower one"):
+        regions.region(LLAMA, most={"pair_noise": -1.0})
+
+
+def test_statements_are_as_many_as_quality_says():
+    pool = twins.paper_pool()(jax.random.key(0), {})
+    held = np.asarray(pools.statements(jax.random.key(1), pool))
+    assert held.shape == (30, 24)
+    assert (held.sum(1) == 6).all()
+    np.testing.assert_array_equal(held[:, :12].sum(1) - held[:, 12:].sum(1), pool.quality)
+    # Each statement is as likely as any other of its kind.
+    keys = jax.random.split(jax.random.key(2), 400)
+    share = jax.vmap(lambda key: pools.statements(key, pool))(keys).mean(0)
+    true = (6 + np.asarray(pool.quality)) / 2 / 12
+    expected = np.concatenate([np.tile(p[:, None], 12) for p in (true, 0.5 - true)], axis=1)
+    assert np.abs(np.asarray(share) - expected).max() < 4.5 * 0.5 / np.sqrt(400)
+
+
+def test_errors_of_pairs_items_and_statements():
+    key = jax.random.key(3)
+    pool = twins.paper_pool()(stream(key, "pool"), {})
+
+    def errors(**noise):
+        condition = {"pair_noise": jnp.zeros(()), **{n: jnp.asarray(v) for n, v in noise.items()}}
+        return np.asarray(twins.errors(key, pool, condition))
+
+    assert (errors() == 0).all()
+    of_items = errors(item_noise=2.0)
+    # Errors of items are differences of one number an item; those of pairs are not.
+    np.testing.assert_allclose(of_items, of_items[:, :1] - of_items[:, :1].T, atol=1e-5)
+    of_pairs = errors(pair_noise=2.0)
+    assert np.abs(of_pairs - (of_pairs[:, :1] - of_pairs[:, :1].T)).max() > 1
+    np.testing.assert_allclose(of_pairs, -of_pairs.T)
+    # Items with the same statements have the same error.
+    same = pools.statements(stream(key, "statements"), pool)
+    of_statements = errors(statement_noise=1.0)
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(30, size=2)
+    e = np.asarray(jax.random.normal(stream(key, "statement noise"), (24,)))
+    expected = e[np.asarray(same)[i]].sum() - e[np.asarray(same)[j]].sum()
+    np.testing.assert_allclose(of_statements[i, j], expected, atol=1e-5)

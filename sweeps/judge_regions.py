@@ -11,8 +11,8 @@ agrees with all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import jax
 import jax.numpy as jnp
@@ -73,8 +73,10 @@ class Settings(MapPrior, RunSettings, declare.Settings):
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
-    def defaults(self) -> dict[str, object]:
-        return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
+    def decided(self) -> Self:
+        if self.n_samples is not None:
+            return self
+        return replace(self, n_samples=DRAWS.get(self.membership))
 
 
 PRESETS = {
@@ -208,10 +210,9 @@ def ranges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
     """Add, for each judge, the least and the largest mean over the members of its region, and how
     many of them agree with the paper's number; with all of its numbers at once, in a row without a
     rule."""
-    for (judge, quantity, rule, budget), of in rows.groupby(
-        ["judge", "quantity", "rule", "budget"], sort=False, dropna=False
-    ):
-        where = {"judge": judge, "rule": rule, "budget": int(budget)}
+    same = ["judge", "quantity", "rule", "budget"]
+    for (judge, quantity, rule, _), of in rows.groupby(same, sort=False):
+        where = {"judge": judge, "rule": rule, "budget": of.budget.iloc[0]}
         for name, at in (("least", of.estimate.argmin()), ("largest", of.estimate.argmax())):
             row = of.iloc[at]
             ends = (row.ci_low, row.ci_high)
@@ -242,21 +243,19 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-def draw_judge(
-    ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str], budget: int
-) -> Axes:
+def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str], budget: int) -> Axes:
     """Draw every member's recall in a row for each rule, and the paper's."""
     for y, name in enumerate(names):
         of = rows[rows.rule == name]
         first = of[of.member == 0]
-        style = {"color": plots.COLOURS["blue"]}
-        ax.plot(of.estimate, [y] * len(of), "|", ms=12, **style, label="members" if not y else None)
-        ax.plot(
-            first.estimate, [y] * len(first), "o", **style, label="best member" if not y else None
-        )
         paper = of.paper.dropna().unique()
-        label = "paper" if not y else None
-        ax.plot(paper, [y] * len(paper), "x", color="black", label=label)
+        blue = plots.COLOURS["blue"]
+        for values, marker, colour, label in (
+            (of.estimate, "|", blue, "members"),
+            (first.estimate, "o", blue, "best member"),
+            (paper, "x", "black", "paper"),
+        ):
+            ax.plot(values, [y] * len(values), marker, color=colour, label="" if y else label)
     ax.set_yticks(range(len(names)), [_named(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel(f"top-{K} recall at B = {budget}, or of all verdicts")

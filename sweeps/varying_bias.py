@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -186,7 +185,7 @@ def census(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
     verdicts = verdicts_of(key, pool, condition)
     fits = [e(verdicts, pool.design, s.prior) for e in (estimators.naive, estimators.bias_aware)]
     recalls = [recall_of(fit.parameters.theta, pool) for fit in fits]
-    return found(jnp.maximum(*recalls), jnp.maximum(*(fit.status for fit in fits)))
+    return found(jnp.maximum(recalls[0], recalls[1]), jnp.maximum(fits[0].status, fits[1].status))
 
 
 def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
@@ -194,7 +193,8 @@ def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Set
     has no bias, on pairs that the two rankings order differently."""
     verdicts = verdicts_of(key, pool, condition)
     fits = [e(verdicts, pool.design, s.prior) for e in (estimators.naive, estimators.bias_aware)]
-    rankings = reference.Rankings(pool, *(fit.parameters.theta for fit in fits), K)
+    naive, aware = (fit.parameters.theta for fit in fits)
+    rankings = reference.Rankings(pool, naive, aware, K)
     shown = reference.asked(stream(key, "asked"), reference.disputed(rankings), s.n_reference)
     unbiased = dict(condition) | {n: 0 * condition[n] for n in ("bias", "position", "interaction")}
     oracle = judges.reveal(answers(stream(key, "reference"), pool, unbiased), shown)
@@ -324,7 +324,7 @@ def rows(
                 t.shares(name, of[name], **at)
 
 
-def crossings(benefit: xr.DataArray, where: dict[str, str], t: Table) -> None:
+def crossings(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
     """Add the correlation at which a benefit [condition, budget, pool] ends, for each growth."""
     for gamma, budget in itertools.product(
         dict.fromkeys(benefit["interaction"].values.tolist()), benefit["budget"].values.tolist()

@@ -46,8 +46,8 @@ from jbt.types import Judge, Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
 NAIVE_CORRELATION = (0.22, 0.49)
-"""Range of corr(naive estimate, elaboration) over the paper's biased judges ("Do real judges exhibit
-the modeled biases?")."""
+"""Range of corr(naive estimate, elaboration) over the paper's biased judges ("Do real judges
+exhibit the modeled biases?")."""
 OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall", "naive_correlation")
 ROUNDING = 0.01 / 12**0.5
 """Standard deviation of the rounding of a printed number, uniform over 0.01."""
@@ -93,7 +93,7 @@ class Member:
 
 
 def conditions(parameters: np.ndarray) -> dict[str, np.ndarray]:
-    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, as `answers` takes them."""
+    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`."""
     values = dict(zip(BOUNDS, parameters.T, strict=True))
     one = np.ones(len(parameters))
     return {**values, "discrimination": one, "argmax": one}

@@ -53,6 +53,7 @@ def naive_objective(beta, pool, comparisons, prior):
     return total
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_optimum_is_that_of_scipy(paired, x64):
     pool, comparisons = judged(0, paired=paired)
@@ -105,6 +106,7 @@ def test_without_quality_differences_in_the_bias_it_is_nearly_the_bias_aware_fit
     np.testing.assert_allclose(tight.objective(beta), usual.objective, rtol=1e-12)
 
 
+@pytest.mark.heavy
 def test_the_verdicts_tell_gamma_only_from_renderings_of_unlike_quality(x64):
     pool, comparisons = judged(3)
     assert fit_interaction(comparisons, pool.design, PRIOR).fit.status == Status.CONVERGED
@@ -174,6 +176,7 @@ def test_intervals_of_paired_designs_cover(x64):
     assert (np.abs(z.mean(0)) < 3 / np.sqrt(n) + 0.3).all()
 
 
+@pytest.mark.heavy
 def test_items_renamed_and_a_covariate_turned_round(x64):
     pool, comparisons = judged(6, n_contents=6, paired=False)
     found = fit_interaction(comparisons, pool.design, PRIOR)

@@ -116,6 +116,7 @@ def test_a_setting_that_is_none_is_refused():
 METRICS = {
     "acquisition": ("recall", "allocation", "targets", "steps"),
     "rule_choices": ("recall", "allocation"),
+    "judge_regions": ("recall",),
     "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),
@@ -141,6 +142,7 @@ VARIANTS: dict[str, list[dict]] = {
         for judge in GATED
     ],
     "stochastic_judge": [{"judge": "llama", "oracle": oracle} for oracle in twins.ORACLES],
+    "judge_regions": [{"members": 1}],
 }
 """Settings, beside those of the full preset, under which every number of the paper has its row."""
 

@@ -234,16 +234,17 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.facets(len(s.judge), width=4.2, height=4.4)
+    fig, axes = plots.facets(len(s.judge), min(3, len(s.judge)), width=4.6, height=4.4)
     budget = 120 if 120 in s.budget else s.budget[-1]
     rows = table[(table.quantity == "recall") & table.budget.isin([budget, ALL])]
     for ax, judge in zip(axes, s.judge, strict=True):
-        draw_judge(ax, rows[rows.judge == judge], judge, (*s.rule, *ESTIMATORS), budget)
-    axes[0].legend(fontsize=8)
+        draw_judge(ax, rows[rows.judge == judge], judge, (*s.rule, *ESTIMATORS))
+        ax.set_xlabel(f"top-{K} recall, B = {budget} or all")
+    fig.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="lower right")
     return fig
 
 
-def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str], budget: int) -> Axes:
+def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str]) -> Axes:
     """Draw every member's recall in a row for each rule, and the paper's."""
     for y, name in enumerate(names):
         of = rows[rows.rule == name]
@@ -258,7 +259,6 @@ def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str], b
             ax.plot(values, [y] * len(values), marker, color=colour, label="" if y else label)
     ax.set_yticks(range(len(names)), [_named(name) for name in names])
     ax.invert_yaxis()
-    ax.set_xlabel(f"top-{K} recall at B = {budget}, or of all verdicts")
     ax.set_title(judge)
     return ax
 

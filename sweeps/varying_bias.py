@@ -357,6 +357,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     recall = table[(table.quantity == "recall") & (table.rho == 0)]
     for ax, kind in zip(axes, s.pool, strict=True):
         draw_recall(ax, recall[recall.pool == kind], kind, s)
+    axes[0].legend(fontsize=8)
     return fig
 
 
@@ -371,7 +372,6 @@ def draw_recall(ax: Axes, rows: pd.DataFrame, kind: str, s: Settings) -> Axes:
     ax.set_xlabel(r"growth of the bias with quality, $\gamma^*$")
     ax.set_ylabel(f"top-{K} recall")
     ax.set_title(f"{kind}, {s.pools:,} pools (95 %)")
-    ax.legend(fontsize=8)
     return ax
 
 

@@ -1,0 +1,113 @@
+"""Whether c grows with a model's quality: the fit against SciPy, influence against deletion."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import norm
+
+from jbt.types import Status
+from sweeps import bias_by_quality
+from sweeps._shared.board import WORDS, Board
+
+PROMPTS, MODELS = 120, 4
+
+
+def board(seed=0, interaction=0.3):
+    """Four models against the baseline, the last version; some verdicts are missing."""
+    rng = np.random.default_rng(seed)
+    quality = np.array([-1.5, -0.5, 0.0, 0.8])
+    d = rng.normal(0.2, 0.7, (PROMPTS, MODELS))
+    p = expit(quality + (1 + interaction * quality) * d)
+    wins = np.clip(p + rng.normal(0, 0.2, p.shape), 0.01, 0.99)
+    shown = (rng.uniform(size=p.shape) < 0.9) * 1.0
+    model = np.tile(np.arange(MODELS), (PROMPTS, 1))
+    return Board(
+        prompts=[str(i) for i in range(PROMPTS)],
+        versions=[*"abcd", "baseline"],
+        model=np.arange(MODELS + 1),
+        families={},
+        baseline=MODELS,
+        first=np.full_like(model, MODELS),
+        second=model,
+        wins=1 - wins,
+        shown=shown,
+        differences={WORDS: -d},
+        mean_words=np.ones(MODELS + 1),
+        published=np.zeros((2, MODELS + 1)),
+    )
+
+
+def fitted(of, **changes):
+    condition = {k: jax.numpy.asarray(v) for k, v in (bias_by_quality.PLAIN | changes).items()}
+    return jax.jit(bias_by_quality.experiment_of(of))(jax.random.key(0), condition)
+
+
+def naive_optimum(of, *, kept=range(MODELS), majority=False, probit=False, lapse=0.0):
+    wins, d, kept = 1 - of.wins, -of.differences[WORDS], list(kept)
+    y = (wins > 0.5) * 1.0 if majority else wins
+
+    def loss(at):
+        a, c, gamma = np.zeros(MODELS), at[-2], at[-1]
+        a[kept] = at[:-2]
+        z = a + (c + gamma * a) * d
+        p = norm.cdf(z * np.sqrt(3) / np.pi) if probit else expit(z)
+        p = lapse / 2 + (1 - lapse) * p
+        terms = of.shown * (y * np.log(p) + (1 - y) * np.log1p(-p))
+        return -terms[:, kept].sum()
+
+    start = np.append(np.zeros(len(kept)), [0.5, 0.0])
+    return minimize(loss, start, method="BFGS", options={"gtol": 1e-9}).x
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, {}),
+        ({"majority": 1.0}, {"majority": True}),
+        ({"probit": 1.0}, {"probit": True}),
+        ({"lapse": 0.05}, {"lapse": 0.05}),
+        ({"half": 1.0}, {"kept": (2, 3)}),
+        ({"half": -1.0}, {"kept": (0, 1)}),
+    ],
+)
+def test_the_fit_is_that_of_scipy(changes, options, x64):
+    of = board()
+    found = fitted(of, **changes)
+    assert found["status"] == Status.CONVERGED
+    expected = naive_optimum(of, **options)
+    np.testing.assert_allclose(found["c"], expected[-2], atol=1e-6)
+    np.testing.assert_allclose(found["interaction"], expected[-1], atol=1e-6)
+
+
+def test_the_influence_of_a_prompt_is_what_its_deletion_changes(x64):
+    of = board()
+    whole = fitted(of, prompt_precision=1.0)
+    for prompt in (0, 7):
+        less = board()
+        less.shown[prompt] = 0
+        without = fitted(less, prompt_precision=1.0)
+        for at, name in enumerate(("c", "interaction")):
+            change = float(whole[name] - without[name])
+            np.testing.assert_allclose(whole["influence"][prompt, at], change, rtol=0.1, atol=2e-4)
+
+
+def test_models_alone_and_the_slope_over_them(x64):
+    found = fitted(board(seed=1))
+    own, quality = np.asarray(found["own_c"]), np.asarray(found["quality"])
+    assert np.isnan(own[-1])  # the baseline
+    of = board(seed=1)
+    for v in range(MODELS):
+        rows = of.shown[:, v] > 0
+        d, y = -of.differences[WORDS][rows, v], (1 - of.wins)[rows, v]
+
+        def loss(at, d=d, y=y):
+            z = at[0] + at[1] * d
+            return -(y * z - np.logaddexp(0, z)).sum()
+
+        expected = minimize(loss, [0.0, 0.5], method="BFGS", options={"gtol": 1e-9}).x
+        np.testing.assert_allclose([quality[v], own[v]], expected, atol=1e-6)
+    x, y, w = np.arange(4.0), np.array([1.0, 3.0, 2.0, 6.0]), np.array([1.0, 2.0, 2.0, 1.0])
+    slope = np.polyfit(x, y, 1, w=np.sqrt(w))[0]
+    assert bias_by_quality.weighted_slope(x, y, w) == pytest.approx(slope)

@@ -64,8 +64,9 @@ def estimate_interaction(comparisons: Verdicts, design: Design) -> InteractionFi
     contents that always win or lose.
 
     The usual prior shrinks the qualities, which multiply gamma, and so would make gamma too large
-    by as much. Intervals c +- 1.96 sd and gamma +- 1.96 sd, with the sd of `covariance`, cover as
-    often as they say where the comparisons identify them (`sweeps.varying_bias`).
+    by as much. Of intervals estimate +- 1.96 sd, with the sd of `covariance`, 93 to 95 % hold gamma
+    and 92 to 94 % hold c, from 870 drawn verdicts on 30 contents in both forms; both estimates are
+    there some 5 to 13 % too far from 0 (`sweeps.varying_bias`).
 
     Arguments and errors as in `fit_interaction`.
     """

@@ -5,10 +5,11 @@ between the model's answer and the baseline's, and a_v the model's quality over 
 
     logit P(model v wins) = a_v + (c + gamma a_v) d,
 
-fitted by maximum likelihood to graded verdicts: c is the bias at the quality of the baseline. What
-else could make a gamma above 0 is tried one by one: models of one half alone, verdicts as
-majorities, prompts with a difficulty of their own, another link, lapses of the judge, which flatten
-the slope of whoever nearly always loses. Intervals are over prompts, as in `sweeps.alpaca_eval`.
+fitted by maximum likelihood to graded verdicts: c is the bias at the quality of the baseline. Some
+of what else could make a gamma above 0 is tried one by one: models of one half alone, verdicts as
+majorities, prompts with a difficulty of their own (a joint maximum with a prior on these), another
+link, lapses of the judge, which flatten the slope of whoever nearly always loses. A curved effect
+of length is not. Intervals are over prompts, as in `sweeps.alpaca_eval`.
 """
 
 from __future__ import annotations

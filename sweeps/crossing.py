@@ -159,8 +159,9 @@ def ratio(s: Settings) -> float:
 
 def has_limit(s: Settings) -> bool:
     """Whether the limit of large pools is known: it is for Gaussian pools without a bound on their
-    correlation and a judge with the logit link."""
-    return s.pool == "gaussian" and s.max_correlation is None and s.link == "logit"
+    correlation and a judge of one bias with the logit link."""
+    of_judge = s.link == "logit" and s.interaction == 0
+    return s.pool == "gaussian" and s.max_correlation is None and of_judge
 
 
 def crossing_limit(s: Settings) -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
@@ -116,16 +116,12 @@ def in_both_forms(pool: Pool) -> Pool:
     return Pool(design=design, quality=pool.quality)
 
 
-def answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Bool[Array, "N N"]:
-    return twins.answers(key, pool, condition)
-
-
 def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Comparisons:
     """Every verdict; of contents in both forms as many of them, at random."""
     shown = pairs.every_pair(pool)
     if pool.design.content is not None:
         shown = jnp.minimum(pairs.spread_evenly(stream(key, "shown"), shown, ALL), 1)
-    return judges.reveal(answers(key, pool, condition), shown)
+    return judges.reveal(twins.answers(key, pool, condition), shown)
 
 
 # --- methods: each a function (key, pool, condition, settings) -> what it found
@@ -197,7 +193,7 @@ def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Set
     rankings = reference.Rankings(pool, naive, aware, K)
     shown = reference.asked(stream(key, "asked"), reference.disputed(rankings), s.n_reference)
     unbiased = dict(condition) | {n: 0 * condition[n] for n in ("bias", "position", "interaction")}
-    oracle = judges.reveal(answers(stream(key, "reference"), pool, unbiased), shown)
+    oracle = judges.reveal(twins.answers(stream(key, "reference"), pool, unbiased), shown)
     fit = reference.joint(reference.beside(verdicts, oracle), pool.design, s.prior)
     return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0, 0])
 
@@ -234,7 +230,7 @@ def adaptive(s: Settings, kind: str, rule: str) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = drawn(kind, key, condition)
-        task = Task.build(pool, answers(key, pool, condition), prior=s.prior)
+        task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
         trace = run(stream(key, "acquisition"), task, settings, s.budget)
         out = found(jnp.zeros(()), trace.status.max())
         return out | {"recall": jnp.append(trace.recall[at], jnp.nan).astype(jnp.float32)}

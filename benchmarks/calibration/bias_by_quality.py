@@ -8,6 +8,7 @@ whole differ from those within prompts: there the truth is what a board of very 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +58,8 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     @jax.jit
     def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
         board = board_of(np.zeros(d.shape))
-        board.differences[WORDS] = -d  # traced
+        traced: Any = -d
+        board.differences[WORDS] = traced
         found = bias_by_quality.analysed(board, wins, plain)
         return {name: found[name] for name in ("c", "interaction", "influence")}
 

@@ -10,8 +10,8 @@ from jbt.estimators.baselines import (
     residualised,
     with_bias,
 )
-from jbt.estimators.interaction import estimate_interaction, fit_interaction, interaction
-from jbt.estimators.local import local
+from jbt.estimators.interaction_fit import estimate_interaction, fit_interaction, interaction
+from jbt.estimators.near_the_top import local
 
 __all__ = [
     "ESTIMATORS",

@@ -1,5 +1,7 @@
 """Judges whose bias goes with quality (`Judge.interaction`)."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from jbt.simulation import judges, pools
 from jbt.types import Judge
+from sweeps import crossing
 
 
 def pool_of(n=7, real=7, **options):
@@ -76,3 +79,10 @@ def test_bad_input():
         Judge.of(1.0, interaction=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"bias must be \[1\], got shape \(2,\)"):
         judges.verdict_logits(pool_of(), Judge.of([1.0, 1.0], interaction=1.0))
+
+
+def test_the_noise_free_crossing_is_that_of_one_bias():
+    of_one = crossing.Settings()
+    assert np.isfinite(crossing.crossing_limit(of_one))
+    growing = dataclasses.replace(of_one, interaction=0.5)
+    assert np.isnan(crossing.crossing_limit(growing))

@@ -101,6 +101,12 @@ def test_statements_are_as_many_as_quality_says():
     assert np.abs(np.asarray(share) - expected).max() < 4.5 * 0.5 / np.sqrt(400)
 
 
+def test_statements_of_another_pool_are_refused():
+    pool = pools.gaussian(jax.random.key(0), 8)
+    with pytest.raises(ValueError, match="needs a pool of statement_bank"):
+        pools.statements(jax.random.key(1), pool)
+
+
 def test_errors_of_pairs_items_and_statements():
     key = jax.random.key(3)
     pool = twins.paper_pool()(stream(key, "pool"), {})

@@ -181,8 +181,15 @@ def statements(
       key: PRNG key, consumed.
       pool: of `statement_bank` with these counts and without `sd`: quality is a number of
         statements.
+
+    Raises:
+      ValueError: qualities that are no such numbers. Traced values are not checked.
     """
     false = (n_statements - pool.design.of_items(pool.quality)) / 2
+    if not isinstance(false, Tracer):
+        most = min(n_statements, n_false)
+        if not bool(((false >= 0) & (false <= most) & (false == jnp.round(false))).all()):
+            raise ValueError("statements needs a pool of statement_bank, without sd")
     keys = jax.random.split(key)
     parts = zip(keys, (n_statements - false, false), (n_true, n_false), strict=True)
 

@@ -4,7 +4,7 @@
 
 This is `Judge.interaction` as a model. gamma multiplies a parameter, so the likelihood is concave
 in (theta, c, kappa) at fixed gamma and in (c, gamma, kappa) at fixed theta, but not in all of them:
-there may be several optima, and this is the one nearest to gamma = 0.
+there may be several optima, and this is the one that Newton's method reaches from 0.
 
 Where every item is its own content, nothing but the prior tells gamma from the qualities: any phi
 is that of theta_i = (phi_i - c . x_i) / (1 + gamma . x_i). Two renderings of one content tell its
@@ -50,7 +50,7 @@ class InteractionFit:
     interaction: Float[Array, " D"]
     """gamma, logits per unit of the covariate and logit of quality."""
     covariance: Float[Array, "Z Z"]
-    """Of (theta, c, kappa, gamma), by Laplace's approximation; 0 for contents never shown."""
+    """Of (theta about its mean, c, kappa, gamma), by Laplace's approximation; 0 for padding."""
 
 
 def interaction(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
@@ -81,8 +81,8 @@ def fit_interaction(
     max_steps: int = MAX_STEPS,
     tolerance: float | None = None,
 ) -> InteractionFit:
-    """The optimum nearest to the bias-aware fit, by Newton's method; where the objective is not
-    convex, by Fisher scoring. Steps that do not lower the objective are shortened.
+    """The optimum that Newton's method reaches from 0; where the objective is not convex, steps are
+    those of Fisher scoring. Steps that do not lower the objective are shortened.
 
     Args:
       comparisons: counts of one judge.

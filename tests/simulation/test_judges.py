@@ -112,6 +112,7 @@ def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
         "bias": [1.78, 1.45, 0.34, -0.98, 0.0, 0.0],
         "position": [0.35, 1.08, 0.32, 1.74, 0.0, 1.0],
         "discrimination": [1.0, 1.0, 1.0, 0.1, 1.0, 1.0],
+        "interaction": [0.0] * 6,
     }
     one = Pool(pool.quality, Design.build(pool.design.covariates[:, :1]))
     again = jax.vmap(lambda c: judges.verdict_logits(one, judges.of_condition(c)))(conditions)

@@ -30,12 +30,12 @@ from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
 from jbt.types import Fit
 
-from ._shared.active import REFERENCE, RunSettings
+from ._shared.active import REFERENCE, RunSettings, design_of
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -111,9 +111,8 @@ def check(s: Settings) -> None:
         raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
     if len(set(s.rule)) < len(s.rule):
         raise ValueError(f"rule lists a name twice: {' '.join(s.rule)}")
-    design = pools.gaussian(jax.random.key(0), N_ITEMS, covariate="binary").design
     for rule in s.rule:
-        check_run(design, loop(s, rule), reports(s.budget, s.refit_every))
+        check_run(design_of(N_ITEMS), loop(s, rule), reports(s.budget, s.refit_every))
 
 
 def loop(s: Settings, rule: str) -> Loop:

@@ -22,7 +22,7 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Variant, check_positive
+from jbt.types import Design, Variant, check_positive
 
 from . import calibration
 from .judge import Case, JudgeSettings, check_judge, pools_of
@@ -193,15 +193,19 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
         raise ValueError(f"rule lists a name twice: {' '.join(s.rule)}")
     if not refit_every or len(set(refit_every)) < len(refit_every):
         raise ValueError("refit_every must list at least one value, and none twice")
-    design = pools.gaussian(
-        jax.random.key(0), s.n_items, sd=1.0, rho=0.0, covariate="binary"
-    ).design
+    design = design_of(s.n_items)
     for rule in s.rule:
         for r in refit_every:
             settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
             check_run(design, settings, reports(s.budget, r))
     scenario: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
     pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **scenario)
+
+
+def design_of(n_items: int) -> Design:
+    """A design of this size to check runs with, made without compiling anything."""
+    x, items = np.zeros((n_items, 1)), np.ones(n_items, bool)
+    return Design(jnp.asarray(x), None, jnp.asarray(items), n_items)
 
 
 UNITS = {

@@ -1,5 +1,5 @@
 """A judge whose bias grows with quality: who still finds the top k, who measures the growth, and
-where correction stops to pay. Beyond the paper, whose judges have one bias each.
+where correction stops paying. Beyond the paper, whose judges have one bias each.
 
 Bias and its growth gamma are in units of the quality that the judge sees: at gamma = 0.5 the bias
 of an item grows by half of what its quality grows. Two kinds of pool: the paper's, of statements,
@@ -51,10 +51,15 @@ class Kind:
     """A kind of pool and its judge."""
 
     bias: float
+    """c*, for x = 1 over x = 0; this and the next two in units of quality."""
     position: float
+    """kappa*, in favour of the first shown."""
     pair_noise: float
+    """Standard deviation of the judge's preference for a pair."""
     argmax: bool
+    """Whether it gives its likelier verdict; else it draws."""
     rho: tuple[float, ...]
+    """Correlations of quality and covariate."""
 
 
 KINDS = {

@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import chdtri
 
 from benchmarks.calibration import Cell
 from jbt.simulation.judges import GATED, PUBLISHED
@@ -26,7 +25,6 @@ MEMBERS = {0: "the best member", 5: "member 5"}
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
-    limit = float(chdtri(len(regions.OBSERVED), 1 - regions.LEVEL))
     low, high = regions.NAIVE_CORRELATION
     for name in GATED:
         target, members = PUBLISHED[name], regions.read()[name]
@@ -43,7 +41,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
                 printed = dataclasses.replace(
                     target, c_hat=c, kappa_hat=kappa, naive_recall=naive, bias_aware_recall=aware
                 )
-                covered += bool(regions.misfits(seen[None, :SEARCHED], printed)[0] <= limit)
+                covered += bool(regions.misfits(seen[None, :SEARCHED], printed)[0] <= regions.LIMIT)
             yield Cell(
                 "region of judges (jbt.twins.regions)",
                 f"{name}, {target.pools} pools: {words}",

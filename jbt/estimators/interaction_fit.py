@@ -66,7 +66,9 @@ def estimate_interaction(comparisons: Verdicts, design: Design) -> InteractionFi
     The usual prior shrinks the qualities, which multiply gamma, and so would make gamma too large
     by as much. Of intervals estimate +- 1.96 sd, with the sd of `covariance`, 93 to 95 % hold gamma
     and 92 to 94 % hold c, from 870 drawn verdicts on 30 contents in both forms; both estimates are
-    there some 5 to 13 % too far from 0 (`sweeps.varying_bias`).
+    there some 5 to 13 % too far from 0 (`sweeps.varying_bias`). That takes verdicts for independent
+    draws: where a judge gives its likelier answer, or has an opinion of a pair that it repeats,
+    these are no intervals of its parameters.
 
     Arguments and errors as in `fit_interaction`.
     """

@@ -1,4 +1,4 @@
-"""Every judge of a family that is consistent with what the paper prints of a real one.
+"""Judges of a family that are consistent with what the paper prints of a real one.
 
 A twin is one judge that meets three printed numbers; but these leave many others. The family here
 is the judge of Eq. 1 that answers with the likelier verdict, whose bias may grow with quality
@@ -15,10 +15,11 @@ that naive estimates of its biased judges correlate with the elaboration by .22 
 best.
 
 The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
-and T is near chi-squared: What its members predict of another number is an interval for it with at
-least that confidence, up to the sampling of the set: the region is explored by a search, which may
-miss corners, and ends at `BOUNDS`. Where the paper prints a recall of 1.00 the region is too wide:
-all pools of a study must then be perfect, which T, taking means for normal, does not ask.
+and T is near chi-squared (`benchmarks.calibration.regions`). What its members predict of another
+number is then an interval for it with at least that confidence, but for two limits: the region is
+explored by a search, which may miss corners, and it ends at `BOUNDS`. Where the paper prints a
+recall of 1.00 the region is too wide: all pools of a study must then be perfect, which T, taking
+means for normal, does not ask.
 
 Multiplying all parameters by one factor changes no verdict, so quality has discrimination 1: biases
 and errors are in statements.
@@ -36,14 +37,14 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.special import chdtri
 
-from jbt import estimators
+from jbt import estimators, runtime
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import GATED, PUBLISHED, Published
 from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.twins.calibration import aim_of
 from jbt.twins.simulated import PERFECT, answers, paper_pool
-from jbt.types import Judge, Prior
+from jbt.types import Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
 NAIVE_CORRELATION = (0.22, 0.49)
@@ -52,7 +53,8 @@ exhibit the modeled biases?")."""
 OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall", "naive_correlation")
 ROUNDING = 0.01 / 12**0.5
 """Standard deviation of the rounding of a printed number, uniform over 0.01."""
-LEVEL = 0.95
+LIMIT = float(chdtri(len(OBSERVED), 0.05))
+"""Largest T of a member: the 95 % point of chi-squared."""
 
 BOUNDS = {
     "bias": (-4.0, 16.0),
@@ -88,10 +90,6 @@ class Member:
     bias_aware_recall: float
     naive_correlation: float
 
-    @property
-    def judge(self) -> Judge:
-        return Judge.of(self.bias, self.position, 1.0, self.interaction)
-
 
 def conditions(parameters: np.ndarray) -> dict[str, np.ndarray]:
     """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`."""
@@ -119,7 +117,7 @@ def observed(prior: Prior | None = None) -> Experiment:
 
 
 def misfits(pools: np.ndarray, target: Published) -> np.ndarray:
-    """T of judges.
+    """T of judges [J], see the module.
 
     Args:
       pools: [J, pools, 5] numbers `OBSERVED`.
@@ -156,10 +154,10 @@ def region(
 
     The search is one of evolution: each round draws judges around the best found so far, at less
     than their own spread, and once the region is found, around some of its judges, at more than
-    theirs, so that it is filled. Every judge with T below
-    the limit is kept; members are chosen among them by the largest least distance, in standard
-    deviations of the region, beginning with the least T, and then simulated again on fresh pools,
-    so that none is there by chance.
+    theirs, so that it is filled. Of all judges with T up to `LIMIT`, some are chosen: first that of
+    least T, then always the one farthest from those chosen, in standard deviations of the region.
+    They are simulated again on fresh pools, and those whose T is still within the limit are the
+    members.
 
     Args:
       target: a judge that answers with the likelier verdict.
@@ -188,7 +186,6 @@ def region(
     rng = np.random.default_rng(seed)
     points = rng.uniform(low, high, (n_judges, len(low)))
     simulation = Simulation(observed(), conditions(points), range(n_pools), seed=seed)
-    limit = chdtri(len(OBSERVED), 1 - LEVEL)
 
     def simulate(points: np.ndarray) -> np.ndarray:
         filled = np.resize(points, (n_judges, points.shape[1]))
@@ -199,7 +196,7 @@ def region(
     for step in range(rounds):
         pools = simulate(points)
         found, fit = np.concatenate([found, points]), np.append(fit, misfits(pools, target))
-        within = fit <= limit
+        within = fit <= LIMIT
         parents = n_judges // 8
         best, width = found[np.argsort(fit)[:parents]], 0.4
         if within.sum() > parents:
@@ -209,12 +206,12 @@ def region(
         spread = width * np.cov(best.T) + 1e-6 * np.diag((high - low) ** 2)
         noise = rng.multivariate_normal(np.zeros(len(low)), spread, n_judges)
         points = np.clip(best[rng.integers(len(best), size=n_judges)] + noise, low, high)
-    kept = fit <= limit
+    kept = fit <= LIMIT
     chosen = found[kept][_unlike(found[kept], fit[kept], 3 * n_members)]
     simulation = Simulation(observed(), conditions(points), range(n_pools, 4 * n_pools), seed=seed)
     pools = simulate(chosen)
     again = misfits(pools, target)
-    kept = again <= limit
+    kept = again <= LIMIT
     order = _unlike(chosen[kept], again[kept], n_members)
     members = []
     for number, at in enumerate(np.flatnonzero(kept)[order]):
@@ -262,6 +259,7 @@ def read(path: Path = DATA) -> dict[str, list[Member]]:
 
 def main() -> None:
     """Search for the regions of the paper's five biased judges and write them to `DATA`."""
+    runtime.start()
     write([m for name in GATED for m in region(PUBLISHED[name], progress=print)])
 
 

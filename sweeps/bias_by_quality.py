@@ -43,6 +43,8 @@ PERMUTATIONS = 10_000
 STEPS = 60
 FIXED = 1e9
 """Prior precision of a prompt's difficulty where prompts have none (1/logit^2)."""
+ENOUGH = 20
+"""Least wins, and losses, of a model whose own c has an interval: with 6 wins it covers in 84 %."""
 LAPSE = 0.02
 """Share of verdicts that are drawn at random, either way, in the analysis with lapses."""
 
@@ -77,7 +79,7 @@ def groups(s: Settings) -> list[declare.Group]:
     }
     content, prompt = {"content": board.versions}, {"prompt": board.prompts}
     axes = {"influence": prompt | {"coefficient": ["c", "interaction"]}}
-    axes |= dict.fromkeys(("quality", "own_c", "own_c_sd"), content)
+    axes |= dict.fromkeys(("quality", "own_c", "own_c_sd", "rarer"), content)
     return [
         declare.Group(
             "board",
@@ -214,6 +216,7 @@ def analysed(
     first = jnp.concatenate([jnp.where(kept, start, 0), jnp.array([0.5, 0.0])])
     end, influence, slope = maximise(of_all, first, model, weight, d, y)
     each, sd = jax.lax.map(own, jnp.arange(n))
+    won, lost = (jnp.zeros(n).at[model].add(weight * v) for v in (y, 1 - y))
     absent = jnp.asarray(jnp.where(kept, 0.0, jnp.nan))
     return {
         "c": end[n],
@@ -222,6 +225,7 @@ def analysed(
         "quality": each[:, 0] + absent,
         "own_c": each[:, 1] + absent,
         "own_c_sd": sd + absent,
+        "rarer": jnp.minimum(won, lost),
         "status": jnp.asarray(jnp.where(slope < 1e-6, Status.CONVERGED, Status.NOT_CONVERGED)),
     }
 
@@ -243,18 +247,19 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
             t.add(name, float(at[name]), stats.percentiles(draws), n, analysis=analysis)
     at = raw.sel(analysis=ALL)
     known = np.isfinite(at["quality"].values)
-    quality, own, sd = (at[m].values[known] for m in ("quality", "own_c", "own_c_sd"))
+    names = ("quality", "own_c", "own_c_sd", "rarer")
+    quality, own, sd, rarer = (at[m].values[known] for m in names)
     slope = weighted_slope(quality, own, sd**-2)
     rng = np.random.default_rng(s.seed)
     shuffled = rng.permuted(np.tile(own, (PERMUTATIONS, 1)), axis=1)
     p = (np.abs(weighted_slope(quality, shuffled, sd**-2)) >= abs(slope)).sum()
     t.add("slope_over_models", slope, n_pools=n, analysis=ALL)
     t.add("slope_p", (1 + p) / (1 + PERMUTATIONS), n_pools=n, analysis=ALL)
-    for content, *numbers in zip(at["content"].values[known], quality, own, sd, strict=True):
-        a, c, error = map(float, numbers)
+    half = np.where(rarer >= ENOUGH, 1.96 * sd, np.nan)
+    for content, *numbers in zip(at["content"].values[known], quality, own, half, strict=True):
+        a, c, h = map(float, numbers)
         t.add("quality", a, n_pools=n, analysis=ALL, content=content)
-        ends = (c - 1.96 * error, c + 1.96 * error)
-        t.add("own_c", c, ends, n, analysis=ALL, content=content)
+        t.add("own_c", c, (c - h, c + h), n, analysis=ALL, content=content)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
@@ -298,6 +303,7 @@ SWEEP = declare.Sweep(
         "quality": "logits",
         "own_c": "logits per e-fold of 1 + words",
         "own_c_sd": "logits per e-fold of 1 + words",
+        "rarer": "verdicts",
         "coefficient": "name",
     },
     headline=headline,

@@ -22,6 +22,8 @@ from sweeps._shared.board import WORDS, Board
 MODELS, MANY, TOGETHER = 12, 40_000, 20
 QUALITY = np.linspace(-3, 0.5, MODELS)
 C, GAMMA = 1.2, 0.2
+INTERVALS = ("c", "interaction", "c of the weakest model", "c of the strongest model")
+OF_ONE = ("own_c", "own_c_sd", "rarer")
 
 
 def drawn(seed: int, prompts: int, difficulty: float, graded: bool) -> tuple[np.ndarray, ...]:
@@ -61,7 +63,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
         traced: Any = -d
         board.differences[WORDS] = traced
         found = bias_by_quality.analysed(board, wins, plain)
-        return {name: found[name] for name in ("c", "interaction", "influence")}
+        return {name: found[name] for name in ("c", "interaction", "influence", *OF_ONE)}
 
     with runtime.precision("float64"):
         for prompts, difficulty, graded in (
@@ -71,24 +73,38 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             (400, 1.0, True),
         ):
             whole = analysed(*map(jnp.asarray, drawn(seed, MANY, difficulty, graded)))
-            hits = {"c": 0, "interaction": 0}
-            widths: dict[str, list[float]] = {"c": [], "interaction": []}
+            covered: dict[str, int] = dict.fromkeys(INTERVALS, 0)
+            widths: dict[str, list[float]] = {name: [] for name in INTERVALS}
             for study in range(studies):
                 one = drawn(seed + 1 + study, prompts, difficulty, graded)
                 found = jax.device_get(analysed(*map(jnp.asarray, one)))
-                for at, name in enumerate(hits):
-                    influence = found["influence"][:, at]
-                    draws = found[name] + prompts * stats.bootstrap_means(influence, seed=study)
-                    low, high = stats.percentiles(draws)
-                    hits[name] += bool(low <= whole[name] <= high)
-                    widths[name].append(high - low)
-            for name, covered in hits.items():
+                for name, (truth, low, high) in intervals(found, whole, study).items():
+                    if low < high:  # else withheld
+                        covered[name] += bool(low <= truth <= high)
+                        widths[name].append(high - low)
+            for name in INTERVALS:
                 verdicts = "graded" if graded else "drawn"
                 yield Cell(
                     f"{name} (sweeps.bias_by_quality)",
                     f"{prompts} prompts, {verdicts}, difficulty of sd {difficulty:g}",
                     studies,
-                    studies,
-                    covered,
-                    median_width=float(np.median(widths[name])),
+                    len(widths[name]),
+                    covered[name],
+                    median_width=float(np.median(widths[name] or [np.nan])),
                 )
+
+
+def intervals(
+    found: dict[str, Any], whole: dict[str, Any], seed: int
+) -> dict[str, tuple[float, float, float]]:
+    """The truth, from a very large board, and the ends of each of `INTERVALS`."""
+    out = {}
+    for at, name in enumerate(("c", "interaction")):
+        influence = found["influence"][:, at]
+        draws = found[name] + len(influence) * stats.bootstrap_means(influence, seed=seed)
+        out[name] = (float(whole[name]), *stats.percentiles(draws))
+    for name, model in (("c of the weakest model", 0), ("c of the strongest model", MODELS - 1)):
+        enough = found["rarer"][model] >= bias_by_quality.ENOUGH
+        c, half = found["own_c"][model], 1.96 * found["own_c_sd"][model] if enough else np.nan
+        out[name] = (float(whole["own_c"][model]), c - half, c + half)
+    return out

@@ -3,10 +3,12 @@
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
+from jbt.experiments.run import table_of
 from jbt.types import Status
 from sweeps import bias_by_quality
 from sweeps._shared.board import WORDS, Board
@@ -108,6 +110,25 @@ def test_models_alone_and_the_slope_over_them(x64):
 
         expected = minimize(loss, [0.0, 0.5], method="BFGS", options={"gtol": 1e-9}).x
         np.testing.assert_allclose([quality[v], own[v]], expected, atol=1e-6)
+        np.testing.assert_allclose(found["rarer"][v], min(y.sum(), (1 - y).sum()))
     x, y, w = np.arange(4.0), np.array([1.0, 3.0, 2.0, 6.0]), np.array([1.0, 2.0, 2.0, 1.0])
     slope = np.polyfit(x, y, 1, w=np.sqrt(w))[0]
     assert bias_by_quality.weighted_slope(x, y, w) == pytest.approx(slope)
+
+
+def test_a_model_that_hardly_ever_wins_has_no_interval():
+    names, prompts = list(bias_by_quality.ANALYSES), 5
+    of_models = ("quality", [-2.0, 0.0, 1.0]), ("own_c", [0.5, 1.0, 1.2])
+    of_models += ("own_c_sd", [0.1] * 3), ("rarer", [19.9, 20.0, 300.0])
+    shape = ("analysis", "content", "pool")
+    values = {n: (shape, np.tile(np.array(v)[:, None], (len(names), 1, 1))) for n, v in of_models}
+    for name in ("c", "interaction"):
+        values[name] = (("analysis", "pool"), np.ones((len(names), 1)))
+    influence = np.random.default_rng(0).normal(size=(len(names), prompts, 2, 1))
+    values["influence"] = (("analysis", "prompt", "coefficient", "pool"), influence)
+    labels = {"analysis": names, "content": [*"abc"], "coefficient": ["c", "interaction"]}
+    ds = xr.Dataset(values, labels | {"prompt": [str(i) for i in range(prompts)]})
+    table = table_of(bias_by_quality.SWEEP, ds, bias_by_quality.PRESETS["smoke"])
+    rows = table[table.quantity == "own_c"].set_index("content")
+    assert rows.ci_low.isna().tolist() == [True, False, False]
+    assert rows.ci_high["b"] == pytest.approx(1.0 + 1.96 * 0.1)

@@ -6,13 +6,17 @@ members of the regions of `jbt.twins.regions`: their bias may grow with quality,
 belong to items or statements, and each agrees with what the paper prints of the real judge's fits
 of all verdicts. The table of rules was no part of that choice, so it is a test: whether some member
 agrees with all of it.
+
+A judge that gives its likelier verdict has no unit of logits. Where verdicts are drawn afresh
+(`--protocol stochastic`) it is the one in which as many pairs are uncertain as of the paper's open
+judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +35,12 @@ from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs
+from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
 from jbt.types import Fit
 
+from . import judges as sweep_judges
 from ._shared.active import REFERENCE, RunSettings, design_of
 from ._shared.scenario import MapPrior
 
@@ -48,12 +54,22 @@ if TYPE_CHECKING:
 N_ITEMS, K = 30, 5
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
+BIASED = "biased"
+"""Entry of the column `judge`: the mean over the five, with weights as the paper's pools."""
 ESTIMATORS = {
     "naive": estimators.naive,
     "bias_aware": estimators.bias_aware,
     "local": estimators.local,
 }
 """Fits of every verdict, in the rule's column."""
+
+
+TABLE = "table_of_judges"
+"""Rule of the group whose results are those of `sweeps.judges`."""
+MODELS, BASELINES = ("naive", "bias_aware"), ("order_swap_dropped", "residualised")
+UNKNOWN = np.full((len(sweep_judges.MODELS), len(sweep_judges.K)), np.nan, np.float32)
+"""Recall by model and size of the top set in groups that do not measure it."""
+Results = TypeVar("Results", xr.Dataset, xr.DataArray)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +88,11 @@ class Settings(MapPrior, RunSettings, declare.Settings):
     """Budgets (verdicts)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
+    protocol: str = "frozen"
+    """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
+    and fits of all verdicts are left out."""
+    n_large: int = 200
+    """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
     def decided(self) -> Self:
         if self.n_samples is not None:
@@ -87,6 +108,7 @@ PRESETS = {
         members=2,
         rule=("top_k_aware", "random"),
         budget=(16, 40),
+        n_large=0,
     ),
     "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
@@ -107,6 +129,10 @@ def check(s: Settings) -> None:
     for name in ("members", "n_seeds"):
         if getattr(s, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(s, name)}")
+    if s.protocol not in ("frozen", "stochastic"):
+        raise ValueError(f"protocol must be frozen or stochastic, got {s.protocol!r}")
+    if s.n_large < 0:
+        raise ValueError(f"n_large must be at least 0, got {s.n_large}")
     if REFERENCE not in s.rule:
         raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
     if len(set(s.rule)) < len(s.rule):
@@ -116,17 +142,18 @@ def check(s: Settings) -> None:
 
 
 def loop(s: Settings, rule: str) -> Loop:
-    return Loop(rule, K, s.refit_every, "frozen", s.n_samples, s.membership)
+    return Loop(rule, K, s.refit_every, s.protocol, s.n_samples, s.membership)
 
 
 def active(s: Settings, rule: str) -> Experiment:
     """Experiment: runs of one rule on one pool; recall [seed, budget], unknown for all verdicts."""
     draw, settings = twins.paper_pool(), loop(s, rule)
+    answers = twins.answers if s.protocol == "frozen" else twins.probability
     at = np.searchsorted(reports(s.budget, s.refit_every), s.budget)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
+        task = Task.build(pool, answers(key, pool, condition), prior=s.prior)
 
         def of_seed(seed: Array) -> tuple[Array, Array]:
             trace = run(
@@ -135,7 +162,7 @@ def active(s: Settings, rule: str) -> Experiment:
             return jnp.append(trace.recall[at], jnp.nan), trace.status.max()
 
         recall, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
-        return {"recall": recall, "status": status.max()}
+        return {"recall": recall, "recall_at": UNKNOWN, "status": status.max()}
 
     return one
 
@@ -151,67 +178,129 @@ def every_verdict(s: Settings, name: str) -> Experiment:
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
         unknown = jnp.full(len(s.budget), jnp.nan, recall.dtype)
         recall = jnp.broadcast_to(jnp.append(unknown, recall), (s.n_seeds, len(s.budget) + 1))
-        return {"recall": recall, "status": fit.status}
+        return {"recall": recall, "recall_at": UNKNOWN, "status": fit.status}
 
     return one
+
+
+def table_of_judges(s: Settings, n_items: int, k: int) -> Experiment:
+    """Experiment: what `sweeps.judges` measures of a judge, from all verdicts on one pool."""
+    measured = sweep_judges.experiment(sweep_judges.Settings(n_probes=1), n_items, k)
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        out = measured(key, condition)
+        unknown = np.full((s.n_seeds, len(s.budget) + 1), np.nan, np.float32)
+        return {"recall": unknown, "recall_at": out["recall"], "status": out["status"]}
+
+    return one
+
+
+def axes_of(s: Settings) -> dict[str, dict[str, Sequence[Any]]]:
+    return {
+        "recall": {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]},
+        "recall_at": {"model": list(sweep_judges.MODELS), "k": list(sweep_judges.K)},
+    }
 
 
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
     simulated = members(s)
     parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in simulated])
-    conditions = regions.conditions(parameters)
+    unit = regions.unit(parameters) if s.protocol == "stochastic" else np.ones(len(parameters))
+    conditions = regions.conditions(parameters, unit)
     labels = {"judge": [m.name for m in simulated], "member": [m.member for m in simulated]}
     labels["interaction"] = [m.interaction for m in simulated]
-    axes = {"recall": {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]}}
+    axes = axes_of(s)
     runs = {rule: active(s, rule) for rule in s.rule}
-    runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
-    return [
-        declare.Group(
-            name,
-            experiment,
-            conditions,
-            labels | {"rule": [name] * len(simulated)},
-            N_ITEMS,
-            s.pools,
-            axes=axes,
-            fits=s.n_seeds * len(reports(s.budget, s.refit_every)) if name in s.rule else 2,
+    if s.protocol == "frozen":
+        runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
+
+    def group(name: str, experiment: Experiment, fits: int) -> declare.Group:
+        of_rule = labels | {"rule": [name] * len(simulated), "n_items": [N_ITEMS] * len(simulated)}
+        return declare.Group(
+            name, experiment, conditions, of_rule, N_ITEMS, s.pools, axes=axes, fits=fits
         )
-        for name, experiment in runs.items()
-    ]
+
+    refits = s.n_seeds * len(reports(s.budget, s.refit_every))
+    every = [group(n, e, refits if n in s.rule else 2) for n, e in runs.items()]
+    return every + (tables_of_judges(s, conditions, labels) if s.protocol == "frozen" else [])
 
 
-COLUMNS = ("judge", "member", "interaction", "rule", "budget")
+def tables_of_judges(
+    s: Settings, conditions: dict[str, np.ndarray], labels: dict[str, list[Any]]
+) -> list[declare.Group]:
+    """All members on the usual pools, and those of one judge on large ones."""
+    of_large = np.array(labels["judge"]) == sweep_judges.LARGE_JUDGE
+    sizes = [(N_ITEMS, K, s.pools, np.ones(len(of_large), bool))]
+    sizes.append((sweep_judges.LARGE, sweep_judges.LARGE_TOP, s.n_large, of_large))
+    found = []
+    for n_items, k, n_pools, chosen in sizes:
+        if n_pools and chosen.any():
+            kept = {name: np.asarray(v)[chosen].tolist() for name, v in labels.items()}
+            kept |= {"rule": [TABLE] * chosen.sum(), "n_items": [n_items] * chosen.sum()}
+            found.append(
+                declare.Group(
+                    f"{TABLE}_{n_items}",
+                    table_of_judges(s, n_items, k),
+                    {n: v[chosen] for n, v in (conditions | {"displaced": 0 * of_large}).items()},
+                    kept,
+                    n_items,
+                    n_pools,
+                    axes=axes_of(s),
+                    fits=len(sweep_judges.MODELS),
+                )
+            )
+    return found
+
+
+COLUMNS = ("judge", "member", "interaction", "rule", "budget", "n_items", "k")
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = ds["recall"].transpose("condition", "budget", SEEDS, "pool")
     of_rule = {name: _where(recall, name) for name in (*s.rule, *ESTIMATORS)}
     for name in s.rule:
-        t.means("recall", of_rule[name].sel(budget=list(s.budget)))
-    for name in ESTIMATORS:
-        t.means("recall", of_rule[name].sel(budget=[ALL]))
+        t.means("recall", of_rule[name].sel(budget=list(s.budget)), k=K)
     base = of_rule[REFERENCE].sel(budget=list(s.budget))
     plain = base.drop_vars("rule")
     for name in s.rule:
         if name != REFERENCE:
-            t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain)
-    full = of_rule["bias_aware"].sel(budget=ALL).drop_vars(("rule", "budget"))
-    t.means("above_full_data", base - full)
-    ranges(t.frame(), s, t)
+            t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain, k=K)
+    if s.protocol == "frozen":
+        for name in ESTIMATORS:
+            t.means("recall", of_rule[name].sel(budget=[ALL]), k=K)
+        full = of_rule["bias_aware"].sel(budget=ALL).drop_vars(("rule", "budget"))
+        t.means("above_full_data", base - full, k=K)
+        rows_of_all_verdicts(_where(ds, TABLE), s, t)
+    ranges(t.frame(), t)
+    over_judges(t.frame(), s, t)
 
 
-def _where(recall: xr.DataArray, rule: str) -> xr.DataArray:
-    return recall.isel(condition=np.flatnonzero(recall["rule"].values == rule))
+def rows_of_all_verdicts(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    """Add recall by the models and sizes of the top set of `sweeps.judges`, for every member."""
+    recall = ds["recall_at"].drop_vars("rule").rename(model="rule")
+    for n_items, n_pools in ((N_ITEMS, s.pools), (sweep_judges.LARGE, s.n_large)):
+        of = recall.isel(condition=np.flatnonzero(recall["n_items"].values == n_items))
+        if of.sizes["condition"]:
+            wanted = [1, 3, 10] if n_items == N_ITEMS else [sweep_judges.LARGE_TOP]
+            rows = of.isel(pool=slice(n_pools))
+            every = n_items * (n_items - 1)
+            t.means("recall", rows.sel(rule=list(MODELS), k=wanted), budget=every)
+            if n_items == N_ITEMS:
+                t.means("recall", rows.sel(rule=list(BASELINES), k=[K]), budget=every)
 
 
-def ranges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
+def _where(results: Results, rule: str) -> Results:
+    return results.isel(condition=np.flatnonzero(results["rule"].values == rule))
+
+
+def ranges(rows: pd.DataFrame, t: Table) -> None:
     """Add, for each judge, the least and the largest mean over the members of its region, and how
     many of them agree with the paper's number; with all of its numbers at once, in a row without a
     rule."""
-    same = ["judge", "quantity", "rule", "budget"]
-    for (judge, quantity, rule, _), of in rows.groupby(same, sort=False):
-        where = {"judge": judge, "rule": rule, "budget": of.budget.iloc[0]}
+    same = ["judge", "quantity", "rule", "budget", "n_items", "k"]
+    for (judge, quantity, *place), of in rows.groupby(same, sort=False, dropna=False):
+        where = dict(zip(same[2:], place, strict=True)) | {"judge": judge}
         for name, at in (("least", of.estimate.argmin()), ("largest", of.estimate.argmax())):
             row = of.iloc[at]
             ends = (row.ci_low, row.ci_high)
@@ -223,6 +312,20 @@ def ranges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
         good = of.groupby("member").consistent.agg(lambda v: (v != "no").all())
         t.add("members_consistent_with_all", float(good.sum()), judge=judge)
         t.add("members", float(len(good)), judge=judge)
+
+
+def over_judges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
+    """Add means over the five judges of their least and of their largest recall of all verdicts."""
+    if set(s.judge) != set(judges.GATED):
+        return
+    counts = {name: PUBLISHED[name].pools for name in s.judge}
+    ends = rows[rows.quantity.isin(["recall_least", "recall_largest"]) & (rows.budget == ALL)]
+    for (quantity, rule, k), of in ends.groupby(["quantity", "rule", "k"], sort=False):
+        share = of.judge.map(counts).to_numpy() / sum(counts.values())
+        mean = float(share @ of.estimate)
+        half = float(np.sqrt((share**2) @ ((of.ci_high - of.ci_low) / 2) ** 2))
+        place = {"rule": rule, "budget": ALL, "n_items": N_ITEMS, "k": k, "judge": BIASED}
+        t.add(str(quantity), mean, (mean - half, mean + half), int(of.n_pools.min()), **place)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:

@@ -41,9 +41,9 @@ from jbt import estimators, runtime
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import GATED, PUBLISHED, Published
-from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
+from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import PERFECT, answers, paper_pool
+from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, paper_pool
 from jbt.types import Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
@@ -56,6 +56,8 @@ ROUNDING = 0.01 / 12**0.5
 LIMIT = float(chdtri(len(OBSERVED), 0.05))
 """Largest T of a member: the 95 % point of chi-squared."""
 
+ORDERED = 30 * 29
+"""Ordered pairs of a pool."""
 BOUNDS = {
     "bias": (-4.0, 16.0),
     "position": (-16.0, 16.0),
@@ -91,11 +93,36 @@ class Member:
     naive_correlation: float
 
 
-def conditions(parameters: np.ndarray) -> dict[str, np.ndarray]:
-    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`."""
-    values = dict(zip(BOUNDS, parameters.T, strict=True))
-    one = np.ones(len(parameters))
-    return {**values, "discrimination": one, "argmax": one}
+def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[str, np.ndarray]:
+    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`.
+
+    Args:
+      unit: logits per statement [J], which matter only where verdicts are drawn afresh: see `unit`.
+    """
+    one = np.ones(len(parameters)) * unit
+    values = {name: v * one for name, v in zip(BOUNDS, parameters.T, strict=True)}
+    return {**values, "discrimination": one, "argmax": np.ones(len(one))}
+
+
+def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndarray:
+    """Logits per statement [J] at which judges are as uncertain as the paper's open judge: a share
+    `twins.UNCERTAIN` of the ordered pairs has 0.2 < p < 0.8. Frozen verdicts leave it open.
+
+    Args:
+      parameters: [J, parameters of `BOUNDS`].
+      n_pools: pools that the share is taken over.
+    """
+    draw = paper_pool()
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = draw(stream(key, "pool"), condition)
+        judge = judges.of_condition(condition)
+        logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
+        return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
+
+    out = simulate(one, conditions(parameters), range(n_pools), seed=seed)["size"]
+    sizes = out.swapaxes(0, 1).reshape(len(parameters), -1)
+    return np.log(DOUBT[1] / DOUBT[0]) / np.quantile(sizes, UNCERTAIN, axis=1)
 
 
 def observed(prior: Prior | None = None) -> Experiment:

@@ -162,7 +162,7 @@ def active(s: Settings, rule: str) -> Experiment:
             return jnp.append(trace.recall[at], jnp.nan), trace.status.max()
 
         recall, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
-        return {"recall": recall, "recall_at": UNKNOWN, "status": status.max()}
+        return {"recall": recall, "recall_at": jnp.asarray(UNKNOWN), "status": status.max()}
 
     return one
 
@@ -178,7 +178,7 @@ def every_verdict(s: Settings, name: str) -> Experiment:
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
         unknown = jnp.full(len(s.budget), jnp.nan, recall.dtype)
         recall = jnp.broadcast_to(jnp.append(unknown, recall), (s.n_seeds, len(s.budget) + 1))
-        return {"recall": recall, "recall_at": UNKNOWN, "status": fit.status}
+        return {"recall": recall, "recall_at": jnp.asarray(UNKNOWN), "status": fit.status}
 
     return one
 
@@ -189,7 +189,7 @@ def table_of_judges(s: Settings, n_items: int, k: int) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         out = measured(key, condition)
-        unknown = np.full((s.n_seeds, len(s.budget) + 1), np.nan, np.float32)
+        unknown = jnp.full((s.n_seeds, len(s.budget) + 1), jnp.nan, jnp.float32)
         return {"recall": unknown, "recall_at": out["recall"], "status": out["status"]}
 
     return one
@@ -300,7 +300,7 @@ def ranges(rows: pd.DataFrame, t: Table) -> None:
     rule."""
     same = ["judge", "quantity", "rule", "budget", "n_items", "k"]
     for (judge, quantity, *place), of in rows.groupby(same, sort=False, dropna=False):
-        where = dict(zip(same[2:], place, strict=True)) | {"judge": judge}
+        where: dict[str, Any] = dict(zip(same[2:], place, strict=True)) | {"judge": judge}
         for name, at in (("least", of.estimate.argmin()), ("largest", of.estimate.argmax())):
             row = of.iloc[at]
             ends = (row.ci_low, row.ci_high)
@@ -324,7 +324,13 @@ def over_judges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
         share = of.judge.map(counts).to_numpy() / sum(counts.values())
         mean = float(share @ of.estimate)
         half = float(np.sqrt((share**2) @ ((of.ci_high - of.ci_low) / 2) ** 2))
-        place = {"rule": rule, "budget": ALL, "n_items": N_ITEMS, "k": k, "judge": BIASED}
+        place: dict[str, Any] = {
+            "rule": rule,
+            "budget": ALL,
+            "n_items": N_ITEMS,
+            "k": k,
+            "judge": BIASED,
+        }
         t.add(str(quantity), mean, (mean - half, mean + half), int(of.n_pools.min()), **place)
 
 

@@ -168,7 +168,7 @@ def bias_variances(
         parts = (combination / scale) @ vectors
         lost = jnp.abs(parts * ~known).max(-1) > 1e-5 * jnp.abs(parts).max(-1)
         found = (parts**2 * known / jnp.where(known, values, 1)).sum(-1)
-        return jnp.where(lost, jnp.inf, found)
+        return jnp.asarray(jnp.where(lost, jnp.inf, found))
 
     return variance(c), variance(growth), variance(biases)
 

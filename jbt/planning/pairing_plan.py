@@ -271,8 +271,8 @@ class _Designs:
             return dict(zip(names, values, strict=True))
 
         def plan(half_width: np.ndarray) -> PairingPlan:
-            ends = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
-            spent = by_name(out["verdicts"].mean(0))
-            return PairingPlan(numbers, *map(by_name, (middle(half_width, axis=0), *ends)), spent)
+            low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
+            widths = by_name(middle(half_width, axis=0)), by_name(low), by_name(high)
+            return PairingPlan(numbers, *widths, by_name(out["verdicts"].mean(0)))
 
         return {name: plan(v) for name, v in out.items() if name != "verdicts"}

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
@@ -38,10 +38,10 @@ from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
-from jbt.types import Fit
+from jbt.types import Fit, Variant
 
 from . import judges as sweep_judges
-from ._shared.active import REFERENCE, RunSettings, design_of
+from ._shared.active import REFERENCE, RunSettings, allocation, design_of
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ ESTIMATORS = {
 """Fits of every verdict, in the rule's column."""
 
 
+TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
+"""Rules that are also run with the naive model, and what their names begin with there."""
 TABLE = "table_of_judges"
 """Rule of the group whose results are those of `sweeps.judges`."""
 MODELS, BASELINES = ("naive", "bias_aware"), ("order_swap_dropped", "residualised")
@@ -91,6 +93,8 @@ class Settings(MapPrior, RunSettings, declare.Settings):
     protocol: str = "frozen"
     """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
     and fits of all verdicts are left out."""
+    two_by_two: bool = True
+    """Whether top_k_aware and random are also run with the naive model."""
     n_large: int = 200
     """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
@@ -109,6 +113,7 @@ PRESETS = {
         rule=("top_k_aware", "random"),
         budget=(16, 40),
         n_large=0,
+        two_by_two=False,
     ),
     "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
@@ -145,24 +150,30 @@ def loop(s: Settings, rule: str) -> Loop:
     return Loop(rule, K, s.refit_every, s.protocol, s.n_samples, s.membership)
 
 
-def active(s: Settings, rule: str) -> Experiment:
-    """Experiment: runs of one rule on one pool; recall [seed, budget], unknown for all verdicts."""
+def active(s: Settings, rule: str, model: str = "bias_aware") -> Experiment:
+    """Experiment: runs of one rule on one pool; recall and share of the showings at the boundary
+    [seed, budget], unknown for all verdicts."""
+    free = np.array(model == "bias_aware")
     draw, settings = twins.paper_pool(), loop(s, rule)
     answers = twins.answers if s.protocol == "frozen" else twins.probability
     at = np.searchsorted(reports(s.budget, s.refit_every), s.budget)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        task = Task.build(pool, answers(key, pool, condition), prior=s.prior)
+        variant = Variant(jnp.asarray(free[None]), jnp.asarray(free))
+        task = Task.build(pool, answers(key, pool, condition), variant=variant, prior=s.prior)
 
-        def of_seed(seed: Array) -> tuple[Array, Array]:
+        def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             trace = run(
                 jax.random.fold_in(stream(key, "acquisition"), seed), task, settings, s.budget
             )
-            return jnp.append(trace.recall[at], jnp.nan), trace.status.max()
+            share = allocation(s.budget, K, trace.queries, pool.quality)[:, 0]
+            recall, share = (jnp.append(v, jnp.nan) for v in (trace.recall[at], share))
+            return recall, share, trace.status.max()
 
-        recall, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
-        return {"recall": recall, "recall_at": jnp.asarray(UNKNOWN), "status": status.max()}
+        recall, share, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
+        out = {"recall": recall, "share_at_boundary": share, "status": status.max()}
+        return out | {"recall_at": jnp.asarray(UNKNOWN)}
 
     return one
 
@@ -178,7 +189,8 @@ def every_verdict(s: Settings, name: str) -> Experiment:
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
         unknown = jnp.full(len(s.budget), jnp.nan, recall.dtype)
         recall = jnp.broadcast_to(jnp.append(unknown, recall), (s.n_seeds, len(s.budget) + 1))
-        return {"recall": recall, "recall_at": jnp.asarray(UNKNOWN), "status": fit.status}
+        out = {"recall": recall, "share_at_boundary": unknown_of(s), "status": fit.status}
+        return out | {"recall_at": jnp.asarray(UNKNOWN)}
 
     return one
 
@@ -189,15 +201,22 @@ def table_of_judges(s: Settings, n_items: int, k: int) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         out = measured(key, condition)
-        unknown = jnp.full((s.n_seeds, len(s.budget) + 1), jnp.nan, jnp.float32)
-        return {"recall": unknown, "recall_at": out["recall"], "status": out["status"]}
+        kept = dict.fromkeys(("recall", "share_at_boundary"), unknown_of(s))
+        return kept | {"recall_at": out["recall"], "status": out["status"]}
 
     return one
 
 
+def unknown_of(s: Settings) -> Float[Array, "seeds budgets"]:
+    """For groups without runs."""
+    return jnp.full((s.n_seeds, len(s.budget) + 1), jnp.nan, jnp.float32)
+
+
 def axes_of(s: Settings) -> dict[str, dict[str, Sequence[Any]]]:
+    runs = {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]}
     return {
-        "recall": {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]},
+        "recall": runs,
+        "share_at_boundary": runs,
         "recall_at": {"model": list(sweep_judges.MODELS), "k": list(sweep_judges.K)},
     }
 
@@ -212,6 +231,8 @@ def groups(s: Settings) -> list[declare.Group]:
     labels["interaction"] = [m.interaction for m in simulated]
     axes = axes_of(s)
     runs = {rule: active(s, rule) for rule in s.rule}
+    if s.two_by_two:
+        runs |= {f"{NAIVE}{rule}": active(s, rule, "naive") for rule in TWO}
     if s.protocol == "frozen":
         runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
 
@@ -222,7 +243,7 @@ def groups(s: Settings) -> list[declare.Group]:
         )
 
     refits = s.n_seeds * len(reports(s.budget, s.refit_every))
-    every = [group(n, e, refits if n in s.rule else 2) for n, e in runs.items()]
+    every = [group(n, e, 2 if n in ESTIMATORS else refits) for n, e in runs.items()]
     return every + (tables_of_judges(s, conditions, labels) if s.protocol == "frozen" else [])
 
 
@@ -266,6 +287,14 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     for name in s.rule:
         if name != REFERENCE:
             t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain, k=K)
+    t.means("share_at_boundary", _shares(ds, s), k=K)
+    if s.two_by_two:
+        naive = [_where(recall, f"{NAIVE}{rule}").sel(budget=list(s.budget)) for rule in TWO]
+        for values in naive:
+            t.means("recall", values, k=K)
+        naive = naive[0].drop_vars("rule") - naive[1].drop_vars("rule")
+        other = of_rule[TWO[1]].sel(budget=list(s.budget)).drop_vars("rule")
+        t.means("synergy", plain - other - naive, rule=REFERENCE, k=K)
     if s.protocol == "frozen":
         for name in ESTIMATORS:
             t.means("recall", of_rule[name].sel(budget=[ALL]), k=K)
@@ -274,6 +303,12 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         rows_of_all_verdicts(_where(ds, TABLE), s, t)
     ranges(t.frame(), t)
     over_judges(t.frame(), s, t)
+
+
+def _shares(ds: xr.Dataset, s: Settings) -> xr.DataArray:
+    """Shares of showings at the boundary, of the rules with the bias-aware model."""
+    of = ds["share_at_boundary"].transpose("condition", "budget", SEEDS, "pool")
+    return of.isel(condition=np.flatnonzero(of["rule"].isin(s.rule))).sel(budget=list(s.budget))
 
 
 def rows_of_all_verdicts(ds: xr.Dataset, s: Settings, t: Table) -> None:

@@ -16,7 +16,10 @@ from jbt.twins import regions
 from sweeps import judge_regions, judges
 from sweeps.judge_regions import ALL, ESTIMATORS, PRESETS, SWEEP, TABLE
 
-SMALL = dataclasses.replace(PRESETS["smoke"], judge=("llama", "qwen"), budget=(120,)).decided()
+SMALL = dataclasses.replace(
+    PRESETS["smoke"], judge=("llama", "qwen"), budget=(120,), two_by_two=True
+)
+SMALL = SMALL.decided()
 
 
 def invented(s) -> xr.Dataset:
@@ -28,6 +31,7 @@ def invented(s) -> xr.Dataset:
     for judge, member, rule in zip(labels["judge"], labels["member"], labels["rule"], strict=True):
         level = (0.5 if member else 0.8) + 0.1 * (judge == "qwen")
         level -= 0.2 * (rule not in ("top_k_aware", "bias_aware"))
+        level += 0.15 * (rule == "naive_model_random")  # 0.05 below the other rule
         at = [np.nan, level] if rule in ESTIMATORS else [level, np.nan]
         at = [np.nan, np.nan] if rule == TABLE else at
         rows.append(np.tile(np.array(at)[:, None], (s.n_seeds, 1, s.pools)))
@@ -39,6 +43,7 @@ def invented(s) -> xr.Dataset:
     noise = np.random.default_rng(0).normal(0, 1e-3, (s.n_seeds, len(s.budget) + 1, s.pools))
     at_sizes = np.stack(np.broadcast_arrays(*at_sizes))
     results = {"recall": (dims, np.array(rows) + noise)}
+    results["share_at_boundary"] = (dims, np.array(rows) / 4)
     return xr.Dataset(
         results | {"recall_at": (("condition", "model", "k", "pool"), at_sizes)}, coords
     )
@@ -58,6 +63,9 @@ def test_the_table_has_the_range_over_members():
     assert one("recall_largest", "qwen") == pytest.approx(0.9, abs=2e-3)
     assert one("recall_largest", "llama", "naive") == pytest.approx(0.6, abs=2e-3)
     assert one("delta_least", "llama", "random") == pytest.approx(-0.2, abs=2e-3)
+    # A gain of 0.2, and with the naive model of -0.15.
+    assert one("synergy_least", "llama") == pytest.approx(0.35, abs=2e-3)
+    assert one("share_at_boundary_largest", "llama", "random") == pytest.approx(0.15, abs=1e-3)
     assert one("above_full_data_largest", "llama") == pytest.approx(0.0, abs=3e-3)
     # The paper's .81 for Llama: the first member's 0.8 is not it, to within 0.01, nor is 0.5.
     assert one("recall_members_consistent", "llama") in (0, 1)

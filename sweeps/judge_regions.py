@@ -213,7 +213,10 @@ def unknown_of(s: Settings) -> Float[Array, "seeds budgets"]:
 
 
 def axes_of(s: Settings) -> dict[str, dict[str, Sequence[Any]]]:
-    runs = {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]}
+    runs: dict[str, Sequence[Any]] = {
+        SEEDS: list(range(s.n_seeds)),
+        "budget": [*s.budget, ALL],
+    }
     return {
         "recall": runs,
         "share_at_boundary": runs,

@@ -30,7 +30,7 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Posterior, Status
+from jbt.types import Comparisons, Design, Judge, Pool, Posterior, Prior, Status
 
 from ._shared.scenario import MapPrior
 
@@ -222,17 +222,21 @@ def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Set
 
 
 def known(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: bias-aware by one who knows gamma."""
-    verdicts = verdicts_of(key, pool, condition)
-    fit = estimators.bias_aware(verdicts, pool.design, s.prior)
-    theta = unstretched(fit.parameters.theta, pool, condition)
-    return found(recall_of(theta, pool), fit.status, fit.parameters.c[0])
+    """Method: the model with gamma, by one who knows it."""
+    verdicts, stretch = verdicts_of(key, pool, condition), stretch_of(pool, condition)
+    fit = estimators.bias_aware(verdicts, pool.design, of_stretched(s.prior, stretch))
+    return found(recall_of(fit.parameters.theta / stretch, pool), fit.status, fit.parameters.c[0])
 
 
-def unstretched(theta: Float[Array, " M"], pool: Pool, condition: Condition) -> Float[Array, " M"]:
-    """Qualities, of contents in one form, from estimates that took the bias for one: the judge sees
-    those at x = 1 stretched by 1 + gamma, and their common shift is c's."""
-    return theta / (1 + condition["interaction"] * pool.design.covariates[:, 0])
+def stretch_of(pool: Pool, condition: Condition) -> Float[Array, " M"]:
+    """How much the judge stretches the quality of each content, in one form: with gamma known, the
+    model with gamma is the bias-aware one of u = (1 + gamma x) theta."""
+    return 1 + condition["interaction"] * pool.design.covariates[:, 0]
+
+
+def of_stretched(prior: Prior, stretch: Float[Array, " M"]) -> Prior:
+    """The prior of u that is this one of theta = u / stretch."""
+    return Prior(prior.lam / stretch**2, prior.lam_b)
 
 
 METHODS: dict[str, Callable[..., dict[str, Array]]] = {
@@ -286,20 +290,23 @@ def knowing(s: Settings, kind: str, rule: str) -> Experiment:
         pool = drawn(kind, key, condition)
         answers = twins.answers(key, pool, condition)
 
+        stretch = stretch_of(pool, condition)
+        known_prior = of_stretched(s.prior, stretch)
+
         def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-            scale = unstretched(jnp.ones(N_ITEMS), pool, condition)
-            return rules.top_k_aware(of_scaled_quality(view, scale), key)
+            return rules.top_k_aware(of_scaled_quality(view, 1 / stretch), key)
 
         asks = rules.Rule(score, tried=True) if rule == KNOWING else rule
         settings = Loop(asks, K, REFIT_EVERY, "frozen")
-        task = Task.build(pool, answers, prior=s.prior)
+        prior = known_prior if rule == KNOWING else s.prior
+        task = Task.build(pool, answers, prior=prior)
         queries = run(stream(key, "acquisition"), task, settings, s.budget).queries
 
         def at(budget: int) -> tuple[Array, Array]:
             asked = jnp.zeros_like(task.answers, pool.design.dtype)
             asked = asked.at[queries.first[:budget], queries.second[:budget]].set(1)
-            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, s.prior)
-            return recall_of(unstretched(fit.parameters.theta, pool, condition), pool), fit.status
+            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, known_prior)
+            return recall_of(fit.parameters.theta / stretch, pool), fit.status
 
         recall, status = zip(*[at(budget) for budget in s.budget], strict=True)
         out = found(jnp.zeros(()), jnp.stack(status).max())

@@ -334,7 +334,7 @@ def _where(results: Results, rule: str) -> Results:
 
 def ranges(rows: pd.DataFrame, t: Table) -> None:
     """Add, for each judge, the least and the largest mean over the members of its region, and how
-    many of them agree with the paper's number; with all of its numbers at once, in a row without a
+    many of them agree with the paper's number; with its whole table of rules, in a row without a
     rule."""
     same = ["judge", "quantity", "rule", "budget", "n_items", "k"]
     for (judge, quantity, *place), of in rows.groupby(same, sort=False, dropna=False):
@@ -346,9 +346,10 @@ def ranges(rows: pd.DataFrame, t: Table) -> None:
         if of.paper.notna().any():
             agree = float((of.consistent != "no").sum())
             t.add(f"{quantity}_members_consistent", agree, **where)
-    for judge, of in rows[rows.paper.notna()].groupby("judge", sort=False):
+    of_rules = rows.quantity.isin(["recall", "delta"]) & ~rows.rule.isin([*ESTIMATORS, TABLE])
+    for judge, of in rows[of_rules & rows.paper.notna()].groupby("judge", sort=False):
         good = of.groupby("member").consistent.agg(lambda v: (v != "no").all())
-        t.add("members_consistent_with_all", float(good.sum()), judge=judge)
+        t.add("members_consistent_with_rules", float(good.sum()), judge=judge)
         t.add("members", float(len(good)), judge=judge)
 
 

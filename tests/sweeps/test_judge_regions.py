@@ -71,7 +71,7 @@ def test_the_table_has_the_range_over_members():
     assert one("recall_members_consistent", "llama") in (0, 1)
     assert one("delta_members_consistent", "llama", "random") == 2
     assert one("members", "llama", None) == 2
-    assert one("members_consistent_with_all", "llama", None) <= 1
+    assert one("members_consistent_with_rules", "llama", None) <= 1
     # 0.8 and 0.5 less 0.2; bias-aware is the second model, k = 10 the fourth size.
     assert one("recall_largest", "llama", "bias_aware", k=10) == pytest.approx(0.613, abs=1e-6)
     assert one("recall_least", "llama", "residualised") == pytest.approx(0.342, abs=1e-6)

@@ -19,7 +19,7 @@ from jbt.experiments.run import main
 from jbt.simulation import pools, theory
 
 from . import crossing
-from ._shared.scenario import PoolKind
+from ._shared.scenario import PoolKind, VaryingBias
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(PoolKind, declare.Settings):
+class Settings(PoolKind, VaryingBias, declare.Settings):
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -96,7 +96,8 @@ def cells(s: Settings) -> list[Cell]:
     Raises:
       ValueError: a scenario that makes no sense.
     """
-    common = crossing.Settings(pool=s.pool, max_correlation=s.max_correlation)
+    same = ("pool", "max_correlation", "interaction")
+    common = crossing.Settings(**{name: getattr(s, name) for name in same})
     out = []
     for covariate in s.covariate:
         base = replace(common, covariate=covariate, pools=s.pools)

@@ -73,7 +73,8 @@ def fit_map(
     if tolerance is None:
         tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
     limit = MAX_STEPS if max_steps is None else max_steps
-    solve = batch_last(newton.newton, limit=int(limit), tolerance=float(tolerance))
+    equal = jnp.ndim(prior.lam) == 0
+    solve = batch_last(newton.newton, limit=int(limit), tolerance=float(tolerance), equal=equal)
     precision = model.prior_precision(design, prior, variant.n_judges)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)

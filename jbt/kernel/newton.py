@@ -72,8 +72,10 @@ def newton(
     *,
     limit: int,
     tolerance: float,
+    equal: bool = True,
 ) -> Fit:
-    """Newton's method on the objective with these prior precisions, for B problems.
+    """Newton's method on the objective with these prior precisions, for B problems; `equal` says
+    that those of all contents are the same.
 
     Without a prior (None), the tolerance applies to the decrement, a ridge in the Hessian alone
     keeps flat directions finite without moving the optimum, and steps towards an optimum at
@@ -92,16 +94,22 @@ def newton(
     if precision is None:
         precision = RIDGE * information_scale(_for_all(comparisons, problems), design, free)
     pull = 0 * precision if without_prior else precision
-    # No comparison moves the constant of theta: at the mode its mean, so weighted, is 0.
-    weight = 1 if without_prior else precision[:m] / precision[:m].max(0)
-    weight = jnp.where(contents, weight, 0).astype(design.dtype)
+    # No comparison moves the constant of theta: at the mode its mean, weighted so, is 0.
+    weight = None if equal else jnp.where(contents, precision[:m] / precision[:m].max(0), 0)
 
     def step(s: _State) -> _State:
         parameters = Parameters.unflat(s.beta, m, judges)
         gradient, information = model.score_and_information(parameters, design, comparisons, chain)
         gradient = jnp.where(free, gradient - pull * s.beta, 0)
         delta, half = cholesky.solve(
-            _hessian(information, _trace(information, m, comparisons), precision, free, weight),
+            _hessian(
+                information,
+                _trace(information, m, comparisons),
+                precision,
+                free,
+                contents,
+                weight,
+            ),
             gradient,
         )
         delta = jnp.where(free, delta, 0)
@@ -132,7 +140,10 @@ def newton(
             decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))
             done &= ~restart
         theta = jnp.where(contents, beta[:m], 0)
-        mean = (weight * theta).sum(0) / weight.sum(0)
+        if weight is None:
+            mean = theta.sum(0) / contents.sum(0)
+        else:
+            mean = (weight * theta).sum(0) / weight.sum(0)
         theta = jnp.where(contents, theta - mean, 0)
         beta = jnp.concatenate([theta, beta[m:]])
         return _State(beta, decrement, grad_norm, safeguard, stretch, done, s.steps + 1)
@@ -255,17 +266,20 @@ def _hessian(
     trace: Float[Array, "..."],
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
-    weight: Float[Array, "M ..."],
+    contents: Bool[Array, "M ..."],
+    weight: Float[Array, "M ..."] | None,
 ) -> Float[Array, "P P ..."]:
     """Hessian of the objective over the free parameters, with the constant of theta fixed, which
-    gives it a mean of 0 with these weights; identity in the rows and columns of fixed parameters,
-    so that they never move."""
-    p, m = len(free), len(weight)
+    leaves its mean, with these weights, as it is; identity in the rows and columns of fixed
+    parameters, so that they never move."""
+    p, m = len(free), len(contents)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
-    n_contents = (weight > 0).sum(0)
-    scale = precision[:m].max(0) + trace / n_contents
-    pinned = jnp.concatenate([weight, jnp.zeros((p - m, *weight.shape[1:]), weight.dtype)])
-    gauge = pinned[:, None] * pinned * (scale / n_contents)
+    scale = precision[:m].max(0) + trace / contents.sum(0)
+    pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
+    gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)
+    if weight is not None:
+        weight = jnp.concatenate([weight, jnp.zeros((p - m, *weight.shape[1:]), weight.dtype)])
+        gauge = gauge * weight[:, None] * weight
     return jnp.where(free[:, None] & free, information + eye * precision + gauge, eye)
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from jbt import estimators, twins
 from jbt.experiments.run import table_of
 from jbt.kernel import metrics
-from jbt.simulation import judges, pairs
+from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate, stream
 from jbt.types import Prior
 from sweeps import varying_bias
@@ -87,7 +87,7 @@ def test_contents_in_both_forms_have_as_many_verdicts():
     }
     condition = {name: jax.numpy.asarray(value) for name, value in condition.items()}
     alone = varying_bias.drawn("gaussian", stream(key, "x"), condition)
-    both = varying_bias.in_both_forms(alone)
+    both = pools.in_both_forms(alone)
     assert both.design.covariates[:, 0].tolist() == [0.0] * 30 + [1.0] * 30
     np.testing.assert_array_equal(both.quality, alone.quality)
     verdicts = varying_bias.verdicts_of(key, both, condition)

@@ -19,10 +19,13 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (rates, power, *axes) = plots.facets(6, 3, width=5.6)
+    panels = [draw_harm, draw_recall, draw_noise]
+    if s.legitimate == "correlation":
+        panels.append(draw_families)
+    fig, (rates, power, *axes) = plots.facets(2 + len(panels), 3, width=5.6)
     draw_rates(rates, table, s)
     draw_power(power, ds, s)
-    for ax, draw in zip(axes, (draw_harm, draw_recall, draw_noise, draw_families), strict=True):
+    for ax, draw in zip(axes, panels, strict=True):
         draw(ax, table, s)
     return fig
 

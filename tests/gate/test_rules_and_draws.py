@@ -248,9 +248,9 @@ def test_rules_of_counts():
 
 
 def test_a_lead_by_a_share_of_the_labels():
-    """Against whole numbers: 0.075 of 40 labels is 3, which a rounded product exceeds."""
+    """Against whole numbers: 0.075 of 200 labels is 15, which the product in float32 exceeds."""
     thousandths = np.array([1, 50, 75, 333, 1000])
-    bought, right, wrong = np.meshgrid([0, 1, 5, 10, 20, 40, 60, 435], range(40), range(10))
+    bought, right, wrong = np.meshgrid([0, 1, 5, 10, 20, 40, 60, 200], range(40), range(10))
     enough = right + wrong <= bought
     bought, right, wrong = (v[enough] for v in (bought, right, wrong))
     for share in thousandths:

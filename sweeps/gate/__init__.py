@@ -287,12 +287,16 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the paper's table with its labels and rule; labels needed; the exact size of
+    """Rows to print: the paper's table with its labels, for four rules; labels needed; the exact size of
     `sign` beside its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
-    quantities = ["enable_rate", "gated_recall"]
-    paper = over_all & (table.labels == "pairs") & table.rule.isin(["at_least", "strict", "sign"])
-    paper &= table.quantity.isin(quantities) & (table.pool_class == "all")
+    quantities, rules = (
+        ["enable_rate", "gated_recall"],
+        ["at_least", "strict", "margin_share", "sign"],
+    )
+    paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
+    paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
+    paper |= table.quantity.str.startswith("study_") & table.paper.notna()
     needed = table.quantity.isin(["labels_needed", "times_fewer"]) & (table.rho == s.rho[0])
     recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
     half = (table.pool_class == "half") & (table.rule == "sign")

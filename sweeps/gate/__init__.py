@@ -287,8 +287,8 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the paper's table with its labels, for four rules; labels needed; the exact size of
-    `sign` beside its rate at one half; the worst rates of the tests."""
+    """Rows to print: the paper's table with its labels, for four rules; labels needed; the exact
+    size of `sign` beside its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
     quantities, rules = (
         ["enable_rate", "gated_recall"],

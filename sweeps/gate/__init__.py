@@ -290,10 +290,8 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
     """Rows to print: the paper's table with its labels, for four rules; labels needed; the exact
     size of `sign` beside its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
-    quantities, rules = (
-        ["enable_rate", "gated_recall"],
-        ["at_least", "strict", "margin_share", "sign"],
-    )
+    quantities = ["enable_rate", "gated_recall"]
+    rules = ["at_least", "strict", "margin_share", "sign"]
     paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
     paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
     paper |= table.quantity.str.startswith("study_") & table.paper.notna()

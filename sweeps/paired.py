@@ -5,7 +5,8 @@ rendered twice, and the same verdicts analysed with a quality for each rendering
 each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also the
 paper's two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
 
-All judges see the same pools of one size, as in the paper; replicates share them.
+All judges see the same pools of one size, as in the paper; replicates share them. With --pool
+statement_bank contents are made of the statements of the paper's benchmark, and judges are twins.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, identifiability
+from jbt import estimators, identifiability, twins
 from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Parameters, Prior, Status, check_positive
+from jbt.types import Comparisons, Design, Parameters, Pool, Prior, Status, check_positive
+
+from ._shared.judge import BANK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,11 +75,16 @@ class Settings(declare.Settings):
     """Judges, which see the same pools."""
     n_contents: tuple[int, ...] = (8, 15, 25, 40)
     """Contents of a pool, all rendered twice (count)."""
+    pool: Literal["gaussian", "statement_bank"] = "gaussian"
+    """Contents. gaussian: normal qualities, and judges with the paper's estimates as true values.
+    statement_bank: one of six fully correct, as 5 of 30 in the paper's benchmark, and twins of the
+    judges (`jbt.twins`)."""
     oracle: Literal["draw", "argmax"] = "draw"
     """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
     temperature 0, by logits with a preference for the pair added."""
     pair_noise: float = 0.5
-    """Standard deviation of that preference (logits); without effect on drawn verdicts."""
+    """Standard deviation of that preference (logits); without effect on drawn verdicts. Twins have
+    their own."""
     lam: tuple[float, ...] = (0.2, 1.0, 5.0)
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
     lam_b: tuple[float, ...] = (0.1, 1.0, 2.0)
@@ -97,7 +105,11 @@ def check(s: Settings) -> None:
     if s.dtype != "float64":
         raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
     declare.check_listed("judge", s.judge, list(judges.OPEN))
+    declare.check_listed("pool", (s.pool,), ("gaussian", BANK))
     check_positive("sd", s.sd)
+    for name in ("sd", "pair_noise"):
+        if s.pool == BANK and getattr(s, name) != getattr(Settings, name):
+            raise ValueError(f"{name} has no effect with --pool {BANK}: twins have their own")
     if not 0 <= s.pair_noise < float("inf"):
         raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
     declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
@@ -112,15 +124,32 @@ def priors(s: Settings) -> list[tuple[float, float]]:
     return [(LAM, LAM_B), *((lam, LAM_B) for lam in s.lam), *((LAM, b) for b in s.lam_b)]
 
 
+def drawn(s: Settings, key: Key[Array, ""], n_contents: int) -> Pool:
+    """A pool of contents, all rendered twice."""
+    if s.pool != BANK:
+        return pools.paired(key, n_contents, sd=s.sd)
+    return pools.in_both_forms(pools.statement_bank(key, n_contents, max(1, n_contents // 6)))
+
+
+def conditions(s: Settings) -> dict[str, np.ndarray]:
+    """The judges."""
+    if s.pool == BANK:
+        oracle = {"draw": "draws"}.get(s.oracle, s.oracle)
+        return twins.conditions([twins.twin(name, oracle=oracle) for name in s.judge])
+    of_judges = judges.conditions([judges.OPEN[name] for name in s.judge])
+    return of_judges | {"pair_noise": np.full(len(s.judge), s.pair_noise)}
+
+
 def full_matrix(s: Settings, n_contents: int) -> Experiment:
     """Experiment: every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
 
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.paired(stream(key, "pool"), n_contents, sd=s.sd)
+        pool = drawn(s, stream(key, "pool"), n_contents)
         judge = judges.of_condition(condition)
         draw = stream(key, "verdicts")
         if s.oracle == "argmax":
-            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=s.pair_noise)
+            noise = condition["pair_noise"]
+            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=noise)
         else:
             oracle = judges.frozen_draw(draw, pool, judge)
         comparisons = judges.reveal(oracle, pairs.every_pair(pool))
@@ -225,7 +254,7 @@ def groups(s: Settings) -> list[declare.Group]:
         declare.Group(
             f"size-{n}",
             full_matrix(s, n),
-            judges.conditions([judges.OPEN[name] for name in s.judge]),
+            conditions(s),
             {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
             2 * n,
             s.pools if n == BASE_SIZE else n_others,

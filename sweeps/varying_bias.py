@@ -30,7 +30,7 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Posterior, Prior, Status
+from jbt.types import Comparisons, Judge, Pool, Posterior, Prior, Status
 
 from ._shared.scenario import MapPrior
 
@@ -128,15 +128,6 @@ def drawn(kind: str, key: Key[Array, ""], condition: Condition) -> Pool:
         options = {"sd": 1.2, "rho": condition["rho"], "covariate": "binary"}
         return pools.gaussian(stream(key, "pool"), N_ITEMS, **options)
     return twins.paper_pool()(stream(key, "pool"), condition)
-
-
-def in_both_forms(pool: Pool) -> Pool:
-    """The same contents, each rendered with x = 0 and with x = 1."""
-    n = pool.design.n_items
-    x = jnp.repeat(jnp.arange(2, dtype=pool.design.dtype), n)[:, None]
-    content = jnp.tile(jnp.arange(n), 2)
-    design = Design(x, content, jnp.ones(2 * n, bool), n)
-    return Pool(design=design, quality=pool.quality)
 
 
 def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Comparisons:
@@ -258,7 +249,7 @@ def every_verdict(s: Settings, kind: str, model: str, paired: bool) -> Experimen
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = drawn(kind, key, condition)
-        pool = in_both_forms(pool) if paired else pool
+        pool = pools.in_both_forms(pool) if paired else pool
         out = METHODS[model](key, pool, condition, s)
         unknown = jnp.full(len(s.budget), jnp.nan, jnp.float32)
         return out | {"recall": jnp.append(unknown, out["recall"])}
@@ -273,7 +264,7 @@ def adaptive(s: Settings, kind: str, rule: str, paired: bool) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = drawn(kind, key, condition)
-        pool = in_both_forms(pool) if paired else pool
+        pool = pools.in_both_forms(pool) if paired else pool
         task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
         trace = run(stream(key, "acquisition"), task, settings, s.budget)
         out = found(jnp.zeros(()), trace.status.max())

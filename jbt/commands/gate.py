@@ -9,6 +9,7 @@ from typing import Literal
 
 from jbt import own, runtime
 from jbt.commands.options import TableOptions
+from jbt.gate import SHARE
 from jbt.own.gates.decide import pairs_alone
 
 
@@ -18,15 +19,19 @@ class GateOptions(TableOptions):
     whether to switch the correction on: for every pool, and for every judge over all pools (MAP,
     float64). Pools of two items are merged for the fit: alone, no covariate changes their order."""
 
-    rule: Literal["sign", "sign_sequential", "at_least", "strict", "margin", "census"] = "sign"
+    rule: Literal[
+        "sign", "sign_sequential", "at_least", "strict", "margin", "margin_share", "census"
+    ] = "sign"
     """Rule for switching it on. sign: exact one-sided test on the discordant labels;
     sign_sequential: betting on labels that are certain, valid within a pool whenever labelling
-    stops; at_least, strict, margin: counts, without a guarantee; census: every disputed member is
-    labelled, and recall rises."""
+    stops; at_least, strict, margin, margin_share: counts, without a guarantee; census: every
+    disputed member is labelled, and recall rises."""
     alpha: float = 0.05
     """Level of the tests, above 0 and below 1/2."""
     margin: int = 2
     """For the rule margin, by how many labels the corrected ranking must be ahead (count)."""
+    margin_share: float = SHARE
+    """For the rule margin_share, the same as a share of the labels that count, in (0, 1]."""
     k: int = 1
     """Size of the top set to which labels of members refer (count)."""
     labels: Literal["pairs", "disputed", "swaps", "members"] | None = None
@@ -51,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
     """
     options = GateOptions.parse(argv, "gate")
-    rule = own.Rule(options.rule, options.alpha, options.margin)
+    rule = own.Rule(options.rule, options.alpha, options.margin, options.margin_share)
     if not options.covariates:
         raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
     if options.anchors is None:

@@ -280,16 +280,15 @@ def _default_chunk(group: Group) -> int | None:
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
-    """The paper's numbers for a sweep: those of the file paper.csv beside its module, if there is
-    one, and `Sweep.extra_paper_numbers`."""
+    """The paper's numbers for a sweep: those of the file paper.csv beside its module or package, if
+    there is one, and `Sweep.extra_paper_numbers`."""
     try:
         source = Path(inspect.getsourcefile(sweep.groups) or "")
-        # A sweep may be a package beside the file.
-        folder = source.parents[1] if source.name == "__init__.py" else source.parent
-    except (TypeError, IndexError):  # made in a notebook
+    except TypeError:  # made in a notebook
         return list(sweep.extra_paper_numbers)
-    file = folder / "paper.csv"
-    numbers = read_paper(file, sweep.name) if file.is_file() else []
+    # A sweep may be a package beside the file.
+    files = [folder / "paper.csv" for folder in source.parents[:2]]
+    numbers = [n for file in files if file.is_file() for n in read_paper(file, sweep.name)]
     return [*numbers, *sweep.extra_paper_numbers]
 
 

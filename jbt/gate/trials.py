@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from jbt.estimators.reference import Rankings
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
 from jbt.gate.labels import OF_PAIRS, members, recall, tops, urn
-from jbt.gate.rules import critical_values, decide
+from jbt.gate.rules import OF_COUNTS, SHARE, critical_values, decide
 from jbt.types import container
 
 
@@ -27,12 +27,14 @@ class Rules:
     """Margin of the rule `margin`, labels."""
     sets: int = 100
     """Label sets a pool (count)."""
+    margin_share: float = SHARE
+    """Least lead of the rule `margin_share`, as a share of the labels bought."""
 
     @property
     def names(self) -> list[tuple[str, float | None]]:
         """Each rule with its level, None for rules without one."""
         tests = [(name, a) for name in ("sign", "sign_sequential") for a in self.alpha]
-        return [("at_least", None), ("strict", None), ("margin", None), *tests]
+        return [*((name, None) for name in OF_COUNTS if name != "sign"), *tests]
 
 
 @container
@@ -112,8 +114,9 @@ def decided(drawn: Drawn, rules: Rules) -> tuple[Float[Array, "rules K"], Float[
             used.append(drawn.used_stopped[level])
         else:
             critical = None if alpha is None else critical_values(alpha, rules.n_anchors[-1])
+            numbers = {"margin": rules.margin, "bought": drawn.used, "share": rules.margin_share}
             counts = drawn.right, drawn.wrong
-            enabled.append(decide(name, *counts, critical=critical, margin=rules.margin))
+            enabled.append(decide(name, *counts, critical=critical, **numbers))
             used.append(drawn.used)
     dtype = drawn.right.dtype
     return jnp.stack(enabled).mean(1, dtype=dtype), jnp.stack(used).mean(1)

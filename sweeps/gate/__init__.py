@@ -6,10 +6,11 @@ The paper's table for every rule and kind of label, its guarantees, and the labe
     swaps      disputed pairs of a content in one top k alone and one in the other alone
     members    the contents of swaps, each alone: is it one of the truly best k?
 
-The paper does not say how its legitimate pools are made. Here pools are classed by the effect of
-the correction: `agreement_harmed` if bias-aware is right on at most half of the untied pairs that
-the two rankings order differently, `recall_harmed` if recall is not higher with it, `helped` if it
-is. Classes overlap: recall may be unchanged and pairs ordered better.
+The paper does not say how its legitimate pools are made; `--legitimate` has two readings. Here
+pools are classed by the effect of the correction: `agreement_harmed` if bias-aware is right on at
+most half of the untied pairs that the two rankings order differently, `recall_harmed` if recall is
+not higher with it, `helped` if it is. Classes overlap: recall may be unchanged and pairs ordered
+better.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .pool import (
     groups,
     scenarios,
 )
-from .rows import add_counts, add_means, add_rates
+from .rows import add_counts, add_means, add_rates, add_study_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,8 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     one_half(ds, s, t)
     power(grid, s, t)
     wrong_labels(ds, s, t)
-    of_families(grid, s, t)
+    if s.legitimate == "correlation":  # families have a mean correlation, one covariate
+        of_families(grid, s, t)
 
 
 def classes(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -133,6 +135,10 @@ def rates(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
                 add_means(t, "gated_recall", gated.mean(0).T, where)
                 used = results["labels_used"][:, :, *index]
                 add_means(t, "labels_used", used.mean(0).T, where)
+                if rho == s.rho[-1] > 0:
+                    of_pairs = [i for i, row in enumerate(rows) if row["labels"] == "pairs"]
+                    legitimate = [where[i] for i in of_pairs]
+                    add_study_counts(t, enable[..., of_pairs], legitimate, s.sets)
             census = {"labels": "members", "rule": "census", "judge": ALL, "rho": rho}
             one = [census | {"pool_class": name}]
             add_rates(t, "enable_rate", results["census_rate"][..., None], inside, one)
@@ -281,12 +287,14 @@ def of_families(grid: dict[str, np.ndarray], s: Settings, t: Table) -> None:
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the paper's table with its labels and rule; labels needed; the exact size of
-    `sign` beside its rate at one half; the worst rates of the tests."""
+    """Rows to print: the paper's table with its labels, for four rules; labels needed; the exact
+    size of `sign` beside its rate at one half; the worst rates of the tests."""
     over_all = (table.judge == ALL) & table.rho.isin([s.rho[0], s.rho[-1]])
     quantities = ["enable_rate", "gated_recall"]
-    paper = over_all & (table.labels == "pairs") & table.rule.isin(["at_least", "strict", "sign"])
-    paper &= table.quantity.isin(quantities) & (table.pool_class == "all")
+    rules = ["at_least", "strict", "margin_share", "sign"]
+    paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
+    paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
+    paper |= table.quantity.str.startswith("study_") & table.paper.notna()
     needed = table.quantity.isin(["labels_needed", "times_fewer"]) & (table.rho == s.rho[0])
     recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
     half = (table.pool_class == "half") & (table.rule == "sign")

@@ -19,10 +19,13 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (rates, power, *axes) = plots.facets(6, 3, width=5.6)
+    panels = [draw_harm, draw_recall, draw_noise]
+    if s.legitimate == "correlation":
+        panels.append(draw_families)
+    fig, (rates, power, *axes) = plots.facets(2 + len(panels), 3, width=5.6)
     draw_rates(rates, table, s)
     draw_power(power, ds, s)
-    for ax, draw in zip(axes, (draw_harm, draw_recall, draw_noise, draw_families), strict=True):
+    for ax, draw in zip(axes, panels, strict=True):
         draw(ax, table, s)
     return fig
 
@@ -39,15 +42,24 @@ def middle(values: tuple[int, ...]) -> int:
     return values[len(values) // 2]
 
 
+def along_rho(ax: Axes, rows: pd.DataFrame, s: Settings, **style: Any) -> Axes:
+    """Draw rows against the correlation; as points where that of 0 is another covariate's."""
+    ax.set_xlabel(plots.RHO_LABEL)
+    if s.legitimate == "correlation":
+        return plots.line(ax, rows, "rho", **style)
+    ax.set_xlabel(plots.RHO_LABEL + "; 0: the judge's own")
+    marker = {"-": "o", "--": "s", ":": "^"}[style.pop("linestyle", "-")]
+    return plots.points(ax, rows, rows.rho.astype(float), fmt=marker, **style)
+
+
 def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     n = middle(s.n_anchors)
     where = {"quantity": "enable_rate", "judge": ALL, "pool_class": "all", "n_anchors": n}
     for labels in LABELS:
         rows = select(table, **where, labels=labels, rule="sign", alpha=s.alpha[0])
-        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
+        along_rho(ax, rows, s, colour=COLOUR[labels], label=f"sign, {labels}")
     rows = select(table, **where, labels="pairs", rule="at_least")
-    plots.line(ax, rows, "rho", colour="black", label="at least as well, pairs", linestyle="--")
-    ax.set_xlabel(plots.RHO_LABEL)
+    along_rho(ax, rows, s, colour="black", label="at least as well, pairs", linestyle="--")
     ax.set_ylabel("share of pools enabled")
     ax.set_title(f"How often the correction is switched on, K = {n}")
     ax.legend(fontsize=7)
@@ -123,13 +135,12 @@ def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ):
         label = name.removesuffix("_recall").replace("_", "-")
         rows = select(table, **where, quantity=name)
-        plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
+        along_rho(ax, rows, s, colour=colour, label=label, linestyle=line)
     n = middle(s.n_anchors)
     where |= {"quantity": "gated_recall", "rule": "sign", "alpha": s.alpha[0], "n_anchors": n}
     for labels in LABELS:
         rows = select(table, **where, labels=labels)
-        plots.line(ax, rows, "rho", colour=COLOUR[labels], label=f"sign, {labels}")
-    ax.set_xlabel(plots.RHO_LABEL)
+        along_rho(ax, rows, s, colour=COLOUR[labels], label=f"sign, {labels}")
     ax.set_ylabel(f"top-{s.k} recall")
     ax.set_title(f"What the gate leaves of recall, K = {n}")
     ax.legend(fontsize=7)

@@ -1,26 +1,32 @@
 """Experiment of `gate`: every rule on every kind of label, for pools and judges like the paper's;
-and families of pools that share one decision."""
+and families of pools that share one decision.
+
+Two readings of the paper's legitimate pools. `correlation`: the covariate that sways the judge goes
+with quality. `covariate`: the verdicts are those of the spurious pools, swayed by style, and the
+correction is for another covariate, which goes with quality.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, gate
+from jbt import estimators, gate, twins
 from jbt.estimators.reference import Rankings
 from jbt.experiments import declare
 from jbt.gate import LABELS, Noise, Rules, Urn
-from jbt.simulation import judges, pools
+from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import check_count
+from jbt.types import Design, Pool, check_count
 
-from .._shared.scenario import Correlated, every_verdict
+from .._shared.judge import BANK
+from .._shared.scenario import Correlated, VaryingBias
 
 NOISES = ("fresh", "stored", "length")
 """Kinds of wrong labels, see `jbt.gate.Noise`."""
@@ -34,17 +40,34 @@ HARMED = ("agreement_harmed", "recall_harmed")
 FAMILY = (5, 10, 20, 40, 60)
 """Pools of a family that are labelled once each for one decision (count)."""
 
+CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+"""Correlations of quality and the covariate that sways the judge."""
+
 HALF = 60.0
 """Disputed pairs of the case built at exactly one half."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Settings):
     pools: int = 1000
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank judges are twins of
+    the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
     covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
-    rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    legitimate: Literal["correlation", "covariate"] = "correlation"
+    """Pools at rho above 0. correlation: the covariate that sways the judge goes with quality.
+    covariate: the same verdicts as at rho = 0, corrected for a continuous covariate of that
+    correlation instead."""
+    max_correlation: float | None = None
+    """The judge's covariates are drawn again until their |correlation| with quality within the pool
+    is below this, in (0, 1]; default not, with --pool statement_bank --legitimate covariate the
+    paper's 0.12."""
+    rho: tuple[float, ...] = ()
+    """Population correlations of quality and the covariate corrected for, increasing; default 0 to
+    0.7, with --legitimate covariate 0 and 0.79."""
     judge: tuple[str, ...] = tuple(judges.GATED)
-    """Judges, of `jbt.simulation.judges.GATED`."""
+    """Judges: with --pool statement_bank any that has a twin, else of
+    `jbt.simulation.judges.GATED`."""
     n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
     """K, numbers of trusted labels (count), increasing; for members, draws."""
     sets: int = 100
@@ -57,6 +80,8 @@ class Settings(Correlated, declare.Settings):
     """Levels of the tests."""
     margin: int = 2
     """Labels by which bias-aware must lead for the rule `margin` (count)."""
+    margin_share: float = gate.SHARE
+    """The same for the rule `margin_share`, as a share of the labels bought."""
     noise: tuple[float, ...] = (0.1,)
     """Chances of a wrong label, beside 0, of the first judge's labels."""
     drift: tuple[float, ...] = (0.0, 0.2)
@@ -67,14 +92,22 @@ class Settings(Correlated, declare.Settings):
     @property
     def rules(self) -> Rules:
         """Rules tried at each of `n_anchors`."""
-        return Rules(self.n_anchors, self.alpha, self.margin, self.sets)
+        return Rules(self.n_anchors, self.alpha, self.margin, self.sets, self.margin_share)
 
     @property
     def rules_of_many(self) -> Rules | None:
         """Rules tried at each of `many`; None without any."""
         if not self.many:
             return None
-        return Rules(self.many, self.alpha, self.margin, self.many_sets)
+        return replace(self.rules, n_anchors=self.many, sets=self.many_sets)
+
+    def decided(self) -> Self:
+        swapped = self.legitimate == "covariate"
+        rho = self.rho or ((0.0, 0.79) if swapped else CORRELATIONS)
+        bound = self.max_correlation
+        if bound is None and swapped and self.pool == BANK:
+            bound = twins.MAX_CORRELATION
+        return replace(self, rho=rho, max_correlation=bound)
 
 
 PRESETS = {
@@ -95,8 +128,17 @@ PRESETS = {
 
 def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
-    s.check_grid()
-    declare.check_listed("judge", s.judge, list(judges.GATED))
+    declare.check_listed("legitimate", (s.legitimate,), ("correlation", "covariate"))
+    if s.legitimate == "covariate":
+        s.check_pools()
+        s.check_balance((0.0,), s.covariate)
+        pools.check_rho(s.rho, "continuous")
+        declare.check_increasing("rho", s.rho, least=0, needed=0.0)
+    else:
+        s.check_grid()
+    if s.pool == BANK and s.sd != Settings.sd:
+        raise ValueError(f"sd has no effect with --pool {BANK}: quality is a number of statements")
+    declare.check_listed("judge", s.judge, list(twins.known() if s.pool == BANK else judges.GATED))
     declare.check_increasing("n_anchors", s.n_anchors, least=1)
     n_pairs = s.n_items * (s.n_items - 1) // 2
     declare.check_increasing("many", s.many, least=s.n_anchors[-1] + 1, length=0)
@@ -107,6 +149,7 @@ def check(s: Settings) -> None:
                 raise ValueError(what)
     for name in ("sets", "many_sets", "margin"):
         check_count(name, getattr(s, name))
+    gate.check_share("margin_share", s.margin_share)
     if not s.alpha:
         raise ValueError("alpha must have a level at least")
     for level in s.alpha:
@@ -137,7 +180,12 @@ def groups(s: Settings) -> list[declare.Group]:
     """One group: all conditions share shapes and rules."""
     check(s)
     cells = list(scenarios(s))
-    conditions = judges.conditions([judges.GATED[c["judge"]] for c in cells])
+    if s.pool == BANK:
+        conditions = twins.conditions([twins.twin(c["judge"]) for c in cells])
+    else:
+        conditions = judges.conditions([judges.GATED[c["judge"]] for c in cells])
+        conditions |= dict.fromkeys(("pair_noise", "argmax"), np.zeros(len(cells)))
+    conditions["interaction"] = conditions["interaction"] + s.interaction
     conditions["rho"] = np.array([c["rho"] for c in cells])
     for kind in NOISES:
         conditions[kind] = np.array([c["noise"] * (c["noise_kind"] == kind) for c in cells])
@@ -165,9 +213,11 @@ def experiment(s: Settings) -> Experiment:
     rules."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = s.draw(key, condition, s.covariate)
-        judge = judges.of_condition(condition)
-        comparisons = every_verdict(key, pool, judge)
+        pool = drawn(s, key, condition)
+        verdicts = twins.answers(key, pool, condition)
+        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        if s.legitimate == "covariate":
+            pool = with_another_covariate(key, pool, condition)
         fits = {
             name: estimator(comparisons, pool.design, s.prior)
             for name, estimator in estimators.ESTIMATORS.items()
@@ -186,6 +236,27 @@ def experiment(s: Settings) -> Experiment:
         return out
 
     return one
+
+
+def drawn(s: Settings, key: Key[Array, ""], condition: Condition) -> Pool:
+    """The pool with the covariate that sways the judge."""
+    if s.legitimate == "covariate":
+        condition = condition | {"rho": jnp.zeros(())}
+    if s.pool != BANK:
+        return s.draw(key, condition, s.covariate)
+    options = {"covariate": s.covariate, "max_correlation": s.max_correlation}
+    rho = condition["rho"]
+    return pools.statement_bank(stream(key, "pool"), s.n_items, s.k, rho=rho, **options)
+
+
+def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition) -> Pool:
+    """The pool with a continuous covariate in the place of the judge's, which goes with quality; at
+    rho = 0 the pool as it is."""
+    score = (pool.quality - pool.quality.mean()) / pool.quality.std()
+    rho, d = condition["rho"], pool.design
+    another = pools.with_covariates(stream(key, "legitimate"), pool.quality, score, rho=rho)
+    x = jnp.where(rho > 0, another.design.covariates, d.covariates)
+    return Pool(pool.quality, Design(x, d.content, d.item_mask, d.n_contents))
 
 
 def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:

@@ -64,6 +64,52 @@ def add_counts(
         t.add("cp_upper", most, n_pools=n, **row)
 
 
+STUDY = 12
+"""Pools of each judge in the paper's study, 60 over five judges."""
+
+
+def add_study_counts(
+    t: Table, enable: np.ndarray, rows: list[dict[str, Any]], sets: int, size: int = STUDY
+) -> None:
+    """Add what a study of the paper's size counts where no enable is right: false enables, pools of
+    a judge with one, and the mean upper end of the 95 % interval of their share (Clopper and
+    Pearson).
+
+    Args:
+      enable: [judge, pool, row] shares of the label sets.
+    """
+    n_judges = len(enable)
+    counts = {
+        "study_false_enables": enable.sum(0).T * sets,  # [row, pool]
+        "study_pools_touched": (enable > 0).sum(0).T.astype(float),
+    }
+    for quantity, values in counts.items():
+        numbers = size * np.stack(stats.mean_interval(values, seed=t.seed), -1)
+        for row, pools, (mean, *interval) in zip(rows, values, numbers, strict=True):
+            studies = functools.partial(study_sums, pools, t.seed)
+            t.add(quantity, mean, interval, len(pools), studies=studies, **row)
+    for row, pools in zip(rows, counts["study_pools_touched"], strict=True):
+        studies = functools.partial(study_upper_ends, pools, n_judges, t.seed)
+        mean = studies(size, None).mean()
+        t.add("study_cp_upper", mean, n_pools=len(pools), studies=studies, **row)
+
+
+def study_sums(values: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
+    """Sums of values [pool] in studies of so many pools."""
+    return size * study_means(values, seed, size, seeds)
+
+
+def study_upper_ends(
+    touched: np.ndarray, n_judges: int, seed: int, size: int, seeds: int | None
+) -> np.ndarray:
+    """Upper ends of the interval of the share of touched pools in such studies, from the number of
+    judges [pool] for which a pool is touched."""
+    n = n_judges * size
+    counts = np.rint(study_sums(touched, seed, size, seeds)).astype(int)
+    ends = np.array([stats.count_interval(k, n)[2] for k in range(counts.max() + 1)])
+    return ends[counts]
+
+
 def study_means(values: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
     """Means of values [1, pool] in studies of so many pools."""
     return stats.bootstrap_means(values, seed=seed, size=size, resamples=stats.REPLICATES)

@@ -146,6 +146,10 @@ VARIANTS: dict[str, list[dict]] = {
         {"members": 1},
         {"members": 1, "protocol": "stochastic", "refit_every": 2, "budget": (60, 120, 200, 320)},
     ],
+    "gate": [
+        {},
+        *({"legitimate": "covariate", "pool": kind} for kind in ("gaussian", "statement_bank")),
+    ],
 }
 """Settings, beside those of the full preset, under which every number of the paper has its row."""
 
@@ -162,6 +166,7 @@ def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
     monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)  # it compiles
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP
     numbers, found = run.paper_of(sweep), []
+    assert numbers
     for options in VARIANTS.get(name, [{}]):
         settings = dataclasses.replace(sweep.presets["full"], pools=2, **options).decided()
         table = table_of_noise(name, sweep, settings)

@@ -242,9 +242,28 @@ def test_rules_of_counts():
     assert gate.decide("at_least", right, wrong).tolist() == [True, True, True, True]
     assert gate.decide("strict", right, wrong).tolist() == [False, False, True, True]
     assert gate.decide("margin", right, wrong, margin=2).tolist() == [False, False, False, True]
-    for name in ("sign", "census", "other"):
+    for name in ("sign", "margin_share", "census", "other"):
         with pytest.raises(ValueError, match="a rule of counts"):
             gate.decide(name, right, wrong)
+
+
+def test_a_lead_by_a_share_of_the_labels():
+    """Against whole numbers: 0.075 of 200 labels is 15, which the product in float32 exceeds."""
+    thousandths = np.array([1, 50, 75, 333, 1000])
+    bought, right, wrong = np.meshgrid([0, 1, 5, 10, 20, 40, 60, 200], range(40), range(10))
+    enough = right + wrong <= bought
+    bought, right, wrong = (v[enough] for v in (bought, right, wrong))
+    for share in thousandths:
+        expected = (right > wrong) & (1000 * (right - wrong) >= share * bought)
+        counts = (jnp.asarray(v, jnp.float32) for v in (right, wrong, bought))
+        names = ("right", "wrong", "bought")
+        given = dict(zip(names, counts, strict=True))
+        enabled = gate.decide("margin_share", **given, share=float(share / 1000))
+        np.testing.assert_array_equal(enabled, expected)
+    assert gate.SHARE == 0.075
+    for share in (0.0, -0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="share must lie above 0 and at most at 1"):
+            gate.check_share("share", share)
 
 
 @pytest.mark.parametrize("population", [9, 12, 24])

@@ -340,6 +340,11 @@ def test_each_rule_decides(three):
     assert [d.decision for d in decided(*three, name="strict")[0][:2]] == [ENABLE, KEEP_OFF]
     assert decided(*three, name="margin", margin=6)[0][0].decision == ENABLE
     assert decided(*three, name="margin", margin=7)[0][0].decision == KEEP_OFF
+    # Six of six labels, and over pools one of the two pools with labels.
+    pools, (judge,) = decided(*three, name="margin_share", margin_share=1.0)
+    assert [d.decision for d in (*pools, judge)] == [ENABLE, KEEP_OFF, None, KEEP_OFF]
+    assert decided(*three, name="margin_share", margin_share=0.5)[1][0].decision == ENABLE
+    assert "margin_share needs a lead of" in pools[0].reason
 
 
 def test_betting_looks_at_the_labels_in_order(three):
@@ -661,6 +666,7 @@ BAD_OPTIONS = {
     ("--margin", "0", "--rule", "margin"): "margin must be",
     ("--hold-out", "1"): "hold_out must lie in [0, 1), got 1",
     ("--k", "5"): "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
+    ("--margin-share", "0"): "margin_share must lie above 0 and at most at 1, got 0",
     ("--seed", "-1"): "seed must lie in 0..2^32-1",
     ("--labels", "members"): "labels must be members, but the anchors are labels of pairs",
     ("--rule", "census"): "the rule census needs labels of members",

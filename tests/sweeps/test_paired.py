@@ -2,12 +2,14 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
+from jbt import twins
 from jbt.experiments.run import main, paper_of, table_of
 from jbt.types import Status
 from sweeps import paired, partial_pairing, prior_sensitivity
@@ -162,6 +164,20 @@ def test_the_table_of_paired():
     assert len(paired.headline(table, SMALL)) < len(table)
 
 
+@pytest.mark.parametrize("oracle", ["draw", "argmax"])
+def test_contents_of_statements_and_their_twins(oracle):
+    s = dataclasses.replace(SMALL, pool="statement_bank", oracle=oracle)
+    pool = paired.drawn(s, jax.random.key(0), 15)
+    assert pool.quality.shape == (15,)
+    assert (pool.quality == 6).sum() == 2  # as 5 of 30
+    assert pool.design.covariates[:, 0].tolist() == [0] * 15 + [1] * 15
+    assert pool.design.content.tolist() == [*range(15)] * 2
+    simulated = [twins.twin(name, oracle={"draw": "draws"}.get(oracle, oracle)) for name in s.judge]
+    for group in paired.groups(s):
+        for name in ("bias", "position", "discrimination", "pair_noise"):
+            assert group.conditions[name].tolist() == [getattr(twin, name) for twin in simulated]
+
+
 def test_what_a_shift_by_a_half_costs():
     grid = np.linspace(-1, 1, 9)
     assert paired.drop(jnp.asarray(3.0 - 2 * (grid - 0.1) ** 2)) == pytest.approx(0.5)
@@ -229,6 +245,9 @@ def test_how_many_are_needed():
         ({"n_contents": (1, 8)}, "n_contents must increase from at least 2, got 1 8"),
         ({"pair_noise": -1.0}, "pair_noise must be finite and at least 0"),
         ({"pools_other_sizes": 0}, "pools_other_sizes must be at least 1"),
+        ({"pool": "bank"}, "pool must list some of gaussian, statement_bank"),
+        ({"pool": "statement_bank", "sd": 1.0}, "sd has no effect with --pool statement_bank"),
+        ({"pool": "statement_bank", "pair_noise": 1.0}, "pair_noise has no effect"),
     ],
 )
 def test_bad_settings_of_paired(change, message):

@@ -12,7 +12,7 @@ from jbt.acquisition import Loop, Task
 from jbt.acquisition.loop import init, look, step
 from jbt.experiments.run import table_of
 from jbt.kernel import metrics
-from jbt.simulation import judges, pairs
+from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate, stream
 from jbt.types import Prior
 from sweeps import varying_bias
@@ -90,7 +90,7 @@ def test_contents_in_both_forms_have_as_many_verdicts():
     }
     condition = {name: jax.numpy.asarray(value) for name, value in condition.items()}
     alone = varying_bias.drawn("gaussian", stream(key, "x"), condition)
-    both = varying_bias.in_both_forms(alone)
+    both = pools.in_both_forms(alone)
     assert both.design.covariates[:, 0].tolist() == [0.0] * 30 + [1.0] * 30
     np.testing.assert_array_equal(both.quality, alone.quality)
     verdicts = varying_bias.verdicts_of(key, both, condition)

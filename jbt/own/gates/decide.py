@@ -148,7 +148,8 @@ def _of_pools(
     if rule.name == "sign_sequential":
         enable, p = _by_betting(rankings, compared, rule, labels)
     else:
-        enable, p = _by_counts(rule, *counts, None if census is None else census.gain)
+        gain = None if census is None else census.gain
+        enable, p = _by_counts(rule, *counts, compared.n_labels, gain)
     first = np.array([members[0] for members in rankings.pools()])
     same = alone & (rankings.n_disputed(tie_breaks=True) == 0)
     decisions = []
@@ -188,7 +189,7 @@ def _of_judges(
         enable, p = rule.of_sequences(sequences, np.full(len(sequences), np.inf))
     else:
         gain = None if compared.census is None else compared.census.gain[:, labelled].sum(1)
-        enable, p = _by_counts(rule, right, wrong, gain)
+        enable, p = _by_counts(rule, right, wrong, labelled.sum(), gain)
     decisions = []
     for j, judge in enumerate(tables.judges):
         ranked = np.isfinite(rankings.aware[j]).any()
@@ -210,11 +211,15 @@ def _of_judges(
 
 
 def _by_counts(
-    rule: Rule, right: np.ndarray, wrong: np.ndarray, gain: np.ndarray | None
+    rule: Rule,
+    right: np.ndarray,
+    wrong: np.ndarray,
+    bought: np.ndarray | np.integer,
+    gain: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether a rule other than betting enables, and its p-value, for arrays of one shape."""
     if rule.name != "census":
-        return rule.of_counts(right, wrong)
+        return rule.of_counts(right, wrong, bought)
     assert gain is not None
     return gain > 0, np.full(gain.shape, np.nan)
 

@@ -125,7 +125,8 @@ def _by_judge(decisions: list[Decision]) -> Iterator[tuple[str, list[Decision]]]
 def _fitted(gate: Gate, batch: Batch) -> Iterator[str]:
     rule = gate.rule
     level = f" at alpha = {rule.alpha:g}" if rule.name.startswith("sign") else ""
-    level = f" of {rule.margin}" if rule.name == "margin" else level
+    leads = {"margin": f" of {rule.margin}", "margin_share": f" of {rule.margin_share:g}"}
+    level = leads.get(rule.name, level)
     if rule.name == "census":
         yield "rule: census, for labels without errors; over pools, all pools with a label count"
     else:

@@ -12,7 +12,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import quick_compilation, runtime
-from jbt.gate import RULES, betting, check_alpha, critical_values, decide, p_value
+from jbt.gate import (
+    RULES,
+    SHARE,
+    betting,
+    check_alpha,
+    check_share,
+    critical_values,
+    decide,
+    p_value,
+)
 from jbt.own.tables.anchors import TIE
 from jbt.types import check_count, check_word
 
@@ -27,23 +36,34 @@ class Rule:
     """Level of the tests."""
     margin: int = 2
     """For the rule `margin`, how many more labels must be right than wrong (count)."""
+    margin_share: float = SHARE
+    """The same for the rule `margin_share`, as a share of all labels that count."""
 
     def __post_init__(self) -> None:
         check_word("rule", self.name, tuple(RULES))
         check_alpha(self.alpha)
         check_count("margin", self.margin)
+        check_share("margin_share", self.margin_share)
 
     @property
     def needed(self) -> int:
         """Smallest number of discordant labels with which the sign test can enable."""
         return math.ceil(-math.log2(self.alpha))
 
-    def of_counts(self, right: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of_counts(
+        self, right: np.ndarray, wrong: np.ndarray, bought: np.ndarray | np.integer
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Apply a rule of counts to numbers of discordant labels, arrays of one shape: whether it
-        enables, and the p-value of the sign test."""
+        enables, and the p-value of the sign test.
+
+        Args:
+          bought: numbers of all labels, in a shape that broadcasts to it.
+        """
         critical = critical_values(self.alpha, int((right + wrong).max(initial=0)))
         counts = jnp.asarray(right, float), jnp.asarray(wrong, float)
-        enable = decide(self.name, *counts, critical=critical, margin=self.margin)
+        labels = jnp.broadcast_to(jnp.asarray(bought, float), right.shape)
+        numbers = {"bought": labels, "share": self.margin_share}
+        enable = decide(self.name, *counts, critical=critical, margin=self.margin, **numbers)
         return np.asarray(enable), p_value(right, wrong)
 
     def of_sequences(

@@ -19,7 +19,12 @@ from jbt.simulation.pools.kinds import (
     statement_bank,
     statements,
 )
-from jbt.simulation.pools.renderings import check_renderings, one_content_an_item, paired
+from jbt.simulation.pools.renderings import (
+    check_renderings,
+    in_both_forms,
+    one_content_an_item,
+    paired,
+)
 
 __all__ = [
     "BINARY_RHO_MAX",
@@ -34,6 +39,7 @@ __all__ = [
     "check_renderings",
     "check_rho",
     "gaussian",
+    "in_both_forms",
     "one_content_an_item",
     "paired",
     "realised_correlation",

@@ -79,6 +79,14 @@ def paired(
     return Pool(base.quality, design)
 
 
+def in_both_forms(pool: Pool) -> Pool:
+    """The contents of a pool without padding, each rendered with x = 0 (items 0..M-1) and x = 1."""
+    n = pool.design.n_items
+    x = jnp.repeat(jnp.arange(2, dtype=pool.design.dtype), n)[:, None]
+    content = jnp.tile(jnp.arange(n), 2)
+    return Pool(pool.quality, Design(x, content, jnp.ones(2 * n, bool), n))
+
+
 def check_renderings(spread: Any, offset: Any) -> None:
     """Raise `ValueError` for a spread below 0, or an offset of 0, which would show the same item
     twice; traced values pass."""

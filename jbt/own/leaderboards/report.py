@@ -130,6 +130,11 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
             "c is the covariate's effect on the judge between two answers to one prompt, given the "
             "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
+    if board.interaction:
+        yield (
+            "--interaction: the bias is c + gamma theta, with c that of an average model; theta is "
+            "the quality of a model at each prompt's average of the covariates"
+        )
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
@@ -169,7 +174,13 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     """Method of the intervals, c and kappa, why intervals are missing, evidence for the
     correction."""
     if board.status != Status.CONVERGED:
-        yield f"no ranking: {board.status.name.lower()}"
+        why = ""
+        if board.interaction and board.status == Status.FLAT:
+            why = (
+                ": the verdicts do not identify gamma, which takes a covariate that varies within "
+                "models of unlike quality; leave --interaction out"
+            )
+        yield f"no ranking: {board.status.name.lower()}{why}"
         return
     degrees = [c.degrees for c in (*board.c, *board.judges) if _known(c.low)]
     degrees += board.degrees[np.isfinite(board.low)].tolist()
@@ -178,6 +189,9 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
         yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
+    hint = "" if board.interaction else "; --interaction ranks with c + gamma theta"
+    for entry in board.by_quality:
+        yield from entry.sentences(hint)
     if board.judge == JOINT:
         yield known_in_words(board.trusted)
         yield from agreement.in_words(board.agreements)

@@ -6,19 +6,23 @@ members of the regions of `jbt.twins.regions`: their bias may grow with quality,
 belong to items or statements, and each agrees with what the paper prints of the real judge's fits
 of all verdicts. The table of rules was no part of that choice, so it is a test: whether some member
 agrees with all of it.
+
+A judge that gives its likelier verdict has no unit of logits. Where verdicts are drawn afresh
+(`--protocol stochastic`) it is the one in which as many pairs are uncertain as of the paper's open
+judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
@@ -31,11 +35,13 @@ from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs
+from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
-from jbt.types import Fit
+from jbt.types import Fit, Variant
 
-from ._shared.active import REFERENCE, RunSettings, design_of
+from . import judges as sweep_judges
+from ._shared.active import REFERENCE, RunSettings, allocation, design_of
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -48,12 +54,24 @@ if TYPE_CHECKING:
 N_ITEMS, K = 30, 5
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
+BIASED = "biased"
+"""Entry of the column `judge`: the mean over the five, with weights as the paper's pools."""
 ESTIMATORS = {
     "naive": estimators.naive,
     "bias_aware": estimators.bias_aware,
     "local": estimators.local,
 }
 """Fits of every verdict, in the rule's column."""
+
+
+TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
+"""Rules that are also run with the naive model, and what their names begin with there."""
+TABLE = "table_of_judges"
+"""Rule of the group whose results are those of `sweeps.judges`."""
+MODELS, BASELINES = ("naive", "bias_aware"), ("order_swap_dropped", "residualised")
+UNKNOWN = np.full((len(sweep_judges.MODELS), len(sweep_judges.K)), np.nan, np.float32)
+"""Recall by model and size of the top set in groups that do not measure it."""
+Results = TypeVar("Results", xr.Dataset, xr.DataArray)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +90,13 @@ class Settings(MapPrior, RunSettings, declare.Settings):
     """Budgets (verdicts)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
+    protocol: str = "frozen"
+    """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
+    and fits of all verdicts are left out."""
+    two_by_two: bool = True
+    """Whether top_k_aware and random are also run with the naive model."""
+    n_large: int = 200
+    """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
     def decided(self) -> Self:
         if self.n_samples is not None:
@@ -87,6 +112,8 @@ PRESETS = {
         members=2,
         rule=("top_k_aware", "random"),
         budget=(16, 40),
+        n_large=0,
+        two_by_two=False,
     ),
     "paper": Settings(pools=10, n_seeds=6, n_samples=1500, membership="counted"),
     "full": Settings(),
@@ -107,6 +134,10 @@ def check(s: Settings) -> None:
     for name in ("members", "n_seeds"):
         if getattr(s, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(s, name)}")
+    if s.protocol not in ("frozen", "stochastic"):
+        raise ValueError(f"protocol must be frozen or stochastic, got {s.protocol!r}")
+    if s.n_large < 0:
+        raise ValueError(f"n_large must be at least 0, got {s.n_large}")
     if REFERENCE not in s.rule:
         raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
     if len(set(s.rule)) < len(s.rule):
@@ -116,26 +147,33 @@ def check(s: Settings) -> None:
 
 
 def loop(s: Settings, rule: str) -> Loop:
-    return Loop(rule, K, s.refit_every, "frozen", s.n_samples, s.membership)
+    return Loop(rule, K, s.refit_every, s.protocol, s.n_samples, s.membership)
 
 
-def active(s: Settings, rule: str) -> Experiment:
-    """Experiment: runs of one rule on one pool; recall [seed, budget], unknown for all verdicts."""
+def active(s: Settings, rule: str, model: str = "bias_aware") -> Experiment:
+    """Experiment: runs of one rule on one pool; recall and share of the showings at the boundary
+    [seed, budget], unknown for all verdicts."""
+    free = np.array(model == "bias_aware")
     draw, settings = twins.paper_pool(), loop(s, rule)
+    answers = twins.answers if s.protocol == "frozen" else twins.probability
     at = np.searchsorted(reports(s.budget, s.refit_every), s.budget)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
+        variant = Variant(jnp.asarray(free[None]), jnp.asarray(free))
+        task = Task.build(pool, answers(key, pool, condition), variant=variant, prior=s.prior)
 
-        def of_seed(seed: Array) -> tuple[Array, Array]:
+        def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             trace = run(
                 jax.random.fold_in(stream(key, "acquisition"), seed), task, settings, s.budget
             )
-            return jnp.append(trace.recall[at], jnp.nan), trace.status.max()
+            share = allocation(s.budget, K, trace.queries, pool.quality)[:, 0]
+            recall, share = (jnp.append(v, jnp.nan) for v in (trace.recall[at], share))
+            return recall, share, trace.status.max()
 
-        recall, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
-        return {"recall": recall, "status": status.max()}
+        recall, share, status = jax.vmap(of_seed)(jnp.arange(s.n_seeds))
+        out = {"recall": recall, "share_at_boundary": share, "status": status.max()}
+        return out | {"recall_at": jnp.asarray(UNKNOWN)}
 
     return one
 
@@ -151,67 +189,156 @@ def every_verdict(s: Settings, name: str) -> Experiment:
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
         unknown = jnp.full(len(s.budget), jnp.nan, recall.dtype)
         recall = jnp.broadcast_to(jnp.append(unknown, recall), (s.n_seeds, len(s.budget) + 1))
-        return {"recall": recall, "status": fit.status}
+        out = {"recall": recall, "share_at_boundary": unknown_of(s), "status": fit.status}
+        return out | {"recall_at": jnp.asarray(UNKNOWN)}
 
     return one
+
+
+def table_of_judges(s: Settings, n_items: int, k: int) -> Experiment:
+    """Experiment: what `sweeps.judges` measures of a judge, from all verdicts on one pool."""
+    measured = sweep_judges.experiment(sweep_judges.Settings(n_probes=1), n_items, k)
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        out = measured(key, condition)
+        kept = dict.fromkeys(("recall", "share_at_boundary"), unknown_of(s))
+        return kept | {"recall_at": out["recall"], "status": out["status"]}
+
+    return one
+
+
+def unknown_of(s: Settings) -> Float[Array, "seeds budgets"]:
+    """For groups without runs."""
+    return jnp.full((s.n_seeds, len(s.budget) + 1), jnp.nan, jnp.float32)
+
+
+def axes_of(s: Settings) -> dict[str, dict[str, Sequence[Any]]]:
+    runs: dict[str, Sequence[Any]] = {
+        SEEDS: list(range(s.n_seeds)),
+        "budget": [*s.budget, ALL],
+    }
+    return {
+        "recall": runs,
+        "share_at_boundary": runs,
+        "recall_at": {"model": list(sweep_judges.MODELS), "k": list(sweep_judges.K)},
+    }
 
 
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
     simulated = members(s)
     parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in simulated])
-    conditions = regions.conditions(parameters)
+    unit = regions.unit(parameters) if s.protocol == "stochastic" else np.ones(len(parameters))
+    conditions = regions.conditions(parameters, unit)
     labels = {"judge": [m.name for m in simulated], "member": [m.member for m in simulated]}
     labels["interaction"] = [m.interaction for m in simulated]
-    axes = {"recall": {SEEDS: list(range(s.n_seeds)), "budget": [*s.budget, ALL]}}
+    axes = axes_of(s)
     runs = {rule: active(s, rule) for rule in s.rule}
-    runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
-    return [
-        declare.Group(
-            name,
-            experiment,
-            conditions,
-            labels | {"rule": [name] * len(simulated)},
-            N_ITEMS,
-            s.pools,
-            axes=axes,
-            fits=s.n_seeds * len(reports(s.budget, s.refit_every)) if name in s.rule else 2,
+    if s.two_by_two:
+        runs |= {f"{NAIVE}{rule}": active(s, rule, "naive") for rule in TWO}
+    if s.protocol == "frozen":
+        runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
+
+    def group(name: str, experiment: Experiment, fits: int) -> declare.Group:
+        of_rule = labels | {"rule": [name] * len(simulated), "n_items": [N_ITEMS] * len(simulated)}
+        return declare.Group(
+            name, experiment, conditions, of_rule, N_ITEMS, s.pools, axes=axes, fits=fits
         )
-        for name, experiment in runs.items()
-    ]
+
+    refits = s.n_seeds * len(reports(s.budget, s.refit_every))
+    every = [group(n, e, 2 if n in ESTIMATORS else refits) for n, e in runs.items()]
+    return every + (tables_of_judges(s, conditions, labels) if s.protocol == "frozen" else [])
 
 
-COLUMNS = ("judge", "member", "interaction", "rule", "budget")
+def tables_of_judges(
+    s: Settings, conditions: dict[str, np.ndarray], labels: dict[str, list[Any]]
+) -> list[declare.Group]:
+    """All members on the usual pools, and those of one judge on large ones."""
+    of_large = np.array(labels["judge"]) == sweep_judges.LARGE_JUDGE
+    sizes = [(N_ITEMS, K, s.pools, np.ones(len(of_large), bool))]
+    sizes.append((sweep_judges.LARGE, sweep_judges.LARGE_TOP, s.n_large, of_large))
+    found = []
+    for n_items, k, n_pools, chosen in sizes:
+        if n_pools and chosen.any():
+            kept = {name: np.asarray(v)[chosen].tolist() for name, v in labels.items()}
+            kept |= {"rule": [TABLE] * chosen.sum(), "n_items": [n_items] * chosen.sum()}
+            found.append(
+                declare.Group(
+                    f"{TABLE}_{n_items}",
+                    table_of_judges(s, n_items, k),
+                    {n: v[chosen] for n, v in (conditions | {"displaced": 0 * of_large}).items()},
+                    kept,
+                    n_items,
+                    n_pools,
+                    axes=axes_of(s),
+                    fits=len(sweep_judges.MODELS),
+                )
+            )
+    return found
+
+
+COLUMNS = ("judge", "member", "interaction", "rule", "budget", "n_items", "k")
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     recall = ds["recall"].transpose("condition", "budget", SEEDS, "pool")
     of_rule = {name: _where(recall, name) for name in (*s.rule, *ESTIMATORS)}
     for name in s.rule:
-        t.means("recall", of_rule[name].sel(budget=list(s.budget)))
-    for name in ESTIMATORS:
-        t.means("recall", of_rule[name].sel(budget=[ALL]))
+        t.means("recall", of_rule[name].sel(budget=list(s.budget)), k=K)
     base = of_rule[REFERENCE].sel(budget=list(s.budget))
     plain = base.drop_vars("rule")
     for name in s.rule:
         if name != REFERENCE:
-            t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain)
-    full = of_rule["bias_aware"].sel(budget=ALL).drop_vars(("rule", "budget"))
-    t.means("above_full_data", base - full)
-    ranges(t.frame(), s, t)
+            t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain, k=K)
+    t.means("share_at_boundary", _shares(ds, s), k=K)
+    if s.two_by_two:
+        naive = [_where(recall, f"{NAIVE}{rule}").sel(budget=list(s.budget)) for rule in TWO]
+        for values in naive:
+            t.means("recall", values, k=K)
+        naive = naive[0].drop_vars("rule") - naive[1].drop_vars("rule")
+        other = of_rule[TWO[1]].sel(budget=list(s.budget)).drop_vars("rule")
+        t.means("synergy", plain - other - naive, rule=REFERENCE, k=K)
+    if s.protocol == "frozen":
+        for name in ESTIMATORS:
+            t.means("recall", of_rule[name].sel(budget=[ALL]), k=K)
+        full = of_rule["bias_aware"].sel(budget=ALL).drop_vars(("rule", "budget"))
+        t.means("above_full_data", base - full, k=K)
+        rows_of_all_verdicts(_where(ds, TABLE), s, t)
+    ranges(t.frame(), t)
+    over_judges(t.frame(), s, t)
 
 
-def _where(recall: xr.DataArray, rule: str) -> xr.DataArray:
-    return recall.isel(condition=np.flatnonzero(recall["rule"].values == rule))
+def _shares(ds: xr.Dataset, s: Settings) -> xr.DataArray:
+    """Shares of showings at the boundary, of the rules with the bias-aware model."""
+    of = ds["share_at_boundary"].transpose("condition", "budget", SEEDS, "pool")
+    return of.isel(condition=np.flatnonzero(of["rule"].isin(s.rule))).sel(budget=list(s.budget))
 
 
-def ranges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
+def rows_of_all_verdicts(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    """Add recall by the models and sizes of the top set of `sweeps.judges`, for every member."""
+    recall = ds["recall_at"].drop_vars("rule").rename(model="rule")
+    for n_items, n_pools in ((N_ITEMS, s.pools), (sweep_judges.LARGE, s.n_large)):
+        of = recall.isel(condition=np.flatnonzero(recall["n_items"].values == n_items))
+        if of.sizes["condition"]:
+            wanted = [1, 3, 10] if n_items == N_ITEMS else [sweep_judges.LARGE_TOP]
+            rows = of.isel(pool=slice(n_pools))
+            every = n_items * (n_items - 1)
+            t.means("recall", rows.sel(rule=list(MODELS), k=wanted), budget=every)
+            if n_items == N_ITEMS:
+                t.means("recall", rows.sel(rule=list(BASELINES), k=[K]), budget=every)
+
+
+def _where(results: Results, rule: str) -> Results:
+    return results.isel(condition=np.flatnonzero(results["rule"].values == rule))
+
+
+def ranges(rows: pd.DataFrame, t: Table) -> None:
     """Add, for each judge, the least and the largest mean over the members of its region, and how
-    many of them agree with the paper's number; with all of its numbers at once, in a row without a
+    many of them agree with the paper's number; with its whole table of rules, in a row without a
     rule."""
-    same = ["judge", "quantity", "rule", "budget"]
-    for (judge, quantity, rule, _), of in rows.groupby(same, sort=False):
-        where = {"judge": judge, "rule": rule, "budget": of.budget.iloc[0]}
+    same = ["judge", "quantity", "rule", "budget", "n_items", "k"]
+    for (judge, quantity, *place), of in rows.groupby(same, sort=False, dropna=False):
+        where: dict[str, Any] = dict(zip(same[2:], place, strict=True)) | {"judge": judge}
         for name, at in (("least", of.estimate.argmin()), ("largest", of.estimate.argmax())):
             row = of.iloc[at]
             ends = (row.ci_low, row.ci_high)
@@ -219,10 +346,31 @@ def ranges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
         if of.paper.notna().any():
             agree = float((of.consistent != "no").sum())
             t.add(f"{quantity}_members_consistent", agree, **where)
-    for judge, of in rows[rows.paper.notna()].groupby("judge", sort=False):
+    of_rules = rows.quantity.isin(["recall", "delta"]) & ~rows.rule.isin([*ESTIMATORS, TABLE])
+    for judge, of in rows[of_rules & rows.paper.notna()].groupby("judge", sort=False):
         good = of.groupby("member").consistent.agg(lambda v: (v != "no").all())
-        t.add("members_consistent_with_all", float(good.sum()), judge=judge)
+        t.add("members_consistent_with_rules", float(good.sum()), judge=judge)
         t.add("members", float(len(good)), judge=judge)
+
+
+def over_judges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
+    """Add means over the five judges of their least and of their largest recall of all verdicts."""
+    if set(s.judge) != set(judges.GATED):
+        return
+    counts = {name: PUBLISHED[name].pools for name in s.judge}
+    ends = rows[rows.quantity.isin(["recall_least", "recall_largest"]) & (rows.budget == ALL)]
+    for (quantity, rule, k), of in ends.groupby(["quantity", "rule", "k"], sort=False):
+        share = of.judge.map(counts).to_numpy() / sum(counts.values())
+        mean = float(share @ of.estimate)
+        half = float(np.sqrt((share**2) @ ((of.ci_high - of.ci_low) / 2) ** 2))
+        place: dict[str, Any] = {
+            "rule": rule,
+            "budget": ALL,
+            "n_items": N_ITEMS,
+            "k": k,
+            "judge": BIASED,
+        }
+        t.add(str(quantity), mean, (mean - half, mean + half), int(of.n_pools.min()), **place)
 
 
 def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:

@@ -43,7 +43,7 @@ from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, check_positive
 
-from ._shared.scenario import Correlated, every_verdict
+from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Settings):
     covariate: pools.CovariateKind = "binary"
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
     n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
@@ -129,7 +129,7 @@ def groups(s: Settings) -> list[declare.Group]:
 
 def experiment(s: Settings) -> Experiment:
     """Experiment: every ordered pair judged once, two rankings, and every use of labels."""
-    numbers, judge = np.array(s.n_labels), judges.GATED[s.judge]
+    numbers, judge = np.array(s.n_labels), s.growing(judges.GATED[s.judge])
     critical = gate.critical_values(s.alpha, s.n_labels[-1])
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:

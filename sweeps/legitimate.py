@@ -74,6 +74,8 @@ class Settings(declare.Settings):
     """Logits per standard deviation of quality, increasing."""
     summeval_k: int = TASKS["summeval"].k
     """Size of SummEval's top set, which is not stated (count)."""
+    interaction: float = 0.0
+    """Growth gamma* of every judge's bias with quality (logits per standard deviation of each)."""
     nectar_pools: int = TASKS["nectar"].pools
     """Prompts of Nectar, which are not stated (count)."""
 
@@ -124,6 +126,7 @@ def groups(s: Settings) -> list[declare.Group]:
     at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
     labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
     conditions = labels | {"position": np.zeros(len(at))}
+    conditions["interaction"] = np.full(len(at), s.interaction)
     return [
         declare.Group(
             name,

@@ -46,6 +46,7 @@ TRUTHS = {
     "prior": "quality and judge drawn from the prior",
     "biased": "c* = {bias:g}, independent quality",
     "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
+    "growing": "c* = {bias:g}, growing by {interaction:g} a logit of quality",
 }
 """Origin of quality and biases in the pools, as figures name it."""
 REFERENCE = 2**13
@@ -60,7 +61,8 @@ FEWEST = 10
 class Settings(Scenario, declare.Settings):
     truth: tuple[str, ...] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
-    correlated: the same with a covariate correlated with quality."""
+    correlated: the same with a covariate correlated with quality. growing: the default scenario
+    with a bias that grows with quality."""
     budget: tuple[int, ...] = (60, 120, 320, 870)
     """Verdicts on ordered pairs drawn without replacement, increasing (count)."""
     conditional: tuple[int, ...] = (16, 64, 256)
@@ -74,6 +76,9 @@ class Settings(Scenario, declare.Settings):
     """Standard deviation of quality where it is not drawn from the prior (logits)."""
     rho: float = 0.6
     """Population correlation of quality and covariate for the truth `correlated`."""
+    interaction: float = 0.5
+    """Interaction gamma* of quality and covariate for the truth `growing` (logits per unit of
+    each)."""
 
 
 PRESETS = {
@@ -107,7 +112,8 @@ def experiment(s: Settings) -> Experiment:
         pool = s.draw(key, condition, "continuous")
         drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
         bias, position = condition["bias_sd"] * drawn
-        judge = Judge((condition["bias"] + bias)[None], position)
+        growth = condition["interaction"]
+        judge = Judge((condition["bias"] + bias)[None], position, interaction=growth)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         all_pairs = pairs.every_pair(pool)
         shown = pairs.spread_evenly(stream(key, "comparisons"), all_pairs, condition["budget"])
@@ -193,9 +199,8 @@ def groups(s: Settings) -> list[declare.Group]:
     s.check_balance((s.rho if "correlated" in s.truth else 0.0,), "continuous")
     rows = [(truth, budget) for truth in s.truth for budget in s.budget]
 
-    def column(prior: float, biased: float, correlated: float) -> np.ndarray:
-        by_truth = {"prior": prior, "biased": biased, "correlated": correlated}
-        return np.array([by_truth[truth] for truth, _ in rows])
+    def column(biased: float, **others: float) -> np.ndarray:
+        return np.array([others.get(truth, biased) for truth, _ in rows])
 
     names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
     bins = names | {"bin": EDGES[:-1].round(2).tolist()}
@@ -204,10 +209,11 @@ def groups(s: Settings) -> list[declare.Group]:
             "membership",
             experiment(s),
             {
-                "sd": column(s.lam**-0.5, s.sd, s.sd),
-                "rho": column(0.0, 0.0, s.rho),
-                "bias": column(0.0, s.bias, s.bias),
-                "bias_sd": column(s.lam_b**-0.5, 0.0, 0.0),
+                "sd": column(s.sd, prior=s.lam**-0.5),
+                "rho": column(0.0, correlated=s.rho),
+                "bias": column(s.bias, prior=0.0),
+                "bias_sd": column(0.0, prior=s.lam_b**-0.5),
+                "interaction": column(0.0, growing=s.interaction),
                 "budget": np.array([float(budget) for _, budget in rows]),
             },
             {"truth": [truth for truth, _ in rows], "budget": [budget for _, budget in rows]},
@@ -280,7 +286,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, (*axes, errors) = plots.facets(len(s.truth) + 1, 2, width=5.6)
     for ax, truth in zip(axes, s.truth, strict=True):
         draw_reliability(ax, table[table.truth == truth], s)
-        ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho))
+        ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho, interaction=s.interaction))
     draw_errors(errors, table, s)
     return fig
 

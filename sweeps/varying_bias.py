@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -20,15 +20,17 @@ import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
-from jbt.acquisition import Loop, Task, reports, run
+from jbt.acquisition import Loop, Task, reports, rules, run
+from jbt.acquisition.views import View
 from jbt.border import plots
 from jbt.estimators import reference
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
+from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Status
+from jbt.types import Comparisons, Design, Judge, Pool, Posterior, Prior, Status
 
 from ._shared.scenario import MapPrior
 
@@ -43,6 +45,8 @@ N_ITEMS, K, REFIT_EVERY = 30, 5, 8
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
 RULES = ("top_k_aware", "entropy_reduction_fresh")
+KNOWING = "top_k_aware_knowing"
+"""Eq. acq with the memberships and variances of one who knows how the bias grows."""
 Z = 1.96
 
 
@@ -80,12 +84,20 @@ class Settings(MapPrior, declare.Settings):
     """Growth of the bias with quality, gamma* (pure numbers), increasing."""
     budget: tuple[int, ...] = (60, 120, 200)
     """Budgets of the adaptive rules (verdicts)."""
+    rule: tuple[str, ...] = (*RULES, KNOWING)
+    """Adaptive rules; the last is Eq. acq by one who knows the growth."""
     n_reference: int = 60
     """Verdicts of a reference without bias, on disputed pairs (count)."""
 
 
 PRESETS = {
-    "smoke": Settings(pools=8, pool=("statement_bank",), interaction=(0.0, 0.5), budget=(16,)),
+    "smoke": Settings(
+        pools=8,
+        pool=("statement_bank",),
+        interaction=(0.0, 0.5),
+        budget=(16,),
+        rule=("top_k_aware",),
+    ),
     "paper": Settings(pools=10),
     "full": Settings(),
 }
@@ -95,7 +107,13 @@ def check(s: Settings) -> None:
     """Raise `ValueError` for settings that make no sense, before anything runs."""
     s.check_prior()
     declare.check_listed("pool", s.pool, list(KINDS))
+    declare.check_listed("rule", s.rule, [*RULES, KNOWING])
     declare.check_increasing("interaction", s.interaction)
+    if s.interaction[0] <= -1:
+        raise ValueError(
+            f"interaction must be above -1, got {s.interaction[0]:g}: at x = 1 the judge "
+            "would prefer the worse"
+        )
     declare.check_increasing("budget", s.budget, most=ALL - 1)
     if s.n_reference < 1:
         raise ValueError(f"n_reference must be at least 1, got {s.n_reference}")
@@ -203,14 +221,34 @@ def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Set
     return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0, 0])
 
 
+def known(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
+    """Method: the model with gamma, by one who knows it."""
+    verdicts, stretch = verdicts_of(key, pool, condition), stretch_of(pool, condition)
+    fit = estimators.bias_aware(verdicts, pool.design, of_stretched(s.prior, stretch))
+    return found(recall_of(fit.parameters.theta / stretch, pool), fit.status, fit.parameters.c[0])
+
+
+def stretch_of(pool: Pool, condition: Condition) -> Float[Array, " M"]:
+    """How much the judge stretches the quality of each content, in one form: with gamma known, the
+    model with gamma is the bias-aware one of u = (1 + gamma x) theta."""
+    return 1 + condition["interaction"] * pool.design.covariates[:, 0]
+
+
+def of_stretched(prior: Prior, stretch: Float[Array, " M"]) -> Prior:
+    """The prior of u that is this one of theta = u / stretch."""
+    return Prior(prior.lam / stretch**2, prior.lam_b)
+
+
 METHODS: dict[str, Callable[..., dict[str, Array]]] = {
     "naive": estimated("naive"),
     "bias_aware": estimated("bias_aware"),
     "local": estimated("local"),
+    "known": known,
     "interaction": interaction,
     "census": census,
     "reference": with_reference,
 }
+DESIGNS = ("unpaired", "paired")
 PAIRED = ("naive", "bias_aware", "interaction")
 """Methods that are also given contents in both forms."""
 
@@ -228,19 +266,68 @@ def every_verdict(s: Settings, kind: str, model: str, paired: bool) -> Experimen
     return one
 
 
-def adaptive(s: Settings, kind: str, rule: str) -> Experiment:
+def adaptive(s: Settings, kind: str, rule: str, paired: bool) -> Experiment:
     """Experiment: the active loop with the bias-aware model."""
     settings = Loop(rule, K, REFIT_EVERY, "frozen")
     at = np.searchsorted(reports(s.budget, REFIT_EVERY), s.budget)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = drawn(kind, key, condition)
+        pool = in_both_forms(pool) if paired else pool
         task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
         trace = run(stream(key, "acquisition"), task, settings, s.budget)
         out = found(jnp.zeros(()), trace.status.max())
         return out | {"recall": jnp.append(trace.recall[at], jnp.nan).astype(jnp.float32)}
 
     return one
+
+
+def knowing(s: Settings, kind: str, rule: str) -> Experiment:
+    """Experiment: Eq. acq by one who knows gamma and ranks accordingly, and asks accordingly if the
+    rule is `KNOWING`."""
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = drawn(kind, key, condition)
+        answers = twins.answers(key, pool, condition)
+
+        stretch = stretch_of(pool, condition)
+        known_prior = of_stretched(s.prior, stretch)
+
+        def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+            return rules.top_k_aware(of_scaled_quality(view, 1 / stretch), key)
+
+        asks = rules.Rule(score, tried=True) if rule == KNOWING else rule
+        settings = Loop(asks, K, REFIT_EVERY, "frozen")
+        prior = known_prior if rule == KNOWING else s.prior
+        task = Task.build(pool, answers, prior=prior)
+        queries = run(stream(key, "acquisition"), task, settings, s.budget).queries
+
+        def at(budget: int) -> tuple[Array, Array]:
+            asked = jnp.zeros_like(task.answers, pool.design.dtype)
+            asked = asked.at[queries.first[:budget], queries.second[:budget]].set(1)
+            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, known_prior)
+            return recall_of(fit.parameters.theta / stretch, pool), fit.status
+
+        recall, status = zip(*[at(budget) for budget in s.budget], strict=True)
+        out = found(jnp.zeros(()), jnp.stack(status).max())
+        return out | {"recall": jnp.stack([*recall, jnp.nan]).astype(jnp.float32)}
+
+    return one
+
+
+def of_scaled_quality(view: View, scale: Float[Array, " M"]) -> View:
+    """The view of one for whom quality is the model's times a known factor."""
+    m, posterior = len(scale), view.posterior
+    of_all = jnp.append(scale, jnp.ones(len(posterior.root) - m, scale.dtype))
+    mean = replace(posterior.mean, theta=posterior.mean.theta * scale)
+    scaled = Posterior(mean, posterior.root * of_all, posterior.factor / of_all[:, None])
+    normals = sobol_normals(DRAWS["conditional"], len(of_all), scale.dtype)
+    return replace(
+        view,
+        posterior=scaled,
+        covariance=view.covariance * of_all[:, None] * of_all,
+        membership=membership(scaled, view.k, view.design.content_mask(), normals),
+    )
 
 
 def groups(s: Settings) -> list[declare.Group]:
@@ -259,14 +346,19 @@ def groups_of(s: Settings, kind: str) -> list[declare.Group]:
     axes = {"recall": {"budget": [*s.budget, ALL]}}
     runs = [(m, "all", "unpaired", every_verdict(s, kind, m, False)) for m in METHODS]
     runs += [(m, "all", "paired", every_verdict(s, kind, m, True)) for m in PAIRED]
-    runs += [("bias_aware", rule, "unpaired", adaptive(s, kind, rule)) for rule in RULES]
+    for design in DESIGNS:
+        paired = design == "paired"
+        asking = [r for r in s.rule if r != KNOWING]
+        runs += [("bias_aware", r, design, adaptive(s, kind, r, paired)) for r in asking]
+    asking = [r for r in s.rule if r in (RULES[0], KNOWING)]
+    runs += [("known", r, "unpaired", knowing(s, kind, r)) for r in asking]
     out = []
     for model, rule, design, experiment in runs:
         same = {"pool_kind": kind, "judge": "default", "model": model, "rule": rule}
         named = labels | {n: [v] * len(cells) for n, v in (same | {"design": design}).items()}
         name = f"{kind}-{design}-{model}-{rule}"
         n = N_ITEMS * (1 + (design == "paired"))
-        fits = len(reports(s.budget, REFIT_EVERY)) if rule in RULES else 6
+        fits = len(reports(s.budget, REFIT_EVERY)) if rule != "all" else 6
         out.append(
             declare.Group(name, experiment, conditions, named, n, s.pools, axes=axes, fits=fits)
         )

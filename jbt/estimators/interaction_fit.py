@@ -130,6 +130,49 @@ def fit_interaction(
     return problem.result(end)
 
 
+def bias_variances(
+    parameters: Parameters,
+    gamma: Float[Array, " D"],
+    comparisons: Comparisons,
+    design: Design,
+    contents: Bool[Array, " M"],
+) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
+    """Variances with which comparisons would tell c, gamma, and the mean bias c + gamma theta of
+    some contents: by the Fisher information at these parameters, all being unknown and without a
+    prior. float64.
+
+    Args:
+      comparisons: only the number of times each pair was shown matters; it may be a fraction.
+      design: the covariates as given.
+      contents: those whose bias is meant.
+
+    Returns:
+      Squared units of c, gamma, and c; infinite for what the comparisons do not identify.
+    """
+    problem = _Problem.of(comparisons, design, Prior())
+    _, information, _ = problem._likelihood(jnp.concatenate([parameters.flat(), gamma]))
+    d, m = design.n_covariates, design.n_contents
+    all_contents = design.content_mask()
+    share = contents / contents.sum()
+    of_mean = share - all_contents / all_contents.sum()
+    size = problem.size
+    c = jnp.zeros((d, size), design.dtype).at[:, m : m + d].set(jnp.eye(d))
+    growth = jnp.zeros((d, size), design.dtype).at[:, size - d :].set(jnp.eye(d))
+    biases = c + (of_mean @ parameters.theta) * growth
+    biases = biases.at[:, :m].set(gamma[:, None] * of_mean)
+    scale = problem.scale(information)
+    values, vectors = jnp.linalg.eigh(information / scale[:, None] / scale)
+    known = values > 1e-11 * values.max()
+
+    def variance(combination: Float[Array, "D Z"]) -> Float[Array, " D"]:
+        parts = (combination / scale) @ vectors
+        lost = jnp.abs(parts * ~known).max(-1) > 1e-5 * jnp.abs(parts).max(-1)
+        found = (parts**2 * known / jnp.where(known, values, 1)).sum(-1)
+        return jnp.asarray(jnp.where(lost, jnp.inf, found))
+
+    return variance(c), variance(growth), variance(biases)
+
+
 class _State(NamedTuple):
     beta: Float[Array, " Z"]
     objective: Float[Array, ""]
@@ -229,6 +272,14 @@ class _Problem:
         scale = jnp.diag(information)[:m].sum() / contents.sum() ** 2
         return scale * ones[:, None] * ones
 
+    def scale(self, information: Float[Array, "Z Z"]) -> Float[Array, " Z"]:
+        """Roots of the information about each parameter if the others are known; 1 without any. For
+        gamma as for c: that of qualities of one logit, for without any it has no information."""
+        d, m = self.design.n_covariates, self.design.n_contents
+        scale = jnp.sqrt(jnp.diag(information))
+        scale = scale.at[self.size - d :].set(scale[m : m + d])
+        return jnp.where(scale > 0, scale, 1)
+
     def identified(self, beta: Float[Array, " Z"]) -> Bool[Array, ""]:
         """Whether the comparisons alone tell c and gamma, the qualities and kappa being unknown:
         whether every combination of them keeps some of the information that it has when the others
@@ -236,10 +287,7 @@ class _Problem:
         d, m = self.design.n_covariates, self.design.n_contents
         _, information, _ = self._likelihood(beta)
         information = information + self._constant(information)
-        scale = jnp.sqrt(jnp.diag(information))
-        # For gamma as for c: that of qualities of one logit, for without any it has no information.
-        scale = scale.at[self.size - d :].set(scale[m : m + d])
-        scale = jnp.where(scale > 0, scale, 1)
+        scale = self.scale(information)
         information = information / scale[:, None] / scale
         bias = jnp.concatenate([jnp.arange(m, m + d), jnp.arange(self.size - d, self.size)])
         others = jnp.concatenate([jnp.arange(m), jnp.arange(m + d, m + d + 1)])

@@ -105,7 +105,7 @@ def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
     """Log-density of the Gaussian prior, nats, without its normalising constant [Eq. S1]."""
     bias = jnp.concatenate([parameters.c, parameters.kappa[None]])
     precision = bias_precision(prior, bias.shape, bias.dtype)
-    return -0.5 * (prior.lam * (parameters.theta**2).sum() + (precision * bias**2).sum())
+    return -0.5 * ((prior.lam * parameters.theta**2).sum() + (precision * bias**2).sum())
 
 
 def prior_precision(

@@ -92,13 +92,16 @@ def newton(
     if precision is None:
         precision = RIDGE * information_scale(_for_all(comparisons, problems), design, free)
     pull = 0 * precision if without_prior else precision
+    # No comparison moves the constant of theta: at the mode its mean, so weighted, is 0.
+    weight = 1 if without_prior else precision[:m] / precision[:m].max(0)
+    weight = jnp.where(contents, weight, 0).astype(design.dtype)
 
     def step(s: _State) -> _State:
         parameters = Parameters.unflat(s.beta, m, judges)
         gradient, information = model.score_and_information(parameters, design, comparisons, chain)
         gradient = jnp.where(free, gradient - pull * s.beta, 0)
         delta, half = cholesky.solve(
-            _hessian(information, _trace(information, m, comparisons), precision, free, contents),
+            _hessian(information, _trace(information, m, comparisons), precision, free, weight),
             gradient,
         )
         delta = jnp.where(free, delta, 0)
@@ -129,7 +132,8 @@ def newton(
             decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))
             done &= ~restart
         theta = jnp.where(contents, beta[:m], 0)
-        theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)
+        mean = (weight * theta).sum(0) / weight.sum(0)
+        theta = jnp.where(contents, theta - mean, 0)
         beta = jnp.concatenate([theta, beta[m:]])
         return _State(beta, decrement, grad_norm, safeguard, stretch, done, s.steps + 1)
 
@@ -251,15 +255,17 @@ def _hessian(
     trace: Float[Array, "..."],
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
-    contents: Bool[Array, "M ..."],
+    weight: Float[Array, "M ..."],
 ) -> Float[Array, "P P ..."]:
-    """Hessian of the objective over the free parameters, with the constant of theta fixed; identity
-    in the rows and columns of fixed parameters, so that they never move."""
-    p, m = len(free), len(contents)
+    """Hessian of the objective over the free parameters, with the constant of theta fixed, which
+    gives it a mean of 0 with these weights; identity in the rows and columns of fixed parameters,
+    so that they never move."""
+    p, m = len(free), len(weight)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
-    scale = precision[:m].max(0) + trace / contents.sum(0)
-    pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
-    gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)
+    n_contents = (weight > 0).sum(0)
+    scale = precision[:m].max(0) + trace / n_contents
+    pinned = jnp.concatenate([weight, jnp.zeros((p - m, *weight.shape[1:]), weight.dtype)])
+    gauge = pinned[:, None] * pinned * (scale / n_contents)
     return jnp.where(free[:, None] & free, information + eye * precision + gauge, eye)
 
 

@@ -5,7 +5,14 @@
 """
 
 from jbt.planning.gate_plan import GatePlan, gate_labels, over_pools
-from jbt.planning.pairing_plan import PairingPlan, Z, expected_half_width, pairing
+from jbt.planning.pairing_plan import (
+    TWICE,
+    PairingPlan,
+    Z,
+    expected_half_width,
+    pairing,
+    pairing_with_interaction,
+)
 from jbt.planning.reference_plan import (
     ReferencePlan,
     expected_half_width_beside,
@@ -14,6 +21,7 @@ from jbt.planning.reference_plan import (
 )
 
 __all__ = [
+    "TWICE",
     "GatePlan",
     "PairingPlan",
     "ReferencePlan",
@@ -23,6 +31,7 @@ __all__ = [
     "gate_labels",
     "over_pools",
     "pairing",
+    "pairing_with_interaction",
     "realised_over_expected",
     "reference_verdicts",
 ]

@@ -1,9 +1,11 @@
-"""Plans how precisely a design of comparisons would identify a bias coefficient."""
+"""Plans how precisely a design of comparisons would identify a bias coefficient, or a bias that
+grows with quality."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import identifiability
+from jbt.estimators.interaction_fit import bias_variances
 from jbt.kernel import model
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
@@ -56,15 +59,20 @@ def expected_half_width(
     return jnp.where(identified, z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)
 
 
+TWICE = ("any", "boundary")
+"""Which contents are rendered twice: any of them, or those whose quality is nearest to the boundary
+of the top k, as if it were known."""
+
+
 @dataclass(frozen=True)
 class PairingPlan:
-    """How precisely c would be known, for each number of contents rendered twice."""
+    """How precisely a coefficient would be known, for each number of contents rendered twice."""
 
     n_twice: np.ndarray
     """[T] contents rendered twice, increasing."""
     half_width: Mapping[str, np.ndarray]
-    """Choice of comparisons -> [T] mean half-width over pools, logits per unit of the covariate;
-    infinite where c is not identified in some pool."""
+    """Choice of comparisons -> [T] mean half-width over pools, or the median (see which), in units
+    of the coefficient; infinite where it is not identified in some pool, in half of them."""
     low: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
     """Likewise, the ends of the central 90 % of pools."""
@@ -113,50 +121,158 @@ def pairing(
     Raises:
       ValueError: an argument out of range.
     """
-    check_count("n_contents", n_contents, least=2)
-    check_count("pools", pools_simulated)
-    numbers = np.arange(1, n_contents + 1) if n_twice is None else np.asarray(n_twice, int)
-    if not numbers.size or (np.diff(np.r_[0, numbers, n_contents + 1]) <= 0).any():
-        raise ValueError(f"n_twice must increase within 1..{n_contents}, got {numbers.tolist()}")
-    for name, value in (("budget", budget), ("sd", sd)):
-        check_positive(name, value)
-    if not max_repeats >= 1:  # also refuses NaN
-        raise ValueError(f"max_repeats must be at least 1, got {max_repeats}")
-    check_positive("discrimination", discrimination)
-    for name, value in (("bias", bias), ("position", position)):
-        if not np.isfinite(value):
-            raise ValueError(f"{name} must be finite, got {value}")
-    pools.check_rho(rho, "continuous")
-    pools.check_renderings(spread, offset)
-    names = list(pairs.WITHIN_SHARE)
+    judge = Judge.of(bias, position, discrimination)
+    design = _Designs(n_contents, budget, n_twice, max_repeats, sd, rho, spread, offset)
 
-    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.paired(
-            stream(key, "pool"),
-            n_contents,
-            n_twice=condition["n_twice"],
-            sd=sd,
-            rho=rho,
-            spread=spread,
-            offset=offset,
-        )
-        judge = Judge(jnp.full(1, bias), position, discrimination)
-        shown = pairs.expected(pool, budget, condition["share"], max_repeats)
-        return {"half_width": expected_half_width(pool, judge, shown), "verdicts": shown.sum()}
+    def half_widths(pool: Pool, shown: Float[Array, "N N"]) -> dict[str, Array]:
+        return {"c": expected_half_width(pool, judge, shown)}
 
-    conditions = {
-        "n_twice": np.tile(numbers, len(names)),
-        "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
-    }
-    ids = range(pools_simulated)
-    out = simulate(experiment, conditions, ids, seed=seed, dtype="float64", progress=progress)
-    half_width = out["half_width"].reshape(pools_simulated, len(names), -1)
-    verdicts = out["verdicts"].reshape(pools_simulated, len(names), -1).mean(0)
-    low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
+    return design.plans(judge, half_widths, pools_simulated, seed, progress)["c"]
 
-    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(names, values, strict=True))
 
-    return PairingPlan(
-        numbers, by_name(half_width.mean(0)), by_name(low), by_name(high), by_name(verdicts)
-    )
+def pairing_with_interaction(
+    n_contents: int,
+    budget: int,
+    interaction: float,
+    *,
+    twice: str = "any",
+    k: int = 5,
+    n_twice: Sequence[int] | None = None,
+    max_repeats: float = 1.0,
+    bias: float = 1.0,
+    position: float = 0.0,
+    discrimination: float = 1.0,
+    sd: float = 1.2,
+    rho: float = 0.0,
+    spread: float = 1.0,
+    offset: float = 1.0,
+    pools_simulated: int = 128,
+    seed: int = 0,
+    progress: Callable[[int], Any] | None = None,
+) -> dict[str, PairingPlan]:
+    """Likewise where the bias may grow with quality. Plans of medians: two contents of nearly one
+    quality tell next to nothing about growth, so that widths have long tails.
+
+    Args:
+      interaction: gamma of the judge expected, logits per unit of the covariate and of quality;
+        at 0 too the growth is taken for unknown.
+      twice: one of `TWICE`.
+      k: size of the top set.
+      n_contents, and the others: as for `pairing`.
+
+    Returns:
+      Plans for "c", the bias of a content of average quality, for "gamma" (logits per unit of the
+      covariate and of quality), and for "twice", the mean bias of the contents rendered twice.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    if twice not in TWICE:
+        raise ValueError(f"twice must be {' or '.join(TWICE)}, got {twice!r}")
+    if not 1 <= k < n_contents:
+        raise ValueError(f"k must lie in 1..{n_contents - 1}, got {k}")
+    judge = Judge.of(bias, position, discrimination, interaction)
+    design = _Designs(n_contents, budget, n_twice, max_repeats, sd, rho, spread, offset)
+
+    def half_widths(pool: Pool, shown: Float[Array, "N N"]) -> dict[str, Array]:
+        seen = discrimination * (pool.quality - pool.quality.mean())
+        truth = Parameters(seen, jnp.asarray(judge.bias), jnp.asarray(position, shown.dtype))
+        verdicts = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
+        growth = jnp.full(1, interaction / discrimination)
+        rendered = pool.design.item_mask[n_contents:]
+        c, gamma, of_twice = bias_variances(truth, growth, verdicts, pool.design, rendered)
+        variances = {"c": c[0], "gamma": gamma[0] * discrimination**2, "twice": of_twice[0]}
+        return {name: Z * jnp.sqrt(variance) for name, variance in variances.items()}
+
+    nearest = partial(_nearest_twice, k=k) if twice == "boundary" else None
+    return design.plans(judge, half_widths, pools_simulated, seed, progress, nearest, np.median)
+
+
+def _nearest_twice(pool: Pool, n_twice: Array, k: int) -> Pool:
+    """The same pool with second renderings of the contents nearest to the boundary of the top k
+    alone."""
+    ordered = jnp.sort(pool.quality, descending=True)
+    distance = jnp.abs(pool.quality - (ordered[k - 1] + ordered[k]) / 2)
+    second = jnp.argsort(jnp.argsort(distance)) < n_twice
+    mask = jnp.concatenate([jnp.ones(len(distance), bool), second])
+    return replace(pool, design=replace(pool.design, item_mask=mask))
+
+
+@dataclass(frozen=True)
+class _Designs:
+    """Pools with some contents rendered twice, and choices of comparisons; arguments of
+    `pairing`."""
+
+    n_contents: int
+    budget: int
+    n_twice: Sequence[int] | None
+    max_repeats: float
+    sd: float
+    rho: float
+    spread: float
+    offset: float
+
+    def __post_init__(self) -> None:
+        check_count("n_contents", self.n_contents, least=2)
+        numbers, m = self.numbers, self.n_contents
+        if not numbers.size or (np.diff(np.r_[0, numbers, m + 1]) <= 0).any():
+            raise ValueError(f"n_twice must increase within 1..{m}, got {numbers.tolist()}")
+        for name in ("budget", "sd"):
+            check_positive(name, getattr(self, name))
+        if not self.max_repeats >= 1:  # also refuses NaN
+            raise ValueError(f"max_repeats must be at least 1, got {self.max_repeats}")
+        pools.check_rho(self.rho, "continuous")
+        pools.check_renderings(self.spread, self.offset)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        every = np.arange(1, self.n_contents + 1)
+        return every if self.n_twice is None else np.asarray(self.n_twice, int)
+
+    def plans(
+        self,
+        judge: Judge,
+        half_widths: Callable[[Pool, Float[Array, "N N"]], dict[str, Array]],
+        pools_simulated: int,
+        seed: int,
+        progress: Callable[[int], Any] | None,
+        rendered: Callable[[Pool, Array], Pool] | None = None,
+        middle: Callable[..., np.ndarray] = np.mean,
+    ) -> dict[str, PairingPlan]:
+        """A plan for each half-width.
+
+        Args:
+          half_widths: of a pool and the number of times each pair is shown.
+          rendered: a pool in which other contents are rendered twice, from one where all are and
+            how many to keep; default the first ones.
+          middle: of the half-widths over pools.
+        """
+        check_count("pools", pools_simulated)
+        check_positive("discrimination", float(judge.discrimination))
+        names, numbers = list(pairs.WITHIN_SHARE), self.numbers
+        of_pool = {"sd": self.sd, "rho": self.rho, "spread": self.spread, "offset": self.offset}
+
+        def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+            first = None if rendered else condition["n_twice"]
+            pool = pools.paired(stream(key, "pool"), self.n_contents, n_twice=first, **of_pool)
+            pool = rendered(pool, condition["n_twice"]) if rendered else pool
+            shown = pairs.expected(pool, self.budget, condition["share"], self.max_repeats)
+            return half_widths(pool, shown) | {"verdicts": shown.sum()}
+
+        conditions = {
+            "n_twice": np.tile(numbers, len(names)),
+            "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
+        }
+        ids = range(pools_simulated)
+        out = simulate(experiment, conditions, ids, seed=seed, dtype="float64", progress=progress)
+        out = {n: v.reshape(pools_simulated, len(names), -1) for n, v in out.items()}
+
+        def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+            return dict(zip(names, values, strict=True))
+
+        def plan(half_width: np.ndarray) -> PairingPlan:
+            low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
+            widths = by_name(middle(half_width, axis=0)), by_name(low), by_name(high)
+            return PairingPlan(numbers, *widths, by_name(out["verdicts"].mean(0)))
+
+        return {name: plan(v) for name, v in out.items() if name != "verdicts"}

@@ -178,10 +178,10 @@ def verdict_logits(
     for name, shape in shapes.items():
         if shape != (d.n_covariates,) and (name, shape) != ("interaction", ()):
             raise ValueError(f"{name} must be [{d.n_covariates}], got shape {shape}")
-    quality = d.of_items(pool.quality)
-    about_mean = quality - jnp.where(d.item_mask, quality, 0).sum() / d.item_mask.sum()
-    bias = judge.bias + judge.interaction * about_mean[:, None]  # [N, D]
-    phi = judge.discrimination * quality + (d.covariates * bias).sum(-1)
+    contents = d.content_mask()
+    mean = jnp.where(contents, pool.quality, 0).sum() / contents.sum()
+    bias = judge.bias + judge.interaction * d.of_items(pool.quality - mean)[:, None]  # [N, D]
+    phi = judge.discrimination * d.of_items(pool.quality) + (d.covariates * bias).sum(-1)
     z = phi[:, None] - phi[None, :] + judge.position
     return z if preference is None else z + preference
 

@@ -17,9 +17,12 @@ best.
 The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
 and T is near chi-squared (`benchmarks.calibration.regions`). What its members predict of another
 number is then an interval for it with at least that confidence, but for two limits: the region is
-explored by a search, which may miss corners, and it ends at `BOUNDS`. Where the paper prints a
-recall of 1.00 the region is too wide: all pools of a study must then be perfect, which T, taking
-means for normal, does not ask.
+explored by a search, which may miss corners, and it ends at `BOUNDS`.
+
+Where the paper prints a bias-aware recall of 1.00, all pools of the study were perfect, which a
+normal mean cannot say. T is then the worse of two, each at half of the 5 %: the distance of the
+other numbers, and how improbable it is that all pools are perfect; scaled so that its limit is the
+same.
 
 Multiplying all parameters by one factor changes no verdict, so quality has discrimination 1: biases
 and errors are in statements.
@@ -41,9 +44,9 @@ from jbt import estimators, runtime
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import GATED, PUBLISHED, Published
-from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
+from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import PERFECT, answers, paper_pool
+from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, paper_pool
 from jbt.types import Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
@@ -53,9 +56,13 @@ exhibit the modeled biases?")."""
 OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall", "naive_correlation")
 ROUNDING = 0.01 / 12**0.5
 """Standard deviation of the rounding of a printed number, uniform over 0.01."""
-LIMIT = float(chdtri(len(OBSERVED), 0.05))
+LEVEL = 0.95
+"""Share of studies whose region holds the judge, at least."""
+LIMIT = float(chdtri(len(OBSERVED), 1 - LEVEL))
 """Largest T of a member: the 95 % point of chi-squared."""
 
+ORDERED = 30 * 29
+"""Ordered pairs of a pool."""
 BOUNDS = {
     "bias": (-4.0, 16.0),
     "position": (-16.0, 16.0),
@@ -91,11 +98,36 @@ class Member:
     naive_correlation: float
 
 
-def conditions(parameters: np.ndarray) -> dict[str, np.ndarray]:
-    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`."""
-    values = dict(zip(BOUNDS, parameters.T, strict=True))
-    one = np.ones(len(parameters))
-    return {**values, "discrimination": one, "argmax": one}
+def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[str, np.ndarray]:
+    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`.
+
+    Args:
+      unit: logits per statement [J], which matter only where verdicts are drawn afresh: see `unit`.
+    """
+    one = np.ones(len(parameters)) * unit
+    values = {name: v * one for name, v in zip(BOUNDS, parameters.T, strict=True)}
+    return {**values, "discrimination": one, "argmax": np.ones(len(one))}
+
+
+def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndarray:
+    """Logits per statement [J] at which judges are as uncertain as the paper's open judge: a share
+    `twins.UNCERTAIN` of the ordered pairs has 0.2 < p < 0.8. Frozen verdicts leave it open.
+
+    Args:
+      parameters: [J, parameters of `BOUNDS`].
+      n_pools: pools that the share is taken over.
+    """
+    draw = paper_pool()
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = draw(stream(key, "pool"), condition)
+        judge = judges.of_condition(condition)
+        logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
+        return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
+
+    out = simulate(one, conditions(parameters), range(n_pools), seed=seed)["size"]
+    sizes = out.swapaxes(0, 1).reshape(len(parameters), -1)
+    return np.log(DOUBT[1] / DOUBT[0]) / np.quantile(sizes, UNCERTAIN, axis=1)
 
 
 def observed(prior: Prior | None = None) -> Experiment:
@@ -123,17 +155,34 @@ def misfits(pools: np.ndarray, target: Published) -> np.ndarray:
       pools: [J, pools, 5] numbers `OBSERVED`.
       target: the real judge.
     """
-    mean = pools.mean(1)
-    c_hat, kappa_hat, naive = aim_of(target)
-    aim = np.array([c_hat, kappa_hat, naive, min(target.bias_aware_recall, PERFECT)])
+    aim = np.array([*aim_of(target), target.bias_aware_recall])
+    if target.bias_aware_recall < PERFECT:
+        return _distances(pools, aim, target.pools)
+    # All pools perfect: T by the other numbers, or by the chance of that, whichever is worse.
+    others = _distances(np.delete(pools, 3, axis=2), aim[:3], target.pools)
+    perfect = (pools[:, :, 3] > 1 - 1e-6).mean(1)
+    chance = target.pools * np.log(np.maximum(perfect, 1e-6))
+    half = (1 - LEVEL) / 2
+    return LIMIT * np.maximum(others / chdtri(4, half), chance / np.log(half))
+
+
+def _distances(pools: np.ndarray, aim: np.ndarray, n: int) -> np.ndarray:
+    """Squared distances [J] of means from the numbers of a study of n pools, in its scatter; the
+    last number, a correlation, is where it fits best within `NAIVE_CORRELATION`.
+
+    Args:
+      pools: [J, pools, numbers].
+      aim: the numbers but for the last.
+    """
+    mean, last = pools.mean(1), len(aim)
     centred = pools - mean[:, None]
     between = np.einsum("jpa,jpb->jab", centred, centred) / (pools.shape[1] - 1)
-    variance = between * (1 / target.pools + 1 / pools.shape[1]) + ROUNDING**2 * np.eye(5)
-    miss = mean[:, :4] - aim
-    # The study's own correlation, given the other four numbers, as near as the range allows.
-    slopes = np.linalg.solve(variance[:, :4, :4], variance[:, :4, 4, None])[:, :, 0]
-    likeliest = mean[:, 4] - (slopes * miss).sum(1)
-    off = mean[:, 4] - likeliest.clip(*NAIVE_CORRELATION)
+    variance = between * (1 / n + 1 / pools.shape[1]) + ROUNDING**2 * np.eye(last + 1)
+    miss = mean[:, :last] - aim
+    # The study's own correlation, given the other numbers, as near as the range allows.
+    slopes = np.linalg.solve(variance[:, :last, :last], variance[:, :last, last, None])[:, :, 0]
+    likeliest = mean[:, last] - (slopes * miss).sum(1)
+    off = mean[:, last] - likeliest.clip(*NAIVE_CORRELATION)
     miss = np.concatenate([miss, off[:, None]], axis=1)
     return (miss * np.linalg.solve(variance, miss[:, :, None])[:, :, 0]).sum(1)
 

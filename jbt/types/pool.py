@@ -153,8 +153,8 @@ class Judge:
     """Factor on quality (not on the biases); below 1 the judge separates qualities less well."""
     interaction: Float[Array, " D"] | Float[np.ndarray, " D"] | ScalarLike = 0.0
     """gamma*, logits per unit of each covariate and of quality, in the pool's own unit: the bias of
-    an item is c* + gamma* times its quality about the mean of its pool's items, so that c* is the
-    bias of an average item. 0 for the judge of Eq. 1."""
+    an item is c* + gamma* times its quality about the mean of the pool's contents, so that c* is
+    the bias of an average content. 0 for the judge of Eq. 1."""
 
     @classmethod
     def of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import twins
 from jbt.acquisition import Loop, Task, reports, run
@@ -94,7 +94,7 @@ def experiment(s: Settings, settings: Loop) -> Experiment:
         trace = run(run_key, task, settings, s.budget)
         at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
         out |= {"recall": trace.recall[at], "status": trace.status.max()}
-        return out | allocations(s, trace.queries, pool.quality)
+        return out | {"allocation": allocation(s.budget, s.k, trace.queries, pool.quality)}
 
     return one
 
@@ -106,18 +106,20 @@ def reported(s: Settings, settings: Loop) -> np.ndarray:
     return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
 
 
-def allocations(s: Settings, queries: Queries, quality: Array) -> dict[str, Array]:
-    """Share of the showings by distance from the boundary, at each budget of the table. Items of
-    equal quality are ranked by their numbers."""
-    item = jnp.arange(s.n_items)
+def allocation(
+    budgets: Sequence[int], k: int, queries: Queries, quality: Float[Array, " M"]
+) -> Float[Array, "budgets places"]:
+    """Share of the showings by distance from the boundary, at each budget. Items of equal quality
+    are ranked by their numbers."""
+    item = jnp.arange(len(quality))
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
     place = before.sum(1).astype(quality.dtype)
     rows = []
-    for budget in s.budget:
+    for budget in budgets:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
         counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, -place, s.k))
-    return {"allocation": jnp.stack(rows)}
+        rows.append(metrics.allocation(counts, -place, k))
+    return jnp.stack(rows)
 
 
 def group(

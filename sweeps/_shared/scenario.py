@@ -3,10 +3,12 @@ checks and draws."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from jbt.experiments import declare
@@ -33,6 +35,10 @@ class VaryingBias:
     interaction: float = 0.0
     """Interaction gamma* of quality and covariate (logits per unit of each): the bias of an item is
     c* + gamma* times its quality about the pool's mean."""
+
+    def growing(self, judge: Judge) -> Judge:
+        """A judge with this interaction."""
+        return dataclasses.replace(judge, interaction=np.full_like(judge.bias, self.interaction))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ def test_a_setting_that_is_none_is_refused():
 METRICS = {
     "acquisition": ("recall", "allocation", "targets", "steps"),
     "rule_choices": ("recall", "allocation"),
-    "judge_regions": ("recall",),
+    "judge_regions": ("recall", "recall_at", "share_at_boundary"),
     "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),
@@ -142,7 +142,10 @@ VARIANTS: dict[str, list[dict]] = {
         for judge in GATED
     ],
     "stochastic_judge": [{"judge": "llama", "oracle": oracle} for oracle in twins.ORACLES],
-    "judge_regions": [{"members": 1}],
+    "judge_regions": [
+        {"members": 1},
+        {"members": 1, "protocol": "stochastic", "refit_every": 2, "budget": (60, 120, 200, 320)},
+    ],
 }
 """Settings, beside those of the full preset, under which every number of the paper has its row."""
 

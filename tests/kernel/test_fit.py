@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import linprog
 from support import problems
 
-from jbt import runtime
+from jbt import estimators, runtime
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map, fit_mle
-from jbt.simulation import theory
-from jbt.types import Comparisons, Design, Parameters, Prior, Status, Variant
+from jbt.simulation import judges, pairs, pools, theory
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior, Status, Variant
 
 SEEDS = range(120)
 MORE_SEEDS = range(120, 240)
@@ -362,3 +362,17 @@ def test_content_none_is_content_arange(x64):
     b = fit_once(comparisons, explicit, prior, variant)
     np.testing.assert_allclose(a.parameters.flat(), b.parameters.flat(), atol=1e-12)
     assert a.status == b.status == Status.CONVERGED
+
+
+def test_each_content_may_have_a_prior_of_its_own(x64):
+    """The score is the prior's pull, with each content's precision."""
+    pool = pools.gaussian(jax.random.key(0), 6)
+    verdicts = judges.frozen_draw(jax.random.key(1), pool, Judge(jnp.ones(1), 0.3))
+    comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+    lam = jnp.array([0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
+    fit = estimators.bias_aware(comparisons, pool.design, Prior(lam, 0.1))
+    beta = fit.parameters
+    design = pool.design.centred()
+    pull = jnp.concatenate([lam * beta.theta, 0.1 * beta.c, 0.1 * beta.kappa[None]])
+    np.testing.assert_allclose(model.score(beta, design, comparisons), pull, atol=1e-8)
+    assert fit.status == Status.CONVERGED

@@ -9,9 +9,11 @@ import pytest
 from scipy.special import expit
 
 from jbt import cli, identifiability, planning, stats
-from jbt.estimators import reference
+from jbt.estimators import estimate_interaction, reference
+from jbt.estimators.interaction_fit import bias_variances
+from jbt.planning.pairing_plan import _nearest_twice
 from jbt.simulation import judges, pairs, pools
-from jbt.types import Comparisons, Design, Judge, Pool, Status
+from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Status
 
 
 def test_expected_half_width_is_the_dense_one(x64):
@@ -275,6 +277,10 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["pairing", "--json", "no/such/plan.json"], "no folder"),
         (["pairing", "--pools", "0"], "pools must be at least 1, got 0"),
         (["pairing", "--rho", "2"], "rho must lie within"),
+        (["pairing", "--interaction", "nan"], "interaction must be finite, got nan"),
+        (["pairing", "--twice", "boundary"], "--twice boundary needs --interaction: one bias is"),
+        (["pairing", "--interaction", "1", "--twice", "top"], "twice must be any or boundary, got"),
+        (["pairing", "--interaction", "1", "--k", "30"], "k must lie in 1..29, got 30"),
         (["reference", "--n-items", "3"], "n_items must be at least 4, got 3"),
         (["reference", "--k", "30"], "k must lie in 1..29, got 30"),
         (["reference", "--n-reference", "9", "3"], "n_reference must increase from at least 0"),
@@ -302,3 +308,98 @@ def test_the_command_on_a_gate(tmp_path, capsys):
 def test_bad_plans(options, message, capsys):
     assert cli.main(["plan", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def growing(n_twice, key=0, n=6):
+    """A pool some of whose contents are rendered twice, and a judge whose bias grows."""
+    pool = pools.paired(jax.random.key(key), n, n_twice=n_twice, sd=1.2, spread=1.0)
+    return pool, Judge.of(0.8, 0.2, 0.9, interaction=0.5)
+
+
+def variances(pool, judge, shown):
+    """Of c, gamma and the mean bias of the contents rendered twice."""
+    seen = judge.discrimination * (pool.quality - pool.quality.mean())
+    truth = Parameters(seen, jnp.asarray(judge.bias), jnp.asarray(judge.position))
+    growth = jnp.asarray(judge.interaction) / judge.discrimination
+    twice = pool.design.item_mask[pool.design.n_contents :]
+    comparisons = Comparisons(shown, shown / 2)
+    return [float(v[0]) for v in bias_variances(truth, growth, comparisons, pool.design, twice)]
+
+
+def test_variances_with_an_interaction_are_those_of_the_explicit_design(x64):
+    """Derivatives of all logits by the automatic one, information inverted by its singular values,
+    the mean bias as a function of all parameters."""
+    pool, judge = growing(3)
+    m, d = 6, pool.design
+    shown = 5.0 * pairs.every_pair(pool)
+
+    def logits(beta):
+        theta = beta[:m] - beta[:m].mean()
+        of_items = theta[d.content]
+        phi = of_items + (beta[m] + beta[m + 2] * of_items) * d.covariates[:, 0]
+        return phi[:, None] - phi + beta[m + 1]
+
+    def mean_bias(beta):
+        return beta[m] + beta[m + 2] * (beta[:3].mean() - beta[:m].mean())
+
+    seen = 0.9 * (pool.quality - pool.quality.mean())
+    beta = jnp.concatenate([seen, jnp.array([0.8, 0.2, 0.5 / 0.9])])
+    probability = judges.verdict_probability(pool, judge)
+    np.testing.assert_allclose(jax.nn.sigmoid(logits(beta)), probability, atol=1e-12)
+    z = np.asarray(jax.jacobian(logits)(beta)).reshape(-1, m + 3)
+    weight = (shown * probability * (1 - probability)).ravel()
+    covariance = np.linalg.pinv((z.T * np.asarray(weight)) @ z, rcond=1e-11)
+    of_mean = np.asarray(jax.grad(mean_bias)(beta))
+    explicit = [covariance[m, m], covariance[m + 2, m + 2], of_mean @ covariance @ of_mean]
+    np.testing.assert_allclose(variances(pool, judge, shown), explicit, rtol=1e-6)
+
+
+def test_what_is_told_of_a_bias_that_may_grow(x64):
+    """One content twice tells its own bias alone; comparisons within contents tell each bias, hence
+    the mean one, and c where all are rendered twice; nothing tells anything unpaired."""
+    pool, judge = growing(1)
+    c, gamma, twice = variances(pool, judge, pairs.every_pair(pool))
+    assert np.isinf([c, gamma]).all()
+    assert np.isfinite(twice)
+    pool, judge = growing(6)
+    c, gamma, twice = variances(pool, judge, pairs.within_contents(pool))
+    assert np.isinf(gamma)
+    assert c == pytest.approx(twice, rel=1e-9)
+    pool, judge = growing(0)
+    assert np.isinf(variances(pool, judge, pairs.every_pair(pool))[:2]).all()
+
+
+@pytest.mark.heavy
+def test_estimates_with_an_interaction_spread_as_planned(x64):
+    pool, judge = growing(16, n=16)
+    shown = 6.0 * pairs.every_pair(pool)
+    n = 300
+
+    def one(key):
+        p = judges.verdict_probability(pool, judge)
+        found = estimate_interaction(judges.fresh_comparisons(key, p, shown), pool.design)
+        return found.fit.parameters.c[0], found.interaction[0]
+
+    spread = np.std(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), n)), axis=1)
+    planned = np.sqrt(variances(pool, judge, shown)[:2])
+    assert (np.abs(spread / planned - 1) < 3 / np.sqrt(2 * n) + 0.05).all()
+
+
+def test_plans_with_an_interaction(capsys, tmp_path):
+    out = tmp_path / "plan.json"
+    options = ["--n-contents", "6", "--budget", "60", "--pools", "4", "--n-twice", "2", "6"]
+    options += ["--k", "2", "--interaction", "0.5", "--json", str(out)]
+    assert cli.main(["plan", "pairing", *options]) == 0
+    assert "the mean bias of the contents rendered twice" in capsys.readouterr().out
+    anywhere = json.loads(out.read_text())["of"]["twice"]["all"]["half_width"]
+    assert cli.main(["plan", "pairing", *options, "--twice", "boundary"]) == 0
+    nearest = json.loads(out.read_text())["of"]["twice"]["all"]["half_width"]
+    assert nearest[1] == pytest.approx(anywhere[1])  # all are rendered twice
+    assert nearest[0] != anywhere[0]
+
+
+def test_the_contents_nearest_to_the_boundary_are_rendered_twice(x64):
+    pool = dataclasses.replace(growing(6)[0], quality=jnp.array([0.0, 5.0, 2.0, 3.1, 1.0, 9.0]))
+    # The best two are 9 and 5, the boundary lies at 4.05.
+    chosen = _nearest_twice(pool, jnp.asarray(2), k=2)
+    assert np.flatnonzero(chosen.design.item_mask[6:]).tolist() == [1, 3]

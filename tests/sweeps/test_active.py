@@ -343,5 +343,5 @@ def test_items_of_one_quality_have_places_too():
     quality = jnp.repeat(jnp.array([4.0, 6.0, 2.0]), jnp.array([9, 5, 16]), total_repeat_length=30)
     item = jnp.arange(30)
     queries = Queries(item, (item + 1) % 30, jnp.ones(30))
-    (share,) = active.allocations(s, queries, quality)["allocation"]
+    (share,) = active.allocation(s.budget, s.k, queries, quality)
     np.testing.assert_allclose(share[:6], [2 / 30] * 5 + [1 / 30])

@@ -8,6 +8,8 @@ import pytest
 import xarray as xr
 
 from jbt import estimators, twins
+from jbt.acquisition import Loop, Task
+from jbt.acquisition.loop import init, look, step
 from jbt.experiments.run import table_of
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
@@ -48,6 +50,7 @@ def test_the_table_has_benefits_and_their_crossings():
     benefit = local[(local.quantity == "benefit") & (local.rho == 0.2)]
     assert benefit.estimate.tolist() == pytest.approx([0.1, 0.2], abs=1e-3)
     adaptive = table[(table.rule == "top_k_aware") & (table.quantity == "crossing")]
+    adaptive = adaptive[(adaptive.model == "bias_aware") & (adaptive.design == "unpaired")]
     assert adaptive.budget.tolist() == [16, 16]
     paired = table[(table.design == "paired") & (table.model == "interaction")]
     assert {"c_hat", "interaction_hat", "c_covered"} <= set(paired.quantity)
@@ -95,9 +98,46 @@ def test_contents_in_both_forms_have_as_many_verdicts():
     assert float(verdicts.shown.max()) == 1
 
 
+def test_qualities_of_one_who_knows_the_growth(x64):
+    """Memberships of quality times a factor are the shares of such draws; its variances follow."""
+    pool = varying_bias.pools.gaussian(jax.random.key(2), 8, covariate="binary")
+    answers = judges.frozen_draw(jax.random.key(3), pool, judges.GATED["llama"])
+    loop = Loop("top_k_aware", 3, 20, "frozen")
+    task = Task.build(pool, answers)
+    state, _ = step(init(jax.random.key(4), task, loop), task, loop)
+    view = look(state, task, loop)
+    scale = np.linspace(0.3, 1.5, 8)
+    seen = varying_bias.of_scaled_quality(view, jax.numpy.asarray(scale))
+    n = 20_000
+    z = np.random.default_rng(0).normal(size=(n, len(view.posterior.root)))
+    draws = scale * (
+        np.asarray(view.posterior.mean.theta) + z @ np.asarray(view.posterior.root)[:, :8]
+    )
+    share = (np.argsort(np.argsort(-draws, axis=1), axis=1) < 3).mean(0)
+    np.testing.assert_allclose(seen.membership, share, atol=0.05)  # of 64 Sobol points
+    differences = draws[:, :, None] - draws[:, None, :]
+    np.testing.assert_allclose(seen.difference_variance(), differences.var(0), atol=0.1)
+    same = varying_bias.of_scaled_quality(view, jax.numpy.ones(8))
+    np.testing.assert_allclose(same.membership, view.membership, atol=0.02)
+
+
+@pytest.mark.heavy
+def test_without_growth_there_is_nothing_to_know():
+    by_name = {group.name: group for group in varying_bias.groups(SMALL)}
+    recalls = []
+    for model in ("known", "bias_aware"):
+        group = by_name[f"gaussian-unpaired-{model}-top_k_aware"]
+        recalls.append(simulate(group.experiment, group.conditions, range(8))["recall"][..., 0])
+    without = np.array(group.labels["interaction"]) == 0
+    np.testing.assert_array_equal(recalls[0][:, without], recalls[1][:, without])
+    assert (recalls[0] != recalls[1]).any()
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
+        ({"rule": ("lucb",)}, "rule must list some of"),
+        ({"interaction": (-1.0, 0.0)}, "interaction must be above -1, got -1"),
         ({"pool": ("bank",)}, "pool must list some of"),
         ({"interaction": (1.0, 0.5)}, "interaction"),
         ({"interaction": (float("nan"),)}, "interaction"),

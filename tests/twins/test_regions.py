@@ -34,6 +34,22 @@ def test_misfits_are_those_of_a_loop():
         np.testing.assert_allclose(t, min(values), rtol=1e-4)
 
 
+def test_a_recall_of_one_says_that_all_pools_were_perfect():
+    """By the chance of that where the other numbers agree, at the same limit."""
+    target = dataclasses.replace(PUBLISHED["deepseek_chat"], bias_aware_recall=1.0)
+    n = 400
+    numbers = [target.c_hat, target.kappa_hat, target.naive_recall]
+    rng = np.random.default_rng(0)
+    pools_of = rng.normal([*numbers, 1.0, 0.35], [0.1, 0.1, 0.1, 0.0, 0.1], (1, n, 5))
+    for share in (1.0, 0.5, 0.45):
+        pools_of[0, :, 3] = np.where(np.arange(n) < share * n, 1.0, 0.8)
+        (found,) = regions.misfits(pools_of, target)
+        assert (found <= LIMIT) == (share**target.pools >= 0.025)
+    pools_of[0, :, 3] = 1.0
+    pools_of[0, :, 0] += 1.0
+    assert regions.misfits(pools_of, target) > 3 * LIMIT
+
+
 def test_the_file_holds_judges_that_agree_with_what_is_printed():
     known = regions.read()
     assert set(known) == set(GATED)

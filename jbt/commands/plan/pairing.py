@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from jbt.types import check_positive
 class PairingOptions(PlanOptions):
     """How many contents must be rendered twice to know the bias coefficient c? The expected
     half-width of its 95 % interval, from the information at the truth of simulated pools
-    (float64)."""
+    (float64). With --interaction also for a bias that may grow with quality."""
 
     half_width: float = 0.2
     """The half-width wanted (logits per unit of the covariate)."""
@@ -39,6 +39,15 @@ class PairingOptions(PlanOptions):
     """Its position bias kappa* (logits in favour of the first shown)."""
     discrimination: float = 1.0
     """Factor on quality in its logits (pure number)."""
+    interaction: float | None = None
+    """Growth gamma* of its bias with quality (logits per unit of the covariate and of quality),
+    then unknown too: the plan is for c, gamma and the mean bias of the contents rendered twice.
+    Default one bias for all contents."""
+    twice: str = planning.TWICE[0]
+    """With --interaction, which contents are rendered twice: `any`, or those nearest to the
+    `boundary` of the top k."""
+    k: int = 5
+    """Size of the top set that --twice boundary means (count)."""
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
     rho: float = 0.0
@@ -52,6 +61,19 @@ class PairingOptions(PlanOptions):
 
     def check(self) -> None:
         check_positive("half_width", self.half_width)
+        if self.interaction is None and self.twice != planning.TWICE[0]:
+            raise ValueError(
+                f"--twice {self.twice} needs --interaction: one bias is the same everywhere"
+            )
+
+
+GROWTH = ("interaction", "twice", "k")
+"""Options of a plan with a bias that may grow."""
+WHAT = {
+    "c": "c",
+    "gamma": "gamma (logits per unit of the covariate and of quality)",
+    "twice": "the mean bias of the contents rendered twice",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,49 +85,84 @@ def main(argv: Sequence[str]) -> int:
     options = PairingOptions.parse(argv, "pairing")
     runtime.start()
     with steps(options.pools, name="plan pairing", unit="pool") as step:
-        plan = planning.pairing(
-            **options.of_pools("half_width", "n_twice"),
-            n_twice=options.n_twice or None,
-            pools_simulated=options.pools,
-            progress=step,
-        )
-    options.write(_record(options, plan))
-    _print(options, plan)
+        expected = options.of_pools("half_width", "n_twice", *GROWTH)
+        common = {"pools_simulated": options.pools, "progress": step}
+        common |= {"n_twice": options.n_twice or None}
+        if options.interaction is None:
+            plans = {"c": planning.pairing(**expected, **common)}
+        else:
+            growth = {name: getattr(options, name) for name in GROWTH}
+            plans = planning.pairing_with_interaction(**expected, **growth, **common)
+    options.write(_record(options, plans))
+    _print(options, plans)
     return 0
 
 
-def _record(options: PairingOptions, plan: planning.PairingPlan) -> dict[str, Any]:
+def _record(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -> dict[str, Any]:
     choices = {
-        name: {
-            "smallest_n_twice": plan.smallest(name, options.half_width),
-            "half_width": files.defined(plan.half_width[name]),
-            "half_width_5_percent": files.defined(plan.low[name]),
-            "half_width_95_percent": files.defined(plan.high[name]),
-            "verdicts": files.defined(plan.verdicts[name]),
+        of: {
+            name: {
+                "smallest_n_twice": plan.smallest(name, options.half_width),
+                "half_width": files.defined(plan.half_width[name]),
+                "half_width_5_percent": files.defined(plan.low[name]),
+                "half_width_95_percent": files.defined(plan.high[name]),
+                "verdicts": files.defined(plan.verdicts[name]),
+            }
+            for name in plan.half_width
         }
-        for name in plan.half_width
+        for of, plan in plans.items()
     }
-    return {"n_twice": plan.n_twice.tolist(), "comparisons": choices}
+    record = {"n_twice": plans["c"].n_twice.tolist(), "comparisons": choices.pop("c")}
+    return record | ({"of": choices} if choices else {})
 
 
-def _print(options: PairingOptions, plan: planning.PairingPlan) -> None:
-    names = list(plan.half_width)
+def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -> None:
+    middle = "mean" if len(plans) == 1 else "median"
     print(
-        f"Expected half-width of the 95 % interval for c: up to {options.budget} verdicts on "
-        f"{options.n_contents} contents,\nmean over {options.pools} simulated pools "
+        f"Expected half-width of the 95 % interval: up to {options.budget} verdicts on "
+        f"{options.n_contents} contents,\n{middle} over {options.pools} simulated pools "
         f"[central 90 % of pools], by choice of comparisons"
     )
-    print("n_twice " + "".join(f"{name:>22}" for name in names))
+    for of, plan in plans.items():
+        _print_widths(WHAT[of], plan)
+    for of, plan in plans.items():
+        _print_smallest(options, middle, WHAT[of], plan)
+    print(
+        "\nall: every ordered pair alike; across: different contents; within: the two renderings\n"
+        "of one content, which say nothing about quality; mixed: half within, half across, as far\n"
+        f"as asking a pair {options.max_repeats:g} times at most allows (where all are, mixed is "
+        "all)."
+    )
+    if any(np.isinf(v).any() for plan in plans.values() for v in plan.half_width.values()):
+        why = "the verdicts would be certain, and say nothing more about it"
+        if len(plans) > 1:
+            why += ", or contents of\nunlike quality must be rendered twice to tell it"
+        print(f"inf: in {'some' if len(plans) == 1 else 'most'} pools {why}.")
+
+
+def _print_widths(what: str, plan: planning.PairingPlan) -> None:
+    names = list(plan.half_width)
+    print(f"\n{what}\nn_twice " + "".join(f"{name:>22}" for name in names))
     last = len(plan.n_twice) - 1
     shown = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
     for t in sorted(shown):
-        cells = [
-            f"{plan.half_width[n][t]:.3f} [{plan.low[n][t]:.3f}, {plan.high[n][t]:.3f}]"
-            for n in names
-        ]
+        cells = []
+        for name in names:
+            middle, low, high = (_short(v[name][t]) for v in (plan.half_width, plan.low, plan.high))
+            cells.append(f"{middle} [{low}, {high}]")
         print(f"{plan.n_twice[t]:7d} " + "".join(f"{cell:>22}" for cell in cells))
-    print(f"\nTo know c to +-{options.half_width:g} in the mean, render twice:")
-    for name in names:
+
+
+def _short(width: float) -> str:
+    return f"{width:.3f}" if width < 10 else f"{width:.0f}" if width < 1000 else f"{width:.0e}"
+
+
+def _print_smallest(
+    options: PairingOptions, middle: str, what: str, plan: planning.PairingPlan
+) -> None:
+    print(f"\nTo know {what} to +-{options.half_width:g} in the {middle}, render twice:")
+    last = len(plan.n_twice) - 1
+    for name in plan.half_width:
         smallest = plan.smallest(name, options.half_width)
         tried = "not with any of those tried" if options.n_twice else "not even all of them"
         answer = f"{smallest} contents" if smallest else tried
@@ -113,10 +170,3 @@ def _print(options: PairingOptions, plan: planning.PairingPlan) -> None:
         spent = round(plan.verdicts[name][t])
         less = "" if spent >= options.budget else f" ({spent} verdicts, no pair is left to ask)"
         print(f"  {name + ':':8} {answer}{less}")
-    print(
-        "all: every ordered pair alike; across: different contents; within: the two renderings of\n"
-        "one content, which say nothing about quality; mixed: half within, half across, as far as\n"
-        f"asking a pair {options.max_repeats:g} times at most allows (where all are, mixed is all)."
-    )
-    if any(np.isinf(v).any() for v in plan.half_width.values()):
-        print("inf: in some pool the verdicts would be certain, and say nothing more about c.")

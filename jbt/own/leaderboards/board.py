@@ -71,7 +71,7 @@ class BiasByQuality:
     c: BoardCoefficient
     """Of an average model."""
     stronger: BoardCoefficient
-    """c of the models whose theta, at one c for all, lies above the median."""
+    """c of the models whose theta, fitted with one constant c, lies above the median."""
     weaker: BoardCoefficient
     """c of the other models."""
     gamma: BoardCoefficient
@@ -89,22 +89,23 @@ class BiasByQuality:
         }
 
     def sentences(self, hint: str = "") -> Iterator[str]:
-        """The halves and gamma; then, where the interval of gamma leaves out 0, what one c for all
+        """The halves and gamma; then, where the interval of gamma leaves out 0, what one constant c
         does, followed by a hint."""
         name, gamma = self.c.name, self.gamma
         if not any(np.isfinite(part.low) for part in (self.stronger, self.weaker, gamma)):
             reason = f"{gamma.status}, {_reason(gamma.status)}"
-            yield f"whether {name} changes with quality is not measured: {reason}"
+            yield f"no interval: {name} by quality: {reason}"
             return
         yield (
             f"{name} of the stronger half of the models {self.stronger.measured()}, of the weaker "
-            f"{self.weaker.measured()}; gamma {gamma.measured()}, the change of c with a logit of "
-            "quality"
+            f"half {self.weaker.measured()}; slope of c on quality (gamma) {gamma.measured()} per "
+            "logit"
         )
         if gamma.low > 0 or gamma.high < 0:
-            yield f"one c for all {self._consequence()}{hint}"
+            yield f"one constant c {self._consequence()}{hint}"
 
     def _consequence(self) -> str:
+        """What one constant c does to whom, by the signs of gamma and of an average model's c."""
         rising = self.gamma.low > 0
         low, high = self.c.low, self.c.high
         if low > 0 or high < 0:

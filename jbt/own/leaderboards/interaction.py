@@ -30,6 +30,9 @@ from jbt.own.leaderboards.problem import Problem
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.types import Design, Fit, Parameters, Status, Variant
 
+EQUAL = 1e-9
+"""Relative difference of two parts of a logit that counts as rounding."""
+
 MAX_STEPS, TOLERANCE, SHORTEST, ROUNDING = 100, 1e-9, 1e-4, 1e-12
 """Of Newton's method. The tolerance is of the last step, in posterior standard deviations; a step
 that raises the objective by more than rounding is shortened, at most to this share."""
@@ -37,7 +40,7 @@ that raises the objective by more than rounding is shortened, at most to this sh
 
 @dataclass(frozen=True, eq=False)
 class Interaction:
-    """The maximum a posteriori that Newton's method reaches from the fit with one c for all."""
+    """The maximum a posteriori that Newton's method reaches from the fit with one constant c."""
 
     problem: Problem
     """Linear to first order at the maximum: its covariates are x and then theta x."""
@@ -85,7 +88,9 @@ def split(problem: Problem, weight: np.ndarray) -> np.ndarray:
     """[R, D] differences of the covariates, each item's multiplied by its model's weight [M]."""
     assert problem.sides is not None
     first, second = (np.asarray(side) for side in (problem.rows.first, problem.rows.second))
-    return weight[first, None] * problem.sides[0] - weight[second, None] * problem.sides[1]
+    parts = weight[first, None] * problem.sides[0], weight[second, None] * problem.sides[1]
+    # Of two models the parts are equal for every row: what rounding leaves identifies nothing.
+    return np.where(np.isclose(*parts, rtol=EQUAL, atol=0), 0, parts[0] - parts[1])
 
 
 def fit_interaction(problem: Problem, start: Parameters) -> Interaction:
@@ -93,7 +98,7 @@ def fit_interaction(problem: Problem, start: Parameters) -> Interaction:
 
     Args:
       problem: one judge's, its differences not relative.
-      start: the fit with one c for all.
+      start: the fit with one constant c.
     """
     m, d = problem.design.n_contents, problem.design.n_covariates
     theta = np.asarray(start.theta)
@@ -237,7 +242,7 @@ def bias_by_quality(
 
     Args:
       problem: one judge's.
-      fit: its MAP with one c for all.
+      fit: its MAP with one constant c.
       named: name and unit of each covariate.
     """
     if problem.sides is None or not named:

@@ -77,7 +77,8 @@ def leaderboard(
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
-        or with what it does not go with; see also `covariate_values` and `listed`.
+        or with bootstrap, robust, together or relative differences; see also `covariate_values` and
+        `listed`.
     """
     if bootstrap:
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
@@ -87,7 +88,7 @@ def leaderboard(
         raise ValueError("an interaction needs a covariate (--covariates)")
     if interaction and (bootstrap or robust or together or difference != "plain"):
         raise ValueError(
-            "ranks with an interaction have no --joint, --bootstrap, --robust or --difference"
+            "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
         )
     prior = Prior() if prior is None else prior
     compared = []
@@ -288,7 +289,8 @@ class _Fits:
 
 
 def _versions(setup: Setup, judge: int, interaction: bool) -> VersionCheck | None:
-    """Fit the versions of each model as models of their own."""
+    """Fit the versions of each model as models of their own; with one constant c where their
+    verdicts do not identify gamma."""
     versions = assumption_checks.find_versions(setup.tables, judge, setup.x)
     if versions is None:
         return None

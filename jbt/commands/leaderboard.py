@@ -31,6 +31,9 @@ class LeaderboardOptions(JointOptions):
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
+    interaction: bool = False
+    """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
+    not identify gamma."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,6 +63,7 @@ def main(argv: Sequence[str]) -> int:
         seed=options.seed,
         together=panel,
         robust=options.robust,
+        interaction=options.interaction,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

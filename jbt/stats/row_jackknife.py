@@ -52,7 +52,12 @@ class Jackknife:
 
 
 def jackknife(
-    inverse: Float[np.ndarray, "P P"], mode: Parameters, rows: Rows, cluster: Int[np.ndarray, " R"]
+    inverse: Float[np.ndarray, "P P"],
+    mode: Parameters,
+    rows: Rows,
+    cluster: Int[np.ndarray, " R"],
+    *,
+    loading: Float[np.ndarray, "2 R"] | None = None,
 ) -> Jackknife:
     """Cluster-robust covariance of the MAP, with its degrees of freedom.
 
@@ -60,13 +65,15 @@ def jackknife(
       inverse: from `clusters.inverse_hessian`.
       mode: the MAP.
       cluster: [R] the cluster of each row, integers from 0. Rows without verdicts count for none.
+      loading: change of a row's logit with theta of its first content, and minus that with theta of
+        its second; default 1.
 
     Raises:
       ValueError: fewer than 2 clusters.
     """
     from scipy import sparse
 
-    data = _Data.of(mode, rows, cluster)
+    data = _Data.of(mode, rows, cluster, loading)
     g, m = data.n_clusters, data.n_contents
     if g < 2:
         raise ValueError(f"a jackknife needs 2 clusters, got {g}")
@@ -135,6 +142,8 @@ class _Data:
     """[rows]"""
     ends: np.ndarray
     """[2, rows] entry of the first and of the second content."""
+    loading: np.ndarray
+    """[2, rows] multipliers of theta, that of the second content with its sign turned."""
     x: np.ndarray
     """[rows, D + 1] multipliers of c and kappa."""
     residual: np.ndarray
@@ -147,7 +156,9 @@ class _Data:
     """[entries]"""
 
     @classmethod
-    def of(cls, mode: Parameters, rows: Rows, cluster: np.ndarray) -> _Data:
+    def of(
+        cls, mode: Parameters, rows: Rows, cluster: np.ndarray, loading: np.ndarray | None
+    ) -> _Data:
         from scipy.special import expit
 
         shown = np.asarray(rows.shown)
@@ -162,7 +173,9 @@ class _Data:
         key = index.astype(np.int64) * m + np.stack([first, second])
         keys, ends = np.unique(key, return_inverse=True)
         sides = ends.reshape(2, -1)
-        return cls(len(names), m, index, sides, x, residual, weight, keys // m, keys % m)
+        loading = np.ones(sides.shape) if loading is None else loading[:, real]
+        of_rows = sides, loading, x, residual, weight
+        return cls(len(names), m, index, *of_rows, keys // m, keys % m)
 
     def blocks(self) -> Iterator[_Block]:
         """All clusters, grouped by the approximate size of their information."""
@@ -192,19 +205,22 @@ class _Data:
         row = position[self.cluster[rows]]
         i, j = self.ends[:, rows] - start[row]
         x, residual, weight = self.x[rows], self.residual[rows], self.weight[rows]
+        one, other = self.loading[:, rows]
 
         def add(to: np.ndarray, at: np.ndarray, values: np.ndarray) -> None:
             to += np.bincount(at, values, to.size).reshape(to.shape)
 
         information, score = np.zeros((n, w, w)), np.zeros((n, w))
         left, right = row * w + i, row * w + j
-        add(score, np.r_[left, right], np.r_[residual, -residual])
+        add(score, np.r_[left, right], np.r_[residual * one, -residual * other])
         corners = np.r_[left * w + i, right * w + j, left * w + j, right * w + i]
-        add(information, corners, np.r_[weight, weight, -weight, -weight])
+        crossed = -weight * one * other
+        add(information, corners, np.r_[weight * one**2, weight * other**2, crossed, crossed])
         for k in range(b):
             score[:, q + k] = np.bincount(row, residual * x[:, k], n)
             border = np.zeros((n, w))
-            add(border, np.r_[left, right], np.r_[weight * x[:, k], -weight * x[:, k]])
+            along = weight * x[:, k]
+            add(border, np.r_[left, right], np.r_[along * one, -along * other])
             for h in range(b):
                 border[:, q + h] = np.bincount(row, weight * x[:, k] * x[:, h], n)
             information[:, q + k, :] = information[:, :, q + k] = border

@@ -324,7 +324,7 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
     assert [b["judge"] for b in written["leaderboards"]] == ["one", "two", "silent"]
     assert "no ranking: no_verdicts" in printed
     assert written["leaderboards"][2]["models"][0]["theta"] is None
-    assert "jackknife over 40 pools (each left out in turn), t with 2" in printed
+    assert "jackknife over 40 pools (each left out in turn), t with " in printed
     assert "nothing here tests the assumption of the correction" in printed
     report = (out / "report.md").read_text()
     assert "MAP with lam = 1, lam\\_b = 0.1" in report

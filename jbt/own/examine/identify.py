@@ -35,6 +35,8 @@ from jbt.types import Design, Fit, Panel, Prior, Rows, Status, Variant, Verdicts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from jbt.own.leaderboards.board import BiasByQuality
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Identified:
@@ -76,6 +78,8 @@ class Identified:
     identified_by: tuple[str, ...] | None = None
     """With all judges together, whose verdicts on the pool identify c, see `Judges.identified_by`;
     empty where nobody's do. None for one judge alone."""
+    by_quality: BiasByQuality | None = None
+    """How c (MAP) changes with quality, where pools of a file are merged and identify it."""
 
     @property
     def nullity(self) -> int:
@@ -103,6 +107,8 @@ class Identified:
         }
         if self.identified_by is not None:
             record["told_by"] = list(self.identified_by)
+        if self.by_quality is not None:
+            record["by_quality"] = self.by_quality.record()
         return record
 
     def sentence(self) -> str:
@@ -390,6 +396,7 @@ def _frame(coefficients: list[Identified]) -> pd.DataFrame:
     for identified in coefficients:
         row = identified.record()
         low, high = row.pop("c_interval") or (None, None)
+        row.pop("by_quality", None)
         row["null_directions"] = "; ".join(row["null_directions"])
         rows.append({**row, "c_low": low, "c_high": high})
     frame = pd.DataFrame(rows)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DIRECTIONS_SHOWN = 6
 """Number of null directions that a report names."""
 
+HINT = "; jbt leaderboard --interaction ranks with c + gamma theta"
+
 ANY = (Status.FLAT, Status.DISCONNECTED)
 """Statuses at which any value of c fits equally well."""
 
@@ -45,10 +47,14 @@ def _sections(coefficients: list[Identified]) -> list[Section]:
     sections = []
     for covariate in dict.fromkeys(c.covariate for c in coefficients):
         of_covariate = [c for c in coefficients if c.covariate == covariate]
-        lines = [
-            f"{judge or 'all verdicts'}: {_in_short([c for c in of_covariate if c.judge == judge])}"
-            for judge in dict.fromkeys(c.judge for c in of_covariate)
-        ]
+        lines = []
+        for judge in dict.fromkeys(c.judge for c in of_covariate):
+            of_judge = [c for c in of_covariate if c.judge == judge]
+            name = judge or "all verdicts"
+            lines.append(f"{name}: {_in_short(of_judge)}")
+            if of_judge[0].by_quality is not None:
+                sentences = of_judge[0].by_quality.sentences(HINT)
+                lines += [f"{name}: {line}" for line in sentences]
         sections.append(Section(f"c[{covariate}], logits per {of_covariate[0].unit}", lines))
     directions = Counter(name for c in coefficients for name in set(c.null_directions))
     total = len(coefficients)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,6 +54,65 @@ class BoardCoefficient(Coefficient):
             "status": self.status,
             "degrees": files.defined(self.degrees),
         }
+
+    def measured(self) -> str:
+        """The estimate with its interval, or with the status that explains why there is none."""
+        if self.status == "flat":
+            return "not identified"
+        interval = f"[{self.low:+.2f}, {self.high:+.2f}]"
+        missing = f"(no interval: {self.status})"
+        return f"{self.estimate:+.2f} {interval if np.isfinite(self.low) else missing}"
+
+
+@dataclass(frozen=True, eq=False)
+class BiasByQuality:
+    """How one covariate's c changes with the quality of a model, logits per unit."""
+
+    c: BoardCoefficient
+    """Of an average model."""
+    stronger: BoardCoefficient
+    """c of the models whose theta, fitted with one constant c, lies above the median."""
+    weaker: BoardCoefficient
+    """c of the other models."""
+    gamma: BoardCoefficient
+    """Change of c with a logit of quality."""
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file."""
+        parts = {
+            name: getattr(self, name).record() for name in ("c", "stronger", "weaker", "gamma")
+        }
+        kept = ("estimate", "low", "high", "status", "degrees")
+        return {
+            "covariate": self.c.covariate,
+            **{name: {key: part[key] for key in kept} for name, part in parts.items()},
+        }
+
+    def sentences(self, hint: str = "") -> Iterator[str]:
+        """The halves and gamma; then, where the interval of gamma leaves out 0, what one constant c
+        does, followed by a hint."""
+        name, gamma = self.c.name, self.gamma
+        if not any(np.isfinite(part.low) for part in (self.stronger, self.weaker, gamma)):
+            reason = f"{gamma.status}, {_reason(gamma.status)}"
+            yield f"no interval: {name} by quality: {reason}"
+            return
+        yield (
+            f"{name} of the stronger half of the models {self.stronger.measured()}, of the weaker "
+            f"half {self.weaker.measured()}; slope of c on quality (gamma) {gamma.measured()} per "
+            "logit"
+        )
+        if gamma.low > 0 or gamma.high < 0:
+            yield f"one constant c {self._consequence()}{hint}"
+
+    def _consequence(self) -> str:
+        """What one constant c does to whom, by the signs of gamma and of an average model's c."""
+        rising = self.gamma.low > 0
+        low, high = self.c.low, self.c.high
+        if low > 0 or high < 0:
+            too_much, too_little = ("weak", "strong") if rising == (low > 0) else ("strong", "weak")
+            return f"corrects {too_much} models too much and {too_little} ones too little"
+        low, high = ("strong", "weak") if rising else ("weak", "strong")
+        return f"is too low for {low} models and too high for {high} ones"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +168,10 @@ class Leaderboard:
     """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
     """For all judges together, those whose c and kappa are known to be 0."""
+    by_quality: tuple[BiasByQuality, ...] = ()
+    """One for each covariate where gamma is identified."""
+    interaction: bool = False
+    """Whether the models are ranked with a bias c + gamma theta."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
     """Agreement of each other judge with the trusted ones."""
 
@@ -167,6 +230,7 @@ class Leaderboard:
             "models": models,
             "reasons": self.reasons(),
             "outside": [entry.record() for entry in self.outside],
+            "by_quality": [entry.record() for entry in self.by_quality],
         }
 
 

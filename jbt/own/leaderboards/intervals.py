@@ -80,6 +80,8 @@ def intervals(
     *,
     bootstrap: int = 0,
     seed: int = 0,
+    inverse: np.ndarray | None = None,
+    loading: np.ndarray | None = None,
 ) -> Intervals:
     """Intervals of a MAP: by the jackknife with Student's t, or percentiles of resampled clusters.
 
@@ -91,14 +93,17 @@ def intervals(
       cluster: [R] cluster of each row.
       bootstrap: resamples; 0 for the jackknife.
       seed: of the resampling.
+      inverse: [P, P] H^-1, where it is not that of these rows, see `interaction`.
+      loading: see `row_jackknife.jackknife`; not for the bootstrap.
 
     Raises:
       ValueError: more than a tenth of the resamples have no estimate.
     """
     m, known = design.n_contents, np.asarray(design.content_mask())
-    inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
+    if inverse is None:
+        inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
     precision = np.asarray(model.prior_precision(design, prior))
-    centre = _centring(known, len(inverse))
+    centre = centring(known, len(inverse))
     posterior = _Variances.of(inverse, centre, m)
     of_prior = _Variances.of(clusters.prior_part(inverse, precision), centre, m)
     undetermined = identifiability.undetermined(rows, design, variant, start=mode)
@@ -108,7 +113,7 @@ def intervals(
     if len(np.unique(cluster[np.asarray(rows.shown) > 0])) < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
-        estimate = jackknife(inverse, mode, rows, cluster)
+        estimate = jackknife(inverse, mode, rows, cluster, loading=loading)
     fewest = FEWEST_RESAMPLED if bootstrap else FEWEST_DEGREES
     planned, df = (_Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
     few = planned.parameters < fewest
@@ -254,7 +259,7 @@ class _Variances:
         return _Variances(*(np.where(a > NO_DIFFERENCE * b, a, b) for a, b in pairs))
 
 
-def _centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
+def centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
     """[P, P] matrix that subtracts from theta its mean over the known models."""
     centre = np.eye(n_parameters)
     m = len(known)

@@ -28,6 +28,9 @@ class Listing:
     """[M] contents of the pool's items, as indices into `Tables.contents`."""
     source: np.ndarray
     """[R] pool of the file that each row comes from, as an index into `Tables.pools` as read."""
+    sides: np.ndarray | None = None
+    """[2, R, D] covariates of the first and of the second item, about their mean over the items of
+    the pool of the file; None where differences are relative and no part belongs to one item."""
 
 
 def listed(
@@ -68,7 +71,28 @@ def listed(
             ordered=verdicts["shown"].to_numpy(),
         )
         design = Design.of_contents(len(contents), x.shape[1])
-    return Listing(rows, design, contents, verdicts["source"].to_numpy())
+    source, sides = verdicts["source"].to_numpy(), None
+    if difference == "plain":
+        sides = about_the_mean(source, np.stack([first, second]), a, b)
+    return Listing(rows, design, contents, source, sides)
+
+
+def about_the_mean(
+    source: np.ndarray, items: np.ndarray, a: np.ndarray, b: np.ndarray
+) -> np.ndarray:
+    """[2, R, D] covariates of both sides, less their mean over the pool's items in the rows.
+
+    Args:
+      source: [R] pool of each row.
+      items: [2, R] number of each row's items, each item in one pool.
+      a, b: [R, D] their covariates.
+    """
+    sides, pools = np.stack([a, b]), np.tile(source, 2)
+    _, place = np.unique(items, return_index=True)
+    sums = np.zeros((source.max(initial=0) + 1, 1 + a.shape[1]))
+    values = sides.reshape(-1, a.shape[1])[place]
+    np.add.at(sums, pools[place], np.insert(values, 0, 1, axis=1))
+    return sides - (sums[:, 1:] / np.maximum(sums[:, :1], 1))[source]
 
 
 def stacked(

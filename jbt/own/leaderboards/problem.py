@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -145,6 +146,8 @@ class Problem:
     """[R] pool of the file that each row comes from."""
     n_verdicts: np.ndarray
     """[M] number of verdicts on each content."""
+    sides: np.ndarray | None = None
+    """[2, R, D], see `Listing`."""
 
     @classmethod
     def of(cls, listing: Listing, variant: Variant, prior: Prior) -> Problem:
@@ -156,8 +159,11 @@ class Problem:
         fill = max(step, -(-n // step) * step) - n
         padded = jax.tree.map(lambda v: jnp.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)), rows)
         source = np.pad(listing.source, (0, fill))
+        sides = listing.sides
+        if sides is not None:
+            sides = np.pad(sides, ((0, 0), (0, fill), (0, 0)))
         design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
-        return cls(padded, design, variant, prior, listing.contents, source, n_verdicts)
+        return cls(padded, design, variant, prior, listing.contents, source, n_verdicts, sides)
 
     @property
     def naive(self) -> Variant:
@@ -168,7 +174,7 @@ class Problem:
         """The MAP."""
         return _fit(self.rows, self.design, self.prior, variant)
 
-    def intervals(self, fit: Fit, variant: Variant, **settings: int) -> Intervals:
+    def intervals(self, fit: Fit, variant: Variant, **settings: Any) -> Intervals:
         """Intervals of a fit, with the pools of the file as clusters; see
         `intervals.intervals`."""
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source

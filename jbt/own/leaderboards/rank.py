@@ -18,7 +18,13 @@ from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
-from jbt.own.leaderboards.board import BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.interaction import (
+    Interaction,
+    bias_by_quality,
+    coefficient,
+    fit_interaction,
+)
 from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
@@ -26,7 +32,7 @@ from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside, ranks
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
-from jbt.types import Prior, Status, check_count
+from jbt.types import Fit, Prior, Status, check_count
 
 FEWEST_RESAMPLES = 100
 
@@ -44,6 +50,7 @@ def leaderboard(
     seed: int = 0,
     together: tuple[Tables, Judges] | None = None,
     robust: bool = False,
+    interaction: bool = False,
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -62,18 +69,27 @@ def leaderboard(
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
         judges, for one more leaderboard of all judges together.
       robust: also rank under other choices (`robust.compare`).
+      interaction: rank with a bias c + gamma theta, see `interaction`. A judge whose verdicts do
+        not identify gamma has no ranking: its status is FLAT.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
 
     Raises:
-      ValueError: fewer than two models, fewer than 100 resamples; see also `covariate_values` and
+      ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
+        or with bootstrap, robust, together or relative differences; see also `covariate_values` and
         `listed`.
     """
     if bootstrap:
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
+    if interaction and not covariates:
+        raise ValueError("an interaction needs a covariate (--covariates)")
+    if interaction and (bootstrap or robust or together or difference != "plain"):
+        raise ValueError(
+            "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
+        )
     prior = Prior() if prior is None else prior
     compared = []
     if robust:
@@ -91,7 +107,7 @@ def leaderboard(
     )
     with runtime.precision("float64"):
         boards = [
-            _board(setup, judge, coefficients, bootstrap, seed)
+            _board(setup, judge, coefficients, bootstrap, seed, interaction)
             for judge in range(len(tables.judges))
         ]
         if together is not None:
@@ -102,11 +118,21 @@ def leaderboard(
 
 
 def _board(
-    setup: Setup, judge: int, covariates: Sequence[tuple[str, str]], bootstrap: int, seed: int
+    setup: Setup,
+    judge: int,
+    covariates: Sequence[tuple[str, str]],
+    bootstrap: int,
+    seed: int,
+    interaction: bool,
 ) -> Leaderboard:
     """The leaderboard of one judge; `covariates`: name and unit of each."""
     problem, tables = setup.problem(judge), setup.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
+    by_quality: tuple[BiasByQuality, ...] = ()
+    if fits.aware is not None:
+        by_quality, fit, intervals = bias_by_quality(problem, fits.aware, covariates)
+        if interaction and fit is not None:
+            fits = fits.with_interaction(fit, intervals)
     m = len(problem.contents)
     per_content = np.full((2, len(tables.contents)), np.nan)
     per_content[:, problem.contents] = fits.theta, fits.theta_naive
@@ -119,8 +145,10 @@ def _board(
         ),
         kappa=fits.coefficient(-1) if problem.variant.kappa else None,
         anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
-        versions=_versions(setup, judge) if fits.status == Status.CONVERGED else None,
+        versions=_versions(setup, judge, interaction) if fits.status == Status.CONVERGED else None,
         outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
+        by_quality=by_quality,
+        interaction=interaction,
     )
 
 
@@ -179,6 +207,8 @@ class _Fits:
     intervals_naive: Intervals
     evidence: dict[int, float]
     """Profile range in nats of each profiled coefficient, by its place in P."""
+    aware: Fit | None = None
+    """The bias-aware fit."""
 
     @classmethod
     def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
@@ -197,7 +227,17 @@ class _Fits:
         intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
         intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
-        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence)
+        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence, aware)
+
+    def with_interaction(self, fit: Interaction, intervals: Intervals | None) -> _Fits:
+        """These fits, the bias-aware one with a bias c + gamma theta."""
+        beta = fit.beta
+        if intervals is None:
+            m, n = len(fit.problem.contents), fit.problem.design.n_covariates
+            intervals = Intervals.undefined(m, n, fit.status.name.lower())
+            beta = np.full(len(beta), np.nan)
+        changes = {"problem": fit.problem, "status": fit.status, "beta": beta, "evidence": {}}
+        return dataclasses.replace(self, **changes, intervals=intervals)
 
     @property
     def theta(self) -> np.ndarray:
@@ -214,16 +254,8 @@ class _Fits:
 
     def coefficient(self, p: int, **whose: Any) -> BoardCoefficient:
         """A coefficient by its place in P; `whose`: the fields that name it."""
-        intervals = self.intervals
-        return BoardCoefficient(
-            estimate=float(self.beta[p]),
-            low=float(intervals.low[p]),
-            high=float(intervals.high[p]),
-            profile_range=self.evidence.get(p, np.nan),
-            status=str(intervals.status[p]),
-            degrees=float(intervals.degrees[p]),
-            **whose,
-        )
+        evidence = self.evidence.get(p, np.nan)
+        return coefficient(self.beta, self.intervals, p, profile_range=evidence, **whose)
 
     def board(self, tables: Tables, **rest: Any) -> Leaderboard:
         """The leaderboard, models in order; `rest`: its fields that do not come from the fits."""
@@ -256,8 +288,9 @@ class _Fits:
         )
 
 
-def _versions(setup: Setup, judge: int) -> VersionCheck | None:
-    """Fit the versions of each model as models of their own."""
+def _versions(setup: Setup, judge: int, interaction: bool) -> VersionCheck | None:
+    """Fit the versions of each model as models of their own; with one constant c where their
+    verdicts do not identify gamma."""
     versions = assumption_checks.find_versions(setup.tables, judge, setup.x)
     if versions is None:
         return None
@@ -268,5 +301,8 @@ def _versions(setup: Setup, judge: int) -> VersionCheck | None:
             problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
         )
         fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
-        thetas = np.stack([np.asarray(fit.parameters.theta)[places] for fit in fits])
+        modes = [np.asarray(fit.parameters.theta) for fit in fits]
+        if interaction:
+            modes[1] = fit_interaction(problem, fits[1].parameters).theta
+        thetas = np.stack([theta[places] for theta in modes])
     return VersionCheck(versions.n_sets, versions.models, versions.names, *thetas)

@@ -130,6 +130,11 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
             "c is the covariate's effect on the judge between two answers to one prompt, given the "
             "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
+    if board.interaction:
+        yield (
+            "--interaction: the bias is c + gamma theta, with c that of an average model; theta is "
+            "the quality of a model at each prompt's average of the covariates"
+        )
 
 
 def _shown(board: Leaderboard) -> pd.DataFrame:
@@ -169,15 +174,25 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     """Method of the intervals, c and kappa, why intervals are missing, evidence for the
     correction."""
     if board.status != Status.CONVERGED:
-        yield f"no ranking: {board.status.name.lower()}"
+        why = ""
+        if board.interaction and board.status == Status.FLAT:
+            why = (
+                ": the verdicts do not identify gamma, which takes a covariate that varies within "
+                "models of unlike quality; leave --interaction out"
+            )
+        yield f"no ranking: {board.status.name.lower()}{why}"
         return
-    degrees = [c.degrees for c in (*board.c, *board.judges) if _known(c.low)]
+    parts = [p for e in board.by_quality for p in (e.stronger, e.weaker, e.gamma) if _known(p.low)]
+    degrees = [c.degrees for c in (*board.c, *board.judges, *parts) if _known(c.low)]
     degrees += board.degrees[np.isfinite(board.low)].tolist()
     if degrees:
-        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees)}"
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees, bool(parts))}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
         yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
+    hint = "" if board.interaction else "; --interaction ranks with c + gamma theta"
+    for entry in board.by_quality:
+        yield from entry.sentences(hint)
     if board.judge == JOINT:
         yield known_in_words(board.trusted)
         yield from agreement.in_words(board.agreements)
@@ -207,9 +222,10 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield from _evidence(board)
 
 
-def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float]) -> str:
+def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float], by_quality: bool) -> str:
     if bootstrap:
-        return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools"
+        rest = " (of c by quality: jackknife)" if by_quality else ""
+        return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools{rest}"
     low, high = min(degrees), max(degrees)
     between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
     return (

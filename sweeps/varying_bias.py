@@ -433,6 +433,7 @@ SHOWN = {
     ("interaction", "all", "unpaired"): ("orange", "interaction"),
     ("interaction", "all", "paired"): ("green", "interaction, both forms"),
     ("bias_aware", "entropy_reduction_fresh", "unpaired"): ("purple", "adaptive"),
+    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "adaptive, both forms"),
 }
 
 
@@ -441,7 +442,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     recall = table[(table.quantity == "recall") & (table.rho == 0)]
     for ax, kind in zip(axes, s.pool, strict=True):
         draw_recall(ax, recall[recall.pool == kind], kind, s)
-    axes[0].legend(fontsize=8)
+    lines = axes[0].get_legend_handles_labels()
+    fig.legend(*lines, fontsize=8, ncols=4, loc="outside lower center")
     return fig
 
 
@@ -451,7 +453,7 @@ def draw_recall(ax: Axes, rows: pd.DataFrame, kind: str, s: Settings) -> Axes:
         of = rows[(rows.model == model) & (rows.rule == rule) & (rows.design == design)]
         if rule != "all":
             of = of[of.budget == s.budget[-1]]
-            label += f" ({rule}), B = {s.budget[-1]}"
+            label += f", {s.budget[-1]} verdicts"
         plots.line(ax, of, "interaction", colour=colour, label=label)
     ax.set_xlabel(r"growth of the bias with quality, $\gamma^*$")
     ax.set_ylabel(f"top-{K} recall")

@@ -338,7 +338,9 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
 
     assert cli.main(["leaderboard", *options, "--judge", "one", "--json", str(file)]) == 0
     alone = json.loads(file.read_text())
-    assert list(alone) == ["settings", "c", "kappa", "models", "reasons", "outside"]
+    sections = ["settings", "c", "kappa", "models", "reasons", "outside", "by_quality"]
+    assert list(alone) == sections
+    assert list(alone["by_quality"][0]) == ["covariate", "c", "stronger", "weaker", "gamma"]
     assert list(alone["c"][0]) == [
         *("covariate", "unit", "estimate", "low", "high", "profile_range", "status"),
         "degrees",

@@ -383,7 +383,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, axes = plots.facets(len(s.judge), min(3, len(s.judge)), width=4.6, height=4.4)
     budget = 120 if 120 in s.budget else s.budget[-1]
-    rows = table[(table.quantity == "recall") & table.budget.isin([budget, ALL])]
+    rows = table[(table.quantity == "recall") & table.budget.isin([budget, ALL]) & (table.k == K)]
     for ax, judge in zip(axes, s.judge, strict=True):
         draw_judge(ax, rows[rows.judge == judge], judge, (*s.rule, *ESTIMATORS))
         ax.set_xlabel(f"top-{K} recall, B = {budget} or all")

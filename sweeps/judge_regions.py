@@ -362,7 +362,8 @@ def over_judges(rows: pd.DataFrame, s: Settings, t: Table) -> None:
     for (quantity, rule, k), of in ends.groupby(["quantity", "rule", "k"], sort=False):
         share = of.judge.map(counts).to_numpy() / sum(counts.values())
         mean = float(share @ of.estimate)
-        half = float(np.sqrt((share**2) @ ((of.ci_high - of.ci_low) / 2) ** 2))
+        # At most: the judges share their pools.
+        half = float(share @ ((of.ci_high - of.ci_low) / 2))
         place: dict[str, Any] = {
             "rule": rule,
             "budget": ALL,

@@ -31,7 +31,8 @@ class GateOptions(TableOptions):
     margin: int = 2
     """For the rule margin, by how many labels the corrected ranking must be ahead (count)."""
     margin_share: float = SHARE
-    """For the rule margin_share, the same as a share of the labels that count, in (0, 1]."""
+    """For the rule margin_share, the same as a share of all labels bought, for a judge of its
+    labelled pools, in (0, 1]."""
     k: int = 1
     """Size of the top set to which labels of members refer (count)."""
     labels: Literal["pairs", "disputed", "swaps", "members"] | None = None

@@ -137,9 +137,8 @@ def bias_variances(
     design: Design,
     contents: Bool[Array, " M"],
 ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
-    """Variances with which comparisons would tell c, gamma, and the mean bias c + gamma theta of
-    some contents: by the Fisher information at these parameters, all being unknown and without a
-    prior. float64.
+    """Variances of estimates of c, gamma, and the mean bias c + gamma theta of some contents, by the
+    Fisher information at these parameters, all being unknown and without a prior. float64.
 
     Args:
       comparisons: only the number of times each pair was shown matters; it may be a fraction.

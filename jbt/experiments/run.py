@@ -286,9 +286,9 @@ def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
         source = Path(inspect.getsourcefile(sweep.groups) or "")
     except TypeError:  # made in a notebook
         return list(sweep.extra_paper_numbers)
-    # A sweep may be a package beside the file.
-    files = [folder / "paper.csv" for folder in source.parents[:2]]
-    numbers = [n for file in files if file.is_file() for n in read_paper(file, sweep.name)]
+    home = source.parent
+    file = (home.parent if home.name == sweep.name else home) / "paper.csv"
+    numbers = read_paper(file, sweep.name) if file.is_file() else []
     return [*numbers, *sweep.extra_paper_numbers]
 
 

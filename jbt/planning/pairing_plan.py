@@ -157,7 +157,7 @@ def pairing_with_interaction(
       interaction: gamma of the judge expected, logits per unit of the covariate and of quality;
         at 0 too the growth is taken for unknown.
       twice: one of `TWICE`.
-      k: size of the top set.
+      k: size of the top set, for the boundary.
       n_contents, and the others: as for `pairing`.
 
     Returns:
@@ -169,7 +169,7 @@ def pairing_with_interaction(
     """
     if twice not in TWICE:
         raise ValueError(f"twice must be {' or '.join(TWICE)}, got {twice!r}")
-    if not 1 <= k < n_contents:
+    if twice == "boundary" and not 1 <= k < n_contents:
         raise ValueError(f"k must lie in 1..{n_contents - 1}, got {k}")
     judge = Judge.of(bias, position, discrimination, interaction)
     design = _Designs(n_contents, budget, n_twice, max_repeats, sd, rho, spread, offset)

@@ -57,9 +57,9 @@ OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall", "naive_co
 ROUNDING = 0.01 / 12**0.5
 """Standard deviation of the rounding of a printed number, uniform over 0.01."""
 LEVEL = 0.95
-"""Share of studies whose region holds the judge, at least."""
+"""Nominal share of studies whose region holds the judge."""
 LIMIT = float(chdtri(len(OBSERVED), 1 - LEVEL))
-"""Largest T of a member: the 95 % point of chi-squared."""
+"""Largest T of a member: the 95 % point of chi-squared with five degrees of freedom."""
 
 ORDERED = 30 * 29
 """Ordered pairs of a pool."""

@@ -280,7 +280,11 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["pairing", "--interaction", "nan"], "interaction must be finite, got nan"),
         (["pairing", "--twice", "boundary"], "--twice boundary needs --interaction: one bias is"),
         (["pairing", "--interaction", "1", "--twice", "top"], "twice must be any or boundary, got"),
-        (["pairing", "--interaction", "1", "--k", "30"], "k must lie in 1..29, got 30"),
+        (["pairing", "--twice", "top"], "twice must be any or boundary, got 'top'"),
+        (
+            ["pairing", "--interaction", "1", "--twice", "boundary", "--k", "30"],
+            "k must lie in 1..29, got 30",
+        ),
         (["reference", "--n-items", "3"], "n_items must be at least 4, got 3"),
         (["reference", "--k", "30"], "k must lie in 1..29, got 30"),
         (["reference", "--n-reference", "9", "3"], "n_reference must increase from at least 0"),
@@ -391,9 +395,9 @@ def test_plans_with_an_interaction(capsys, tmp_path):
     options += ["--k", "2", "--interaction", "0.5", "--json", str(out)]
     assert cli.main(["plan", "pairing", *options]) == 0
     assert "the mean bias of the contents rendered twice" in capsys.readouterr().out
-    anywhere = json.loads(out.read_text())["of"]["twice"]["all"]["half_width"]
+    anywhere = json.loads(out.read_text())["other_coefficients"]["twice"]["all"]["half_width"]
     assert cli.main(["plan", "pairing", *options, "--twice", "boundary"]) == 0
-    nearest = json.loads(out.read_text())["of"]["twice"]["all"]["half_width"]
+    nearest = json.loads(out.read_text())["other_coefficients"]["twice"]["all"]["half_width"]
     assert nearest[1] == pytest.approx(anywhere[1])  # all are rendered twice
     assert nearest[0] != anywhere[0]
 

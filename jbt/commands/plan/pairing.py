@@ -61,6 +61,8 @@ class PairingOptions(PlanOptions):
 
     def check(self) -> None:
         check_positive("half_width", self.half_width)
+        if self.twice not in planning.TWICE:
+            raise ValueError(f"twice must be {' or '.join(planning.TWICE)}, got {self.twice!r}")
         if self.interaction is None and self.twice != planning.TWICE[0]:
             raise ValueError(
                 f"--twice {self.twice} needs --interaction: one bias is the same everywhere"
@@ -100,7 +102,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _record(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -> dict[str, Any]:
     choices = {
-        of: {
+        coefficient: {
             name: {
                 "smallest_n_twice": plan.smallest(name, options.half_width),
                 "half_width": files.defined(plan.half_width[name]),
@@ -110,10 +112,10 @@ def _record(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) 
             }
             for name in plan.half_width
         }
-        for of, plan in plans.items()
+        for coefficient, plan in plans.items()
     }
     record = {"n_twice": plans["c"].n_twice.tolist(), "comparisons": choices.pop("c")}
-    return record | ({"of": choices} if choices else {})
+    return record | ({"other_coefficients": choices} if choices else {})
 
 
 def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -> None:
@@ -123,10 +125,10 @@ def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -
         f"{options.n_contents} contents,\n{middle} over {options.pools} simulated pools "
         f"[central 90 % of pools], by choice of comparisons"
     )
-    for of, plan in plans.items():
-        _print_widths(WHAT[of], plan)
-    for of, plan in plans.items():
-        _print_smallest(options, middle, WHAT[of], plan)
+    for coefficient, plan in plans.items():
+        _print_widths(WHAT[coefficient], plan)
+    for coefficient, plan in plans.items():
+        _print_smallest(options, middle, WHAT[coefficient], plan)
     print(
         "\nall: every ordered pair alike; across: different contents; within: the two renderings\n"
         "of one content, which say nothing about quality; mixed: half within, half across, as far\n"
@@ -134,9 +136,10 @@ def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -
         "all)."
     )
     if any(np.isinf(v).any() for plan in plans.values() for v in plan.half_width.values()):
-        why = "the verdicts would be certain, and say nothing more about it"
+        why = "the verdicts would be certain, and say nothing more"
         if len(plans) > 1:
-            why += ", or contents of\nunlike quality must be rendered twice to tell it"
+            why += ";\nor gamma is not identified, which takes two contents rendered twice, and"
+            why += " comparisons across\ncontents"
         print(f"inf: in {'some' if len(plans) == 1 else 'most'} pools {why}.")
 
 

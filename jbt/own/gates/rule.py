@@ -37,7 +37,8 @@ class Rule:
     margin: int = 2
     """For the rule `margin`, how many more labels must be right than wrong (count)."""
     margin_share: float = SHARE
-    """The same for the rule `margin_share`, as a share of all labels that count."""
+    """The same for the rule `margin_share`, as a share of all labels bought; for a judge, of its
+    labelled pools."""
 
     def __post_init__(self) -> None:
         check_word("rule", self.name, tuple(RULES))

@@ -238,7 +238,7 @@ def bias_by_quality(
     problem: Problem, fit: Fit, named: Sequence[tuple[str, str]]
 ) -> tuple[tuple[BiasByQuality, ...], Interaction | None, Intervals | None]:
     """Measure each covariate's c by quality, with the fit it comes from and its intervals; nothing
-    where differences are relative or nothing identifies gamma.
+    where differences are relative, nothing identifies gamma, or a fit does not converge.
 
     Args:
       problem: one judge's.
@@ -252,6 +252,8 @@ def bias_by_quality(
         return (), interaction, None
     ends = interaction.intervals()
     halves = fit_halves(problem, fit.parameters)
+    if halves.status != Status.CONVERGED:
+        return (), interaction, ends
     whole, parts = (interaction.beta, ends), (halves.beta, halves.intervals())
     m, d = problem.design.n_contents, len(named)
     results = []

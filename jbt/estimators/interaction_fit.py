@@ -137,7 +137,7 @@ def bias_variances(
     design: Design,
     contents: Bool[Array, " M"],
 ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
-    """Variances of estimates of c, gamma, and the mean bias c + gamma theta of some contents, by the
+    """Variances of estimates of c, gamma and the mean bias c + gamma theta of some contents, by the
     Fisher information at these parameters, all being unknown and without a prior. float64.
 
     Args:

@@ -94,7 +94,7 @@ class Settings(MapPrior, RunSettings, declare.Settings):
     """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
     and fits of all verdicts are left out."""
     two_by_two: bool = True
-    """Whether top_k_aware and random are also run with the naive model."""
+    """Whether top_k_aware and random, if both are run, are also run with the naive model."""
     n_large: int = 200
     """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
@@ -234,7 +234,7 @@ def groups(s: Settings) -> list[declare.Group]:
     labels["interaction"] = [m.interaction for m in simulated]
     axes = axes_of(s)
     runs = {rule: active(s, rule) for rule in s.rule}
-    if s.two_by_two:
+    if s.two_by_two and set(TWO) <= set(s.rule):
         runs |= {f"{NAIVE}{rule}": active(s, rule, "naive") for rule in TWO}
     if s.protocol == "frozen":
         runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
@@ -291,7 +291,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         if name != REFERENCE:
             t.means("delta", of_rule[name].sel(budget=list(s.budget)) - plain, k=K)
     t.means("share_at_boundary", _shares(ds, s), k=K)
-    if s.two_by_two:
+    if s.two_by_two and set(TWO) <= set(s.rule):
         naive = [_where(recall, f"{NAIVE}{rule}").sel(budget=list(s.budget)) for rule in TWO]
         for values in naive:
             t.means("recall", values, k=K)

@@ -141,12 +141,14 @@ def bias_variances(
     Fisher information at these parameters, all being unknown and without a prior. float64.
 
     Args:
+      parameters, gamma: theta about its mean (logits), c and gamma per unit of the covariate.
       comparisons: only the number of times each pair was shown matters; it may be a fraction.
       design: the covariates as given.
-      contents: those whose bias is meant.
+      contents: those whose mean bias is estimated.
 
     Returns:
-      Squared units of c, gamma, and c; infinite for what the comparisons do not identify.
+      Variances [D] of c, of gamma and of the mean bias, in squared units of each; infinite for what
+      the comparisons do not identify.
     """
     problem = _Problem.of(comparisons, design, Prior())
     _, information, _ = problem._likelihood(jnp.concatenate([parameters.flat(), gamma]))

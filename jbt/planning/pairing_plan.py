@@ -71,8 +71,9 @@ class PairingPlan:
     n_twice: np.ndarray
     """[T] contents rendered twice, increasing."""
     half_width: Mapping[str, np.ndarray]
-    """Choice of comparisons -> [T] mean half-width over pools, or the median (see which), in units
-    of the coefficient; infinite where it is not identified in some pool, in half of them."""
+    """Choice of comparisons -> [T] mean half-width over pools (the median from
+    `pairing_with_interaction`), in units of the coefficient; infinite where it is not identified in
+    some pool (in half of them)."""
     low: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
     """Likewise, the ends of the central 90 % of pools."""
@@ -151,7 +152,7 @@ def pairing_with_interaction(
     progress: Callable[[int], Any] | None = None,
 ) -> dict[str, PairingPlan]:
     """Likewise where the bias may grow with quality. Plans of medians: two contents of nearly one
-    quality tell next to nothing about growth, so that widths have long tails.
+    quality hardly identify growth, so that widths have long tails.
 
     Args:
       interaction: gamma of the judge expected, logits per unit of the covariate and of quality;

@@ -89,7 +89,8 @@ class Prior:
     """theta ~ N(0, 1/lam), c and kappa ~ N(0, 1/lam_b), independent (Eq. S1)."""
 
     lam: ScalarLike | Float[Array, " M"] = 1.0
-    """Precision of quality, 1/logit^2: one for all contents, or one for each."""
+    """Precision of quality, 1/logit^2: one for all contents, or, where no prior is learned, one for
+    each."""
     lam_b: ScalarLike | Float[Array, " biases"] | Float[Array, " biases J"] = 0.1
     """Precision of c and kappa, 1/tau^2: one for all, one for each of (c, kappa), or for a panel
     one for each of (c, kappa) and each set of coefficients."""

@@ -77,6 +77,12 @@ def test_the_table_has_the_range_over_members():
     assert one("recall_least", "llama", "residualised") == pytest.approx(0.342, abs=1e-6)
 
 
+def test_without_random_there_is_no_synergy():
+    s = dataclasses.replace(SMALL, rule=("top_k_aware", "thompson"))
+    assert not any(g.name.startswith("naive_model") for g in judge_regions.groups(s))
+    assert "synergy" not in set(table_of(SWEEP, invented(s), s).quantity)
+
+
 def test_means_over_judges_weigh_their_pools():
     s = dataclasses.replace(SMALL, judge=tuple(GATED))
     table = table_of(SWEEP, invented(s), s)

@@ -161,6 +161,48 @@ def membership(
     return _real_and_finite(total, posterior, mask)
 
 
+def set_probability(
+    posterior: Posterior,
+    top: Bool[Array, " M"],
+    mask: Bool[Array, " M"],
+    normals: Float[Array, "chunks P S"],
+    arrange: Arrange = unchanged,
+) -> Float[Array, ""]:
+    """P(every content of a set has higher quality than every other) under the posterior.
+
+    With v = 1 in the set and 0 elsewhere, shifting a draw by t v widens the gap between the least
+    of the set and the best of the others by t. Given all else t is Gaussian,
+
+        t ~ N(-v'L z / v'Hv, 1 / v'Hv),
+
+    so that each draw gives the chance that the gap exceeds 0, as in `membership`.
+
+    Args:
+      posterior, mask, normals, arrange: as in `membership`.
+      top: [M] the set, at least one real content and not all.
+
+    Returns:
+      The mean of these chances over the draws; NaN for a posterior that is not finite.
+    """
+    m = mask.shape[0]
+    root = arrange(posterior.root[:, :m])
+    along = arrange((posterior.factor[:m].T @ top.astype(posterior.factor.dtype))[:, None])[:, 0]
+    per_sd = (along @ along) ** 0.5  # 1 / sd of t
+    mean = posterior.mean.theta[:, None]
+    chunks, _, columns = normals.shape
+
+    def add(total: Float[Array, ""], z: Float[Array, "P S"]):
+        quality = mean + root.T @ z
+        least = jnp.where(top[:, None], quality, jnp.inf).min(0)
+        best = jnp.where((mask & ~top)[:, None], quality, -jnp.inf).max(0)
+        ahead = (least - best) * per_sd - along @ z / per_sd
+        return total + (jax.lax.erfc(ahead * -(0.5**0.5)) / 2).sum(), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros((), mean.dtype), normals)
+    finite = jnp.isfinite(posterior.root).all() & jnp.isfinite(posterior.mean.theta).all()
+    return jnp.where(finite, total / (chunks * columns), jnp.nan)
+
+
 def counted(
     posterior: Posterior,
     k: int,

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from jbt import runtime
-from jbt.kernel import laplace, membership
+from jbt.kernel import laplace, membership, metrics
 from jbt.types import Parameters
 
 ESTIMATES = {
@@ -254,3 +254,46 @@ def test_large_populations_agree_with_a_sort():
     drawn = mean + np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
     others = np.array([np.sort(np.delete(drawn, i, 0), 0)[-k] for i in range(n)])
     np.testing.assert_allclose(p, ndtr((mean - others) * 2).mean(1), atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_probability_of_a_set_equals_integration(k):
+    """Every set of k, the best and the least likely; they sum to 1."""
+    with runtime.precision("float64"):
+        posterior, _ = enumerated(k)
+        covariance, mean = np.asarray(posterior.covariance())[:5, :5], posterior.mean.theta
+        normals, total = membership.sobol_normals(2**13, 7, "float64"), 0.0
+        probability = jax.jit(membership.set_probability)
+        for top in itertools.combinations(range(5), k):
+            inside = np.isin(np.arange(5), top)
+            rows = [(i, j) for i in top for j in range(5) if j not in top]
+            a = np.eye(5)[[i for i, _ in rows]] - np.eye(5)[[j for _, j in rows]]
+            # The orthant of many differences that share their contents is singular: count draws.
+            draws = np.random.default_rng(0).multivariate_normal(mean, covariance, 200_000)
+            expected = (draws @ a.T > 0).all(1).mean()
+            p = float(probability(posterior, jnp.asarray(inside), jnp.ones(5, bool), normals))
+            assert p == pytest.approx(expected, abs=5 * (0.25 / 200_000) ** 0.5)
+            total += p
+        assert total == pytest.approx(1, abs=1e-3)
+
+
+def test_probability_of_a_set_with_few_draws_padding_and_rearranged_normals():
+    with runtime.precision("float64"):
+        posterior, _ = enumerated(2)
+        top = jnp.asarray(metrics.top_set(posterior.mean.theta, 2))
+        mask = jnp.ones(5, bool)
+        exact = membership.set_probability(
+            posterior, top, mask, membership.sobol_normals(2**13, 7, "float64")
+        )
+        few = membership.sobol_normals(64, 7, "float64")
+        order, signs = np.array([3, 0, 6, 1, 2, 5, 4]), np.array([1, -1, 1, 1, -1, 1, 1.0])
+        arranged = membership.set_probability(
+            posterior, top, mask, few, lambda rows: rows[order] * signs[:, None]
+        )
+        plain = membership.set_probability(posterior, top, mask, few)
+        assert plain == pytest.approx(float(exact), abs=0.02)
+        assert arranged == pytest.approx(float(exact), abs=0.02)
+        assert arranged != plain
+        # A content that is not there is nobody's rival: as if it were far below.
+        without = membership.set_probability(posterior, top, mask.at[4].set(bool(top[4])), few)
+        assert without >= plain

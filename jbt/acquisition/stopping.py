@@ -1,0 +1,73 @@
+"""When to stop asking: the top set is sure enough, or the verdicts left would change little.
+
+Both are functions of the view at a refit, which holds the posterior and the pairs that may be
+asked. A posterior probability may be looked at after every verdict: if model and prior are right,
+the sets that were called sure at p are right in at least a share p of studies, whatever rule chose
+the verdicts and whenever one looked. Where the model is wrong, or the prior decides, it promises
+nothing; `sweeps.stopping` measures both.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import xlogy
+from jaxtyping import Array, Bool, Float
+
+from jbt.acquisition.rules import entropy_reduction
+from jbt.acquisition.views import PanelView, View
+from jbt.kernel.membership import set_probability, sobol_normals
+
+DRAWS = 256
+"""Sobol draws behind a certainty (count); its rms error at .95 is below .003."""
+
+
+def certainty(view: View | PanelView) -> Float[Array, ""]:
+    """P(the estimated top k is the true one) under the posterior of the last refit. Ties of the
+    estimate are broken by the view's priority; NaN for a posterior that is not finite."""
+    posterior, one = view.posterior, _first(view)
+    normals = sobol_normals(DRAWS, posterior.root.shape[0], posterior.root.dtype, seed=1)
+    return set_probability(posterior, top_set(view), one.design.content_mask(), normals)
+
+
+def top_set(view: View | PanelView) -> Bool[Array, " M"]:
+    """The k contents of highest estimated quality."""
+    return _first(view).is_top(view.posterior.mean.theta)
+
+
+def doubt(view: View | PanelView) -> Float[Array, ""]:
+    """Sum of the entropies of the memberships, nats."""
+    p = _first(view).membership
+    return (-xlogy(p, p) - xlogy(1 - p, 1 - p)).sum()
+
+
+def best_gain(view: View | PanelView) -> Float[Array, ""]:
+    """Largest expected fall of `doubt` by one available verdict, nats (`rules.entropy_reduction`);
+    with several judges, the largest per unit of price. 0 where nothing is available."""
+    key = jax.random.key(0)  # the score draws nothing
+
+    def of_judge(view: View) -> Float[Array, "N N"]:
+        return jnp.where(view.available, entropy_reduction(view, key), 0)
+
+    if isinstance(view, PanelView):
+        return (view.each(of_judge) / view.price).max()
+    return of_judge(view).max()
+
+
+def attainable(view: View | PanelView, left: Float[Array, ""] | float) -> Float[Array, ""]:
+    """Share of `doubt` that the rest of the budget can remove, if every verdict were worth as much
+    as the best one now: an upper bound to first order, since gains shrink as verdicts come in.
+
+    Args:
+      left: the rest of the budget, in verdicts; with several judges in the unit of the prices.
+
+    Returns:
+      0 where nothing is in doubt.
+    """
+    total = doubt(view)
+    return jnp.where(total > 0, best_gain(view) * left / jnp.where(total > 0, total, 1), 0)
+
+
+def _first(view: View | PanelView) -> View:
+    """The view itself, or the first judge's: what all judges have in common is the same there."""
+    return view.of(0) if isinstance(view, PanelView) else view

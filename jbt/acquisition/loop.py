@@ -173,9 +173,7 @@ def step(
     """Run one block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
     view, rule = look(state, task, loop), panel_rules.resolve(loop.rule)
     times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
-    comparisons, undefined, queries = ask(
-        view, rule, state.key, times, state.comparisons, task, loop.protocol
-    )
+    comparisons, undefined, queries = ask(view, rule, state.key, times, task, loop.protocol)
     parameters, status = refit(comparisons, state.parameters, task)
     state = dataclasses.replace(
         state,

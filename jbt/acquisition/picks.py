@@ -1,4 +1,9 @@
-"""The picks between two refits: score, ask the best, count the answer; the posterior stays."""
+"""The picks between two refits: `pick` the best pair, ask it, `absorb` the verdict.
+
+The posterior stays; what changes is which pairs may be asked, the counts, the spending, and for a
+fresh rule the covariance. `ask` does both in turn against recorded or simulated answers; whoever
+asks a live judge calls them one by one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,17 @@ from jbt.acquisition.task import Panelists, Task
 from jbt.acquisition.views import PanelView, View, own_covariance
 from jbt.kernel import panel
 from jbt.simulation import judges, pairs
-from jbt.types import Comparisons, Panel, Pool, container
+from jbt.types import Comparisons, Pool, container
+
+
+@container
+class Query:
+    """An ordered pair to be asked. Where nothing is available, items and judge are -1."""
+
+    first: Int[Array, ""]
+    second: Int[Array, ""]
+    judge: Int[Array, ""] | None = None
+    """The judge to ask, where there are several."""
 
 
 @container
@@ -37,16 +52,14 @@ def ask(
     rule: Rule | PanelRule,
     key: Key[Array, ""],
     times: Int[Array, " R"],
-    comparisons: Comparisons,
     task: Task,
     protocol: str,
 ) -> tuple[Comparisons, Bool[Array, ""], Queries]:
-    """Make a pick at each of these times.
+    """Pick a pair at each of these times, ask it, absorb the verdict.
 
     Args:
       view: at the first time.
       key: of the run; each pick folds it with its time.
-      comparisons: counts so far.
 
     Returns:
       The counts afterwards; whether a score was not finite; what was asked.
@@ -54,21 +67,112 @@ def ask(
     Raises:
       ValueError: scores of a wrong shape, or a rule for several judges where there is one.
     """
-    no = jnp.array(False)
-    options = {"rule": rule, "key": key, "task": task, "protocol": protocol}
+
+    def one(carry: tuple[View | PanelView, Bool[Array, ""]], time: Int[Array, ""]):
+        view, undefined = carry
+        key_now = jax.random.fold_in(key, time)
+        query, not_finite = pick(view, rule, key_now)
+        won = _answer(key_now, task, protocol, query)
+        view = absorb(view, query, won, rule, task.panelists, protocol)
+        return (view, undefined | not_finite), (query, won)
+
+    (view, undefined), (query, won) = jax.lax.scan(one, (view, jnp.array(False)), times)
+    queries = Queries(query.first, query.second, won, query.judge)
     if isinstance(view, View):
-        pick = partial(_pick, view=view, **options)
-        (counts, _, undefined), query = jax.lax.scan(
-            pick, (comparisons, view.covariance, no), times
-        )
-        return counts, undefined, Queries(*query)
-    panelists = task.panelists
+        return Comparisons(view.shown, view.wins), undefined, queries
+    counts = (jnp.moveaxis(count, 0, -1) for count in (view.views.shown, view.views.wins))
+    return Comparisons(*counts), undefined, queries
+
+
+def pick(
+    view: View | PanelView, rule: Rule | PanelRule, key: Key[Array, ""]
+) -> tuple[Query, Bool[Array, ""]]:
+    """Choose the available pair of highest score, with several judges also the judge.
+
+    Args:
+      key: of this pick alone: the rule's draws and the tie-break.
+
+    Returns:
+      The query; whether the score of an available pair was not finite.
+
+    Raises:
+      ValueError: as `ask`.
+    """
+    for_rule, _, for_ties = jax.random.split(key, 3)
+    score = scores(rule, view, for_rule)
+    salt = jax.random.bits(for_ties, (), jnp.uint32)
+    if isinstance(view, View):
+        first, second, offered = choose(score, view.available, salt)
+        undefined = (~jnp.isfinite(score) & view.available).any()
+        return Query(jnp.where(offered, first, -1), jnp.where(offered, second, -1)), undefined
+    # Every judge offers the best pair on its own view, and the best offer is taken. The judge is
+    # the first axis here, as `vmap` has it.
+    score, available = jnp.moveaxis(score, -1, 0), view.views.available
+    *pair, has_offer = jax.vmap(choose, (0, 0, None))(score, available, salt)
+    judge = choose_judge(_worth(rule, view, score, *pair), view.price, has_offer, salt)
+    undefined = (~jnp.isfinite(score) & available).any()
+    chosen = (pair[0][judge], pair[1][judge], judge)
+    return Query(*(jnp.where(has_offer[judge], v, -1) for v in chosen)), undefined
+
+
+def absorb(
+    view: View | PanelView,
+    query: Query,
+    won: Float[Array, ""],
+    rule: Rule | PanelRule,
+    panelists: Panelists | None,
+    protocol: str,
+) -> View | PanelView:
+    """The view for the next pick, before the refit.
+
+    Args:
+      won: share of the verdict won by the first item; what it is matters to no rule of jbt, so
+        that a pick may follow before its verdict is there.
+      panelists: the judges of a `PanelView`.
+    """
+    asked, items = query.first >= 0, jnp.arange(view_items(view))
+    if isinstance(view, View):
+        pair = (items == query.first)[:, None] & (items == query.second) & asked
+        new = {
+            "shown": view.shown + pair,
+            "wins": view.wins + jnp.where(pair, won, 0),
+            "available": view.available & ~pair if protocol == "frozen" else view.available,
+        }
+        if rule.fresh:
+            new["covariance"] = _after_asking(view, query.first, query.second, asked)
+        return dataclasses.replace(view, **new)
     assert panelists is not None
-    pick = partial(_pick_of_panel, view=view, verdicts=panelists.panel(comparisons), **options)
-    carry = view.views.shown, view.views.wins, view.covariance, no
-    (shown, wins, _, undefined), query = jax.lax.scan(pick, carry, times)
-    counts = Comparisons(jnp.moveaxis(shown, 0, -1), jnp.moveaxis(wins, 0, -1))
-    return counts, undefined, Queries(*query)
+    assert query.judge is not None
+    chosen = (jnp.arange(view.n_judges) == query.judge) & asked
+    pair = chosen[:, None, None] & (items == query.first)[:, None] & (items == query.second)
+    views, covariance = view.views, view.covariance
+    shown = views.shown + pair
+    new = {
+        "shown": shown,
+        "wins": views.wins + jnp.where(pair, won, 0),
+        "available": available_of_panel(views.available, shown, panelists, protocol),
+    }
+    if rule.fresh:
+        judge, m = jnp.maximum(query.judge, 0), view.views.design.n_contents
+        asked_view = view.of(judge)
+        z = asked_view.design_vector(query.first, query.second)[:, None] * chosen
+        counts = Comparisons(jnp.moveaxis(shown, 0, -1), jnp.moveaxis(new["wins"], 0, -1))
+        z = panel.joint_score(z, panelists.panel(counts), m)
+        w = asked_view.informativeness()[query.first, query.second]
+        covariance = _with_verdict(covariance, z, w)
+        of_judge = partial(own_covariance, covariance, n_contents=m)
+        new["covariance"] = jax.vmap(of_judge)(panelists.discrimination, panelists.sharing)
+    return dataclasses.replace(
+        view,
+        views=jax.vmap(lambda old, new: dataclasses.replace(old, **new))(views, new),
+        covariance=covariance,
+        spent=panelists.spent(shown.sum((1, 2))),
+    )
+
+
+def view_items(view: View | PanelView) -> int:
+    """N."""
+    return (view if isinstance(view, View) else view.views).available.shape[-1]
 
 
 def scores(
@@ -111,88 +215,6 @@ def available_of_panel(
     return askable & (shown == 0) if protocol == "frozen" else askable
 
 
-def _pick(
-    carry: tuple[Comparisons, Float[Array, "P P"], Bool[Array, ""]],
-    time: Int[Array, ""],
-    *,
-    view: View,
-    rule: Rule,
-    key: Key[Array, ""],
-    task: Task,
-    protocol: str,
-):
-    comparisons, covariance, undefined = carry
-    view = dataclasses.replace(
-        view,
-        shown=comparisons.shown,
-        wins=comparisons.wins,
-        available=available(comparisons, task, protocol),
-        covariance=covariance,
-    )
-    for_rule, for_judge, for_ties = jax.random.split(jax.random.fold_in(key, time), 3)
-    score = scores(rule, view, for_rule)
-    salt = jax.random.bits(for_ties, (), jnp.uint32)
-    first, second, asked = choose(score, view.available, salt)
-    won = _answer(for_judge, task, protocol, first, second)
-    won = jnp.where(asked, won, 0).astype(task.answers.dtype)
-    items = jnp.arange(task.design.n_items)
-    pair = (items == first)[:, None] & (items == second) & asked
-    if rule.fresh:
-        covariance = _after_asking(view, first, second, asked)
-    comparisons = Comparisons(comparisons.shown + pair, comparisons.wins + jnp.where(pair, won, 0))
-    undefined |= (~jnp.isfinite(score) & view.available).any()
-    query = (jnp.where(asked, first, -1), jnp.where(asked, second, -1), won)
-    return (comparisons, covariance, undefined), query
-
-
-def _pick_of_panel(
-    carry: tuple[Float[Array, "J N N"], Float[Array, "J N N"], Float[Array, "P P"], Array],
-    time: Int[Array, ""],
-    *,
-    view: PanelView,
-    verdicts: Panel,
-    rule: Rule | PanelRule,
-    key: Key[Array, ""],
-    task: Task,
-    protocol: str,
-):
-    """Let every judge offer the best pair on its own view, and take the best offer. The judge is
-    the first axis here, as `vmap` has it."""
-    shown, wins, covariance, undefined = carry
-    panelists = task.panelists
-    assert panelists is not None
-    askable = available_of_panel(view.views.available, shown, panelists, protocol)
-    new = {"shown": shown, "wins": wins, "available": askable}
-    if rule.fresh:
-        of_judge = partial(own_covariance, covariance, n_contents=task.design.n_contents)
-        new["covariance"] = jax.vmap(of_judge)(verdicts.discrimination, verdicts.sharing)
-    view = dataclasses.replace(
-        view,
-        views=jax.vmap(lambda old, new: dataclasses.replace(old, **new))(view.views, new),
-        covariance=covariance,
-        spent=panelists.spent(shown.sum((1, 2))),
-    )
-    for_rule, for_judge, for_ties = jax.random.split(jax.random.fold_in(key, time), 3)
-    score = jnp.moveaxis(scores(rule, view, for_rule), -1, 0)
-    salt = jax.random.bits(for_ties, (), jnp.uint32)
-    *pair, has_offer = jax.vmap(choose, (0, 0, None))(score, askable, salt)
-    judge = choose_judge(_worth(rule, view, score, *pair), view.price, has_offer, salt)
-    first, second, asked = pair[0][judge], pair[1][judge], has_offer[judge]
-    won = _answer(for_judge, task, protocol, first, second, judge)
-    won = jnp.where(asked, won, 0).astype(task.answers.dtype)
-    items, chosen = jnp.arange(task.design.n_items), (jnp.arange(view.n_judges) == judge) & asked
-    if rule.fresh:
-        asked_view = view.of(judge)
-        z = asked_view.design_vector(first, second)[:, None] * chosen
-        z = panel.joint_score(z, verdicts, asked_view.design.n_contents)
-        covariance = _with_verdict(covariance, z, asked_view.informativeness()[first, second])
-    query = chosen[:, None, None] & (items == first)[:, None] & (items == second)
-    undefined |= (~jnp.isfinite(score) & askable).any()
-    carry = shown + query, wins + jnp.where(query, won, 0), covariance, undefined
-    first, second, judge = (jnp.where(asked, v, -1) for v in (first, second, judge))
-    return carry, (first, second, won, judge)
-
-
 def _worth(
     rule: Rule | PanelRule,
     view: PanelView,
@@ -207,12 +229,16 @@ def _worth(
     return best / view.price if isinstance(rule, Rule) else best
 
 
-def _answer(
-    key: Key[Array, ""], task: Task, protocol: str, *at: Int[Array, ""]
-) -> Float[Array, ""] | Bool[Array, ""]:
+def _answer(key: Key[Array, ""], task: Task, protocol: str, query: Query) -> Float[Array, ""]:
+    """The share of the verdict won by the first item; 0 where nothing was asked."""
+    judge = () if query.judge is None else (query.judge,)
+    at = query.first, query.second, *judge
     if protocol == "frozen":
-        return task.answers[at]
-    return judges.fresh_verdict(key, task.answers, *at)
+        won = task.answers[at]
+    else:
+        _, for_judge, _ = jax.random.split(key, 3)
+        won = judges.fresh_verdict(for_judge, task.answers, *at)
+    return jnp.where(query.first >= 0, won, 0).astype(task.answers.dtype)
 
 
 def _after_asking(

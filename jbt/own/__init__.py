@@ -9,7 +9,7 @@
 `jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
 setting. `tables` reads verdicts, `formats` the files of other tools; `shared_coefficients` and
 `fits` estimate; `examine` says what can be estimated; `leaderboards`, `gates` and `replays` rank,
-decide and rerun. Needs pandas, so `import jbt` leaves it out.
+decide and rerun; `studies` ask a live judge. Needs pandas, so `import jbt` leaves it out.
 """
 
 from jbt import _moved
@@ -33,6 +33,9 @@ from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
+from jbt.own.studies.settings import StudySettings
+from jbt.own.studies.study import Query, Study
+from jbt.own.studies.summary import StudySummary
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.tables.sheets import TableError
 from jbt.own.tables.verdicts import Columns
@@ -60,8 +63,12 @@ __all__ = [
     "PoolFit",
     "PoolTable",
     "Position",
+    "Query",
     "Replay",
     "Rule",
+    "Study",
+    "StudySettings",
+    "StudySummary",
     "TableError",
     "Tables",
     "Ties",

@@ -242,6 +242,34 @@ def column_names(source: Source, needed: Sequence[str]) -> list[str]:
     return _header(source, _decode(source, problems), set(needed), problems)[0]
 
 
+def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
+    """Read a whole table as text, one column for each of its own; cells may hold line breaks.
+
+    Args:
+      needed: columns that it must have.
+
+    Raises:
+      TableError: nothing can be made of the file.
+    """
+    problems = Problems()
+    read_sheet(source, needed, [], problems)
+    problems.check()
+    if isinstance(source, Frame):
+        return _texts(source.data)
+    if source.suffix == ".parquet":
+        return _texts(_read_parquet(source, problems))
+    text = _decode(source, problems)
+    _, separator = _header(source, text, set(needed), problems)
+    return pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False)
+
+
+def _texts(table: pd.DataFrame) -> pd.DataFrame:
+    cells = {str(name): column.tolist() for name, column in table.items()}
+    return pd.DataFrame(
+        {n: ["" if pd.isna(v) else _as_csv(v) for v in c] for n, c in cells.items()}
+    )
+
+
 def _check_header(
     source: Source,
     header: list[str],

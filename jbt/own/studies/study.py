@@ -1,0 +1,409 @@
+"""Ask a judge of one's own for the verdicts that a rule wants, one batch after the other.
+
+    study = Study.open("run/", "answers.csv", k=3, covariates=["words"], budget=300)
+    while queries := study.ask(16):
+        for query in queries:
+            study.tell(query.id, winner=judge(*query.texts), cost=0.002)
+    print(study.summary().report("My study").text())
+
+Everything asked and told stands in a journal (`jbt.own.studies.journal`) and nowhere else: whoever
+opens the folder, in this process or another, now or after a crash, reads the same study.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jbt import __version__
+from jbt.border import files
+from jbt.own.studies.answers import number_of, record_of, share_of
+from jbt.own.studies.asking import Asking
+from jbt.own.studies.book import Book
+from jbt.own.studies.engine import Engine, Look
+from jbt.own.studies.items import ANCHORS, ITEMS, StudyItems
+from jbt.own.studies.journal import Journal, shown
+from jbt.own.studies.query import Query
+from jbt.own.studies.settings import StudySettings
+from jbt.own.studies.state import PoolState
+from jbt.own.studies.summary import StudySummary, summarise
+from jbt.own.tables.sheets import SHOWN, Table
+from jbt.own.tables.tables import Tables
+from jbt.types import Status, check_count
+
+LEASE = 600.0
+"""Seconds that an ask is held for whoever asked, unless said otherwise."""
+
+Stop = Literal["sure", "budget spent", "no more to gain", "nothing left to ask"]
+
+
+class Study:
+    """A study in a folder; make one with `open`."""
+
+    def __init__(self, folder: Path, rule: Any = None) -> None:
+        """Read a study that has begun; see `open`."""
+        self.folder, self._journal = folder, Journal(folder)
+        records = [record for _, record in self._journal.news()]
+        if not records or records[0]["event"] != "study":
+            raise ValueError(f"{self._journal.path} does not begin with the settings of a study")
+        header = records[0]
+        try:
+            self.settings = StudySettings.of(
+                header["settings"] | ({} if rule is None else {"rule": rule})
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{self._journal.path}, line 1: {error}") from None
+        anchors = folder / ANCHORS if header["tables"]["anchors"] else None
+        self.items = StudyItems.of(folder / ITEMS, anchors, self.settings)
+        for name, digest in self.items.digest().items():
+            if digest != header["tables"][name]:
+                file = folder / f"{name}.csv"
+                raise ValueError(f"{file} is not the table that the study began with")
+        self._book = Book(self.items, self.settings)
+        self._asking = Asking(self._book)
+        self._engine: Engine | None = None
+        self._looks: dict[int, tuple[tuple[int, ...], Look]] = {}
+        self._count(enumerate(records[1:], start=2))
+        self.notes: tuple[str, ...] = ()
+        """What was found wrong with the journal, in sentences."""
+        if torn := self._journal.torn():
+            file = self._journal.path
+            self.notes = (f"the last line of {file} cannot be read and is left out: {shown(torn)}",)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | str,
+        items: Table | None = None,
+        *,
+        anchors: Table | None = None,
+        **settings: Any,
+    ) -> Study:
+        """Begin a study, or go on with one.
+
+        Args:
+          folder: of the study, made if need be.
+          items: table of items: item, optional pool, content, text, and any covariates; a data
+            frame or a file. May be left out where the study has begun.
+          anchors: table of trusted pairs: better, worse, optional pool.
+          settings: see `StudySettings`. `judges` may be a mapping name -> price; `rule` also an
+            `acquisition.Rule` or a function, which has to be given whenever the study is opened.
+
+        Raises:
+          ValueError: a wrong table or setting; another table or setting than the study began with;
+            the folder cannot be written to, or holds no study and no items are given.
+        """
+        folder = Path(folder)
+        given = StudySettings.of(settings)
+        rule = settings.get("rule")
+        journal = Journal(folder)
+        if not journal.path.exists():
+            if items is None:
+                raise ValueError(f"{folder} holds no study yet: give a table of items")
+            tables = StudyItems.of(items, anchors, given)
+            files.make_folder(folder)
+            with journal.locked():
+                if not journal.path.exists():
+                    tables.write(folder)
+                    header = {"event": "study", "jbt": __version__, "settings": given.record()}
+                    now = round(time.time(), 3)
+                    journal.append([header | {"tables": tables.digest(), "time": now}])
+        study = cls(folder, None if isinstance(rule, str) else rule)
+        study._check_same(given, settings, items, anchors)
+        return study
+
+    def _check_same(
+        self,
+        given: StudySettings,
+        named: Mapping[str, Any],
+        items: Table | None,
+        anchors: Table | None,
+    ) -> None:
+        """Raise `ValueError` unless settings and tables are those that the study began with;
+        settings that are not named count only where the items are given again."""
+        before, now = self.settings.record(), given.record()
+        differ = [
+            f"{name} was {before[name]!r}, is {now[name]!r}"
+            for name in before
+            if before[name] != now[name] and (items is not None or name in named)
+        ]
+        if differ:
+            raise ValueError(
+                f"{self.folder} holds a study with other settings: {'; '.join(differ)}"
+            )
+        if items is None:
+            return
+        again = StudyItems.of(items, anchors, given)
+        for name, digest in self.items.digest().items():
+            if again.digest()[name] != digest:
+                change = f": {self.items.difference(again)}" if name == "items" else ""
+                raise ValueError(f"{self.folder} holds a study of other {name}{change}")
+
+    # --- asking and telling
+
+    def ask(self, n: int = 1, *, lease: float = LEASE) -> list[Query]:
+        """The next queries, at most n; none when there is nothing to ask now (`stopped` and
+        `waiting` say why).
+
+        First come those whose lease has ended without an answer, then the other order of pairs that
+        were shown in one, then the rule's picks, each taking those before it as asked. A pair is
+        not asked again before it is answered, or its lease ends.
+
+        Args:
+          n: most queries (count).
+          lease: seconds until a query that is not answered is asked again.
+
+        Raises:
+          ValueError: an argument out of range; the journal cannot be written.
+        """
+        check_count("n", n)
+        if not 0 < lease < math.inf:
+            raise ValueError(f"lease must be above 0 and finite, got {lease!r}")
+        with self._journal.locked():
+            self._read()
+            if self.stopped:
+                return []
+            until = round(time.time() + lease, 3)
+            ids = [asked.id for asked in self._asking.expired(n)]
+            records: list[dict[str, Any]] = [
+                {"event": "lease", "id": number, "until": until} for number in ids
+            ]
+            new = self._asking.new(n - len(ids), lambda: self.engine, self.look, self._is_sure)
+            last = max(self._book.state.asked, default=0)
+            for number, (pool, at, picked) in enumerate(new, start=last + 1):
+                ids.append(number)
+                record = {"event": "ask", "id": number, **self._book.named(pool, at)}
+                records.append(record | {"picked": picked, "until": until})
+            self._append(records)
+            return [self._book.query(number) for number in ids]
+
+    def tell(
+        self,
+        id: int,
+        winner: str | None = None,
+        *,
+        p_first: float | None = None,
+        error: str | None = None,
+        cost: float | None = None,
+        **facts: Any,
+    ) -> None:
+        """Tell the answer to a query. It is on the disk when this returns.
+
+        Args:
+          id: of the query; an answer may also come after its lease has ended.
+          winner: first, second or tie, or the name of one of the two items.
+          p_first: in place of a winner, the share that the first won (0 to 1).
+          error: in place of a winner, why there is no verdict: the pair may be asked again.
+          cost: what was paid, in the unit of the prices; default the judge's price, and 0 for an
+            error.
+          facts: further facts to keep, text or numbers: model version, tokens, prompt hash.
+
+        Raises:
+          ValueError: an unknown id, one that was told before, or another wrong argument; nothing is
+            changed.
+        """
+        given = {"winner": winner, "p_first": p_first, "error": error, "cost": cost}
+        self.tell_all([{"id": id, **{k: v for k, v in given.items() if v is not None}, **facts}])
+
+    def tell_all(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Tell many answers, all or none: mappings with the arguments of `tell`.
+
+        Raises:
+          ValueError: as `tell`, a line for each wrong answer.
+        """
+        with self._journal.locked():
+            self._read()
+            problems, records = [], {}
+            for answer in answers:
+                try:
+                    record = self._checked(answer)
+                    if record["id"] in records:
+                        raise ValueError(f"query {record['id']} is told twice")
+                except ValueError as problem:
+                    problems.append(str(problem))
+                else:
+                    records[record["id"]] = record
+            if problems:
+                more = [f"... and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)
+                raise ValueError("\n".join(problems[:SHOWN] + more))
+            self._append(list(records.values()))
+
+    def _checked(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """The record of an answer.
+
+        Raises:
+          ValueError: see `tell`.
+        """
+        number = number_of(answer.get("id"))
+        asked = None if number is None else self._book.state.asked.get(number)
+        if number is None or asked is None:
+            raise ValueError(f"unknown id {answer.get('id')!r}: no such query was asked")
+        if asked.told is not None:
+            raise ValueError(f"query {number} was told before")
+        named = self._book.named(asked.pool, asked.at)
+        return record_of(number, answer, named, self.settings.prices[asked.judge])
+
+    def run(
+        self, judge: Callable[[Query], str | float | Mapping[str, Any]], *, at_once: int = 1
+    ) -> None:
+        """Ask a callback until there is nothing left to ask.
+
+        Args:
+          judge: returns the winner, the share that the first won, or the arguments of `tell`. If it
+            raises an exception, that is told as an error.
+          at_once: queries asked for together (count).
+        """
+        while queries := self.ask(at_once):
+            for query in queries:
+                try:
+                    answer = judge(query)
+                except Exception as error:  # the callback's, whatever it is
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                if isinstance(answer, Mapping):
+                    self.tell_all([{**answer, "id": query.id}])
+                elif isinstance(answer, str):
+                    self.tell(query.id, answer)
+                else:
+                    self.tell(query.id, p_first=answer)
+
+    # --- where it stands
+
+    def look(self, pool: int = 0) -> Look:
+        """The fit of a pool, by its number, and how sure its top k is."""
+        state, whole = self._book.state.pools[pool], self._book.state
+        version = state.n_fitted, int(state.shown.sum()), whole.n_told, whole.n_errors
+        if pool not in self._looks or self._looks[pool][0] != version:
+            closed, left = self._asking.closed(pool), self._asking.left(pool)
+            self._looks[pool] = version, self.engine.look(pool, state, closed, left)
+        return self._looks[pool][1]
+
+    def sure(self, level: float | None = None) -> bool:
+        """Whether the top k of every pool is certain to this degree.
+
+        The certainty is the posterior probability that the estimated top k is the true one. It may
+        be looked at after every verdict. It takes the model for true: docs/study.md lists the
+        assumptions, and `sweeps.stopping` measures how often such a top k is right.
+
+        Args:
+          level: above 0 and at most 1; default that of the study.
+
+        Raises:
+          ValueError: a level out of range.
+        """
+        level = self.settings.level if level is None else level
+        if not 0 < level <= 1:
+            raise ValueError(f"level must be above 0 and at most 1, got {level!r}")
+        return all(self._is_sure(pool, level) for pool in range(len(self._book.state.pools)))
+
+    def _is_sure(self, pool: int, level: float | None = None) -> bool:
+        level, look = self.settings.level if level is None else level, self.look(pool)
+        return look.status == Status.CONVERGED and look.certainty >= level
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Why nothing more is asked; None while there is something to ask, or answers are awaited
+        (`waiting`)."""
+        s, state, asking = self.settings, self._book.state, self._asking
+        unsure = [pool for pool in range(len(state.pools)) if not self._is_sure(pool)]
+        if not unsure:
+            return "sure"
+        if s.budget is not None and state.n_told >= s.budget:
+            return "budget spent"
+        if state.waiting:
+            return None
+        if not asking.affordable().any():
+            return "budget spent"
+        if all(asking.exhausted(pool) for pool in unsure):
+            return "nothing left to ask"
+        if s.least_gain and all(self.look(pool).attainable < s.least_gain for pool in unsure):
+            return "no more to gain"
+        return None
+
+    @property
+    def waiting(self) -> int:
+        """Queries without an answer (count)."""
+        return len(self._book.state.waiting)
+
+    @property
+    def n_told(self) -> int:
+        """Verdicts told (count), errors not among them."""
+        return self._book.state.n_told
+
+    @property
+    def n_errors(self) -> int:
+        """Errors told (count)."""
+        return self._book.state.n_errors
+
+    @property
+    def cost(self) -> float:
+        """What the answers have cost, in the unit of the prices."""
+        return self._book.state.spent
+
+    def counts(self, pool: int = 0) -> PoolState:
+        """The counts of a pool, by its number."""
+        return self._book.state.pools[pool]
+
+    @property
+    def engine(self) -> Engine:
+        """The programs, made when they are first needed."""
+        if self._engine is None:
+            self._engine = Engine(self.items, self.settings)
+        return self._engine
+
+    def verdicts(self) -> pd.DataFrame:
+        """Everything answered as a verdicts table, errors among it, in the order told."""
+        return self._book.verdicts()
+
+    def tables(self) -> Tables:
+        """Items, anchors and verdicts so far, for every analysis of `jbt.own`."""
+        verdicts = self.verdicts()
+        known = ["pool"] * ("pool" in self.items.rows)
+        known += ["first", "second", "judge", "winner", "p_first"]
+        verdicts = verdicts[[name for name in known if name in verdicts]]
+        return self.items.with_verdicts(verdicts, self.settings)
+
+    def history(self, points: int = 30) -> Iterator[tuple[int, int, Look]]:
+        """Yield each pool at up to so many of its refits: its number, how many of its verdicts had
+        been told, and the fit of these."""
+        answers = self._book.answers()
+        for pool, now in enumerate(self._book.state.pools):
+            state = PoolState(now.n_items, now.n_judges, now.refit_every)
+            n_refits = now.n_fitted // now.refit_every
+            at = set(np.linspace(0, n_refits, points).round().astype(int).tolist())
+            for asked in answers:
+                share = share_of(asked.told or {})
+                if asked.pool != pool or share is None:
+                    continue
+                state.tell(asked.at, share)
+                refits, rest = divmod(state.n_told, state.refit_every)
+                if rest == 0 and refits in at:
+                    closed = np.zeros(state.told.shape, bool)
+                    yield pool, state.n_told, self.engine.look(pool, state, closed, math.inf)
+
+    def summary(self) -> StudySummary:
+        """Membership, ranking, what the verdicts identify, cost, and why the study stopped."""
+        self._read()
+        return summarise(self)
+
+    # --- the journal
+
+    def _append(self, records: list[dict[str, Any]]) -> None:
+        if records:
+            self._journal.append(records)
+            self._read()
+
+    def _read(self) -> None:
+        self._count(self._journal.news())
+
+    def _count(self, records: Any) -> None:
+        for line, record in records:
+            try:
+                self._book.apply(line, record)
+            except ValueError as error:
+                raise ValueError(f"{self._journal.path}, {error}") from None

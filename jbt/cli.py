@@ -22,6 +22,10 @@ your own verdicts
   jbt gate --verdicts FILE            whether to correct, decided from trusted labels
   jbt plan labels --verdicts FILE     which labels to collect for that decision
   jbt plan gate                       how many labels a decision needs
+a judge of your own, asked live
+  jbt ask STUDY                       which pairs to show next; begins the study (--items FILE)
+  jbt tell STUDY ANSWERS              what the judge answered
+  jbt status STUDY                    top k, how certain it is, ranking, cost
 experiments
   jbt plan pairing                    how many contents to render twice
   jbt plan reference                  how many verdicts of a trusted judge to buy
@@ -30,6 +34,7 @@ jbt --version
 """
 
 COMMANDS = {
+    "ask": "ask",
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",
@@ -39,7 +44,9 @@ COMMANDS = {
     "leaderboard": "leaderboard",
     "plan": "plan",
     "replay": "replay",
+    "status": "status",
     "sweep": "sweep",
+    "tell": "tell",
 }
 """Module of `jbt.commands` for each command."""
 

@@ -70,9 +70,9 @@ def ask(
 
     def one(carry: tuple[View | PanelView, Bool[Array, ""]], time: Int[Array, ""]):
         view, undefined = carry
-        key_now = jax.random.fold_in(key, time)
-        query, not_finite = pick(view, rule, key_now)
-        won = _answer(key_now, task, protocol, query)
+        for_rule, for_judge, for_ties = pick_keys(key, time)
+        query, not_finite = pick(view, rule, for_rule, for_ties)
+        won = _answer(for_judge, task, protocol, query)
         view = absorb(view, query, won, rule, task.panelists, protocol)
         return (view, undefined | not_finite), (query, won)
 
@@ -84,13 +84,21 @@ def ask(
     return Comparisons(*counts), undefined, queries
 
 
+def pick_keys(key: Key[Array, ""], time: Int[Array, ""]) -> Key[Array, " 3"]:
+    """The keys of one pick of a run: for the rule's draws, a fresh verdict, and the tie-break."""
+    return jax.random.split(jax.random.fold_in(key, time), 3)
+
+
 def pick(
-    view: View | PanelView, rule: Rule | PanelRule, key: Key[Array, ""]
+    view: View | PanelView,
+    rule: Rule | PanelRule,
+    for_rule: Key[Array, ""],
+    for_ties: Key[Array, ""],
 ) -> tuple[Query, Bool[Array, ""]]:
     """Choose the available pair of highest score, with several judges also the judge.
 
     Args:
-      key: of this pick alone: the rule's draws and the tie-break.
+      for_rule, for_ties: of this pick alone, see `pick_keys`.
 
     Returns:
       The query; whether the score of an available pair was not finite.
@@ -98,7 +106,6 @@ def pick(
     Raises:
       ValueError: as `ask`.
     """
-    for_rule, _, for_ties = jax.random.split(key, 3)
     score = scores(rule, view, for_rule)
     salt = jax.random.bits(for_ties, (), jnp.uint32)
     if isinstance(view, View):
@@ -236,8 +243,7 @@ def _answer(key: Key[Array, ""], task: Task, protocol: str, query: Query) -> Flo
     if protocol == "frozen":
         won = task.answers[at]
     else:
-        _, for_judge, _ = jax.random.split(key, 3)
-        won = judges.fresh_verdict(for_judge, task.answers, *at)
+        won = judges.fresh_verdict(key, task.answers, *at)
     return jnp.where(query.first >= 0, won, 0).astype(task.answers.dtype)
 
 

@@ -14,6 +14,7 @@ from jbt.own.formats.known import (
     llmbar,
     mt_bench,
     prd,
+    study,
 )
 from jbt.own.formats.known.arena_hard import arena_hard
 from jbt.own.formats.records import Format, RefusedFile
@@ -30,6 +31,7 @@ FORMATS: dict[str, Format] = {
         judgebench.FORMAT,
         prd.FORMAT,
         comparia.FORMAT,
+        study.FORMAT,
         generic(USUAL),
     )
 }

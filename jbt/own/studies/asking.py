@@ -134,7 +134,9 @@ class Asking:
             return
         shown = state.shown
         missing = (shown.swapaxes(0, 1) > shown) & (state.errors < s.attempts)
-        yield from ((first, second, judge) for first, second, judge in np.argwhere(missing).tolist())
+        yield from (
+            (first, second, judge) for first, second, judge in np.argwhere(missing).tolist()
+        )
 
     def _turned(self, pool: int, pick: int) -> bool:
         """Whether a pick is shown in the other order: drawn by the study's seed."""

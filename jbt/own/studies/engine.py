@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jbt import quick_compilation, runtime
 from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
 from jbt.acquisition.loop import look, refit
-from jbt.acquisition.picks import Query, absorb, pick
+from jbt.acquisition.picks import Query, absorb, pick, pick_keys
 from jbt.acquisition.views import own_covariance
 from jbt.kernel import model
 from jbt.kernel.laplace import laplace
@@ -282,7 +282,8 @@ def _pick(
     loop: Loop,
 ) -> tuple[Query, Array, View | PanelView]:
     rule = loop.rule
-    query, undefined = pick(_open(view, closed), rule, jax.random.fold_in(key, time))  # type: ignore[arg-type]
+    for_rule, _, for_ties = pick_keys(key, time)
+    query, undefined = pick(_open(view, closed), rule, for_rule, for_ties)  # type: ignore[arg-type]
     return query, undefined, _absorbed(view, query, panelists, loop)
 
 

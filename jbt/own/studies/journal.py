@@ -73,10 +73,11 @@ class Journal:
             return
         except OSError as error:
             raise ValueError(f"cannot read {self.path}: {error.strerror}") from None
+        last = self._line + len(lines)
         for number, line in enumerate(lines, start=self._line + 1):
             record = _record(line)
             if record is None:
-                if number < self._line + len(lines):
+                if number < last:
                     raise ValueError(f"{self.path}, line {number} is no record: {shown(line)}")
                 return
             self._end, self._line = self._end + len(line), number

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from jbt.acquisition import PanelRule, Rule
 from jbt.acquisition.panel_rules import resolve
-from jbt.acquisition.rules import name_of
+from jbt.acquisition.rules import Score, name_of
 from jbt.own.tables.tables import ANCHORS, Transform, check_names
 from jbt.types import check_count, check_word
 
@@ -41,7 +41,7 @@ class StudySettings:
     """Price of a verdict of each judge, in any unit (space-separated); default 1 each."""
     reference: str | None = None
     """A judge whose c and kappa are taken to be 0."""
-    rule: str = "entropy_reduction_fresh"
+    rule: str | Rule | PanelRule | Score = "entropy_reduction_fresh"
     """Acquisition rule."""
     budget: int | None = None
     """Most verdicts (count); default all there are. With `repeats = fresh` there is no end to them,

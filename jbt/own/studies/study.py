@@ -345,6 +345,10 @@ class Study:
         """What the answers have cost, in the unit of the prices."""
         return self._book.state.spent
 
+    def find(self, number: int) -> Query | None:
+        """The query of this number; None where there is none."""
+        return self._book.query(number) if number in self._book.state.asked else None
+
     def counts(self, pool: int = 0) -> PoolState:
         """The counts of a pool, by its number."""
         return self._book.state.pools[pool]

@@ -117,6 +117,9 @@ class StudySummary:
 
     def _answer(self) -> Iterator[str]:
         unsure = [p for p in self.pools if not p.certainty >= self.level]
+        if not self.n_verdicts:
+            yield f"no verdict yet, {counted(self.waiting, 'answer')} awaited"
+            return
         if len(self.pools) == 1:
             (pool,) = self.pools
             names = ", ".join(r.content for r in pool.ranking[: self.k])
@@ -296,7 +299,7 @@ def _plausible(look: Look, m: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     draws = np.asarray(look.parameters.theta)[:m] + z @ root[:, :m]
     rank = 1 + draws.argsort(1)[:, ::-1].argsort(1)
     tail = (1 - PLAUSIBLE) / 2
-    ends = np.quantile(rank, [tail, 1 - tail], axis=0, method="closest_observation")
+    ends = np.quantile(rank.astype(float), [tail, 1 - tail], axis=0, method="closest_observation")
     return ends[0], ends[1]
 
 

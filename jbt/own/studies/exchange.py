@@ -1,0 +1,124 @@
+"""Queries and answers of a study as files: CSV, or JSON lines by the name `.jsonl`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jbt.border import files
+from jbt.border.inputs import read_bytes
+from jbt.own.studies.answers import number_of
+from jbt.own.studies.query import Query
+from jbt.own.studies.study import Study
+from jbt.own.tables.sheets import read_cells
+
+ASKED = ("pool", "first", "second", "judge", "attempt")
+"""Columns of a query beside its id; `answers` knows that they are no part of the answer."""
+
+
+def rows_of(queries: Sequence[Query]) -> list[dict[str, Any]]:
+    """A row for each query: id, pool, items, judge and attempt, then every other column of the
+    items table, of both items: `first_text`, `second_text`."""
+    rows = []
+    for query in queries:
+        row: dict[str, Any] = {"id": query.id}
+        row |= {name: getattr(query, name) for name in ASKED}
+        if query.judge is None:
+            row.pop("judge")
+        for side, cells in (("first", query.first_row), ("second", query.second_row)):
+            row |= {
+                f"{side}_{name}": v for name, v in cells.items() if name not in ("item", "pool")
+            }
+        rows.append(row)
+    return rows
+
+
+def text_of(queries: Sequence[Query], *, lines: bool) -> str:
+    """The queries as JSON lines, or as CSV."""
+    rows = rows_of(queries)
+    if lines:
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    columns = list(rows[0]) if rows else ["id", *ASKED]
+    return pd.DataFrame(rows, columns=pd.Index(columns)).to_csv(index=False, lineterminator="\n")
+
+
+def write_queries(path: Path, queries: Sequence[Query]) -> None:
+    """Write queries to a file, whole or not at all.
+
+    Raises:
+      ValueError: the file cannot be written.
+    """
+    files.write_text(path, text_of(queries, lines=is_lines(path)))
+
+
+def is_lines(path: Path) -> bool:
+    """Whether a file is one of JSON lines, by its name."""
+    return path.suffix in (".jsonl", ".ndjson")
+
+
+def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
+    """Read answers, for `Study.tell_all`: the rows of `write_queries` with winner, p_first or
+    error, optional cost and further facts. Empty cells say nothing. A row without a winner, a share
+    or an error is not answered yet, and is left out.
+
+    Raises:
+      ValueError: a file that cannot be read; a row whose pool, items or judge are not those of its
+        query, a line for each.
+    """
+    cells = set(study.items.rows.columns) - {"item", "pool"}
+    query_columns = {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
+    answers, problems = [], []
+    for line, row in _rows(path):
+        said = {k: v for k, v in row.items() if v is not None and v != ""}
+        answer = {k: v for k, v in said.items() if k not in query_columns}
+        if not {"winner", "p_first", "error"} & answer.keys():
+            continue
+        if str(answer.get("winner", "")).strip().lower() == "error":
+            del answer["winner"]
+            answer.setdefault("error", "error")
+        mismatch = _mismatch(said, study)
+        if mismatch:
+            problems.append(f"{path}, line {line}: {mismatch}")
+        answers.append(answer)
+    if problems:
+        raise ValueError("\n".join(problems[:20]))
+    return answers
+
+
+def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
+    if not is_lines(path):
+        return list(enumerate(read_cells(path, ["id"]).to_dict("records"), start=2))  # type: ignore[arg-type]
+    try:
+        lines = read_bytes(path).decode()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+    rows = []
+    for number, line in enumerate(io.StringIO(lines), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number}: needs an object, got {line.strip()[:40]}")
+        rows.append((number, row))
+    return rows
+
+
+def _mismatch(said: Mapping[str, Any], study: Study) -> str | None:
+    """What a row says about its query that is not so; None where all is."""
+    number = number_of(said.get("id"))
+    query = None if number is None else study.find(number)
+    if query is None:
+        return None  # `tell_all` says so
+    for name in ASKED[:-1]:
+        if name in said and str(said[name]) != str(getattr(query, name)):
+            asked = getattr(query, name)
+            return f"{name} of query {number} was {asked!r}, and the row has {said[name]!r}"
+    return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from jbt import runtime
 from jbt.acquisition import PanelView
@@ -269,7 +270,8 @@ def _pool(study: Study, pool: int, identified: np.ndarray) -> StudyPool:
     shown = np.bincount(owner, (told.sum(0) + told.sum(1))[: len(owner)], minlength=m)
     best, worst = (np.full(m, np.nan) for _ in range(2))
     if identified[:-1].all() and state.n_told:
-        best, worst = _plausible(look, m, study.settings.seed)
+        root = np.asarray(look.view.posterior.root)
+        best, worst = plausible_ranks(theta, root, study.settings.seed)
     view = look.view.of(0) if isinstance(look.view, PanelView) else look.view
     membership = np.asarray(view.membership)[:m]
     order = np.argsort(-theta, kind="stable")
@@ -292,15 +294,22 @@ def _pool(study: Study, pool: int, identified: np.ndarray) -> StudyPool:
     )
 
 
-def _plausible(look: Look, m: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The range of ranks of each content that holds `PLAUSIBLE` of its posterior."""
-    root = np.asarray(look.view.posterior.root)
-    z = np.random.default_rng(seed).standard_normal((DRAWS, root.shape[0]))
-    draws = np.asarray(look.parameters.theta)[:m] + z @ root[:, :m]
-    rank = 1 + draws.argsort(1)[:, ::-1].argsort(1)
+def plausible_ranks(
+    theta: Float[np.ndarray, " M"], root: Float[np.ndarray, "P P"], seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best and the worst rank [M] of each content in the central `PLAUSIBLE` of its posterior.
+
+    Args:
+      theta: the posterior's mean.
+      root: its root (`Posterior.root`), of which the first M columns belong to these contents.
+      seed: of the draws.
+    """
+    z = np.random.default_rng(seed).standard_normal((DRAWS, len(root)))
+    draws = theta + z @ root[:, : len(theta)]
+    rank = 1.0 + draws.argsort(1)[:, ::-1].argsort(1)
     tail = (1 - PLAUSIBLE) / 2
-    ends = np.quantile(rank.astype(float), [tail, 1 - tail], axis=0, method="closest_observation")
-    return ends[0], ends[1]
+    best, worst = np.quantile(rank, [tail, 1 - tail], axis=0, method="closest_observation")
+    return best, worst
 
 
 def _biases(study: Study, look: Look, identified: np.ndarray) -> Iterator[StudyBias]:

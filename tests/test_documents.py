@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tomllib
 import types
@@ -100,6 +101,28 @@ def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
     assert len(found.splitlines()) == len(printed.splitlines())
     names = run_example("docs/replay.md")
     assert names["replay"].needed.rule.tolist() == ["lucb", "random"]
+
+
+@pytest.mark.documents
+def test_the_example_of_a_study(tmp_path, monkeypatch, capfd):
+    page = (ROOT / "docs" / "study.md").read_text()
+    answers, judge, printed, *_ = re.findall(
+        r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
+    (script,) = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "answers.csv").write_text(answers)
+    (tmp_path / "judge.py").write_text(judge)
+    monkeypatch.chdir(tmp_path)
+    script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    assert subprocess.run(["bash", "-c", script], check=False).returncode == 3
+    found = capfd.readouterr().out
+    found = found[found.index("top 2: ") :]
+    # Which pair is asked first may hang on rounding.
+    words = re.compile(r"[a-z]{2,}")
+    assert words.findall(found) == words.findall(printed)
+    names = run_example("docs/study.md")
+    assert names["study"].n_told == 40
+    assert capfd.readouterr().out.startswith("budget spent 40 0.080\n")
 
 
 @pytest.mark.documents

@@ -70,7 +70,12 @@ class StudySettings:
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 
-    def __post_init__(self) -> None:
+    def checked(self) -> StudySettings:
+        """The settings themselves.
+
+        Raises:
+          ValueError: one is out of range, or they do not fit together.
+        """
         for name, kind in (("orders", Orders), ("repeats", Repeats), ("transform", Transform)):
             check_word(name, getattr(self, name), get_args(kind))
         check_word("standardise", self.standardise, (True, False))
@@ -94,6 +99,7 @@ class StudySettings:
             raise ValueError("repeats = fresh never runs out of verdicts: give a budget or a purse")
         self._check_judges()
         self.resolved_rule()
+        return self
 
     def _check_judges(self) -> None:
         names = [name.casefold() for name in self.judges]
@@ -159,7 +165,7 @@ class StudySettings:
                 values[name] = tuple(values[name])
             elif isinstance(values.get(name), str):
                 raise ValueError(f"{name} must be a list, got {values[name]!r}")
-        return cls(**values)
+        return cls(**values).checked()
 
 
 def own_name(rule: Any) -> str:

@@ -36,8 +36,7 @@ def table(ds: xr.Dataset, s: Any, t: Table) -> None:
     t.shares("right", ds["at_end_right"], **end)
     t.means("recall", ds["at_end_recall"], **end)
     overconfidence_rows(ds["at_end_certainty"], ds["at_end_right"], end, t)
-    for c in range(ds.sizes["condition"]):
-        reliability_rows(ds.isel(condition=c), t)
+    reliability_rows(ds, t)
 
 
 def stop_rows(ds: xr.Dataset, at: str, where: dict[str, Any], t: Table) -> None:
@@ -71,19 +70,34 @@ def overconfidence_rows(
         t.add("overconfidence", mean - share, (mean - high, mean - low), n, **(row | where))
 
 
-def reliability_rows(part: xr.Dataset, t: Table) -> None:
-    """Add each bin's mean certainty over all looks and the share of them with the top k right."""
-    where = {name: part[name].item() for name in ("protocol", "scenario", "model", "rule")}
-    for i, low in enumerate(part["bin"].values):
-        looks, sure, right = (
-            part[name].isel(bin=i).values.astype(float)
-            for name in ("looks", "sum_certainty", "sum_right")
-        )
-        if (looks > 0).sum() >= FEWEST:
-            here = {**where, "stop": "none", "bin": low}
-            t.ratio("certainty", sure, looks, **here)
-            t.ratio("right", right, looks, **here)
-            t.ratio("overconfidence", sure - right, looks, **here)
+def reliability_rows(ds: xr.Dataset, t: Table) -> None:
+    """Add each bin's mean certainty over all looks and the share of them with the top k right: as
+    ratios of means over the same pools."""
+    names = ("looks", "sum_certainty", "sum_right")
+    sums = np.stack([ds[n].transpose("condition", "bin", "pool").values for n in names])
+    filled = (sums[0] > 0).sum(-1) >= FEWEST  # [condition, bin]
+    sums = sums[:, filled].astype(float)  # [3, rows, P]
+    if not filled.any():
+        return
+
+    def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
+        looks, sure, right = np.moveaxis(means, -2, 0)
+        return {
+            "certainty": sure / looks,
+            "right": right / looks,
+            "overconfidence": (sure - right) / looks,
+        }
+
+    mean, n_pools = ratios(sums.mean(-1)), sums.shape[-1]
+    with np.errstate(invalid="ignore"):  # a resample without looks in a bin
+        resampled = ratios(stats.bootstrap_means(sums, seed=t.seed))
+    labels = ("protocol", "scenario", "model", "rule")
+    for i, (c, at) in enumerate(np.argwhere(filled)):
+        where = {name: ds[name].values[c] for name in labels}
+        where |= {"stop": "none", "bin": ds["bin"].values[at]}
+        for quantity, ratio in mean.items():
+            interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
+            t.add(quantity, ratio[i], interval, n_pools, **where)
 
 
 PRINTED = ("stopped", "right", "certainty", "overconfidence", "saved", "recall_lost")

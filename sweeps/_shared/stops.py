@@ -93,7 +93,7 @@ def reliability_rows(ds: xr.Dataset, t: Table) -> None:
         resampled = ratios(stats.bootstrap_means(sums, seed=t.seed))
     labels = ("protocol", "scenario", "model", "rule")
     for i, (c, at) in enumerate(np.argwhere(filled)):
-        where = {name: ds[name].values[c] for name in labels}
+        where: dict[str, Any] = {name: ds[name].values[c] for name in labels}
         where |= {"stop": "none", "bin": ds["bin"].values[at]}
         for quantity, ratio in mean.items():
             interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)

@@ -144,7 +144,8 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """
     m, p = view.design.n_contents, view.membership
     spread = p * (1 - p)
-    doubtful = spread > 0
+    # Below, slope is 0 in float32, and spread times a variance may be.
+    doubtful = spread > jnp.finfo(p.dtype).tiny ** 0.5
     weight = jnp.where(doubtful, spread, 0) / jnp.where(doubtful.any(), spread.sum(), 1)
     # u = (I - 1 weight') theta, so Cov(u, beta) has rows Sigma_m. - weight' Sigma.
     rows = view.covariance[:m]

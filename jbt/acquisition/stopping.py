@@ -16,10 +16,13 @@ from jaxtyping import Array, Bool, Float
 
 from jbt.acquisition.rules import entropy_reduction
 from jbt.acquisition.views import PanelView, View
+from jbt.kernel import metrics
 from jbt.kernel.membership import set_probability, sobol_normals
 
 DRAWS = 256
-"""Sobol draws behind a certainty (count); its rms error at .95 is below .003."""
+"""Sobol draws behind a certainty (count). Its rms error between .9 and .97 is .005 for one content
+of 10 and .009 for three of 10, half of that of 64 draws; some .003 of it are alike in all runs,
+which share the draws."""
 
 
 def certainty(view: View | PanelView) -> Float[Array, ""]:
@@ -31,8 +34,14 @@ def certainty(view: View | PanelView) -> Float[Array, ""]:
 
 
 def top_set(view: View | PanelView) -> Bool[Array, " M"]:
-    """The k contents of highest estimated quality."""
-    return _first(view).is_top(view.posterior.mean.theta)
+    """The k contents of highest estimated quality, exactly k: `View.is_top` breaks ties pair by
+    pair, so that of estimates each tied with the next it may find fewer or more."""
+    one, theta = _first(view), view.posterior.mean.theta
+    # Whole numbers, because equality of these is transitive.
+    cell = jnp.where(one.design.content_mask(), jnp.round(theta / metrics.tie_of(theta)), -jnp.inf)
+    tied = (cell == cell[:, None]) & (one.priority > one.priority[:, None])
+    above = (cell > cell[:, None]) | tied
+    return (above.sum(1) < one.k) & one.design.content_mask()
 
 
 def doubt(view: View | PanelView) -> Float[Array, ""]:

@@ -334,3 +334,13 @@ def test_entropy_reduction_ranks_pairs_as_asking_them_would(x64):
         score = score_by("entropy_reduction", here, jax.random.key(0))[i, j]
         correlations.append(spearmanr(score, truth).statistic)
     assert np.mean(correlations) > 0.8, correlations
+
+
+def test_entropy_reduction_is_finite_where_a_membership_underflows():
+    """After many verdicts a chance of 1e-38 times a small variance is 0 in float32."""
+    view = view_of(91)  # views are cached, others in float64
+    chances = jnp.asarray([0.9, 0.7, 0.4, 2e-38, 1e-30, 0.0, 1.0], jnp.float32)
+    small = dataclasses.replace(view, membership=chances, covariance=1e-3 * view.covariance)
+    score = np.asarray(score_by("entropy_reduction", small, jax.random.key(0)))
+    assert np.isfinite(score).all()
+    assert score.max() > 0

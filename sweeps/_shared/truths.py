@@ -1,0 +1,114 @@
+"""Where quality and judge come from, beside what the fit assumes: drawn from its own prior, or not.
+
+A condition holds the numbers of one truth, so that all of them run in one compiled program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Key
+
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Prior
+
+from .judge import JudgeSettings, number
+
+LOGISTIC = math.pi / math.sqrt(3)
+"""Standard deviation of the noise of a drawn verdict (logits)."""
+OWN = "judge"
+"""The judge of the settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """Pools, judge and fitted model. Default: drawn from the prior of the bias-aware fit."""
+
+    sd: float | None = None
+    """Standard deviation of quality (logits); None: the prior's."""
+    rho: float = 0.0
+    """Population correlation of quality and covariate."""
+    bias: float | None = None
+    """c* (logits per unit); None: drawn from the prior."""
+    position: float | None = None
+    """kappa* (logits in favour of the first shown); None: drawn from the prior."""
+    discrimination: float = 1.0
+    """Factor on quality."""
+    interaction: float = 0.0
+    """Growth of the bias with quality (logits per unit of each)."""
+    pair_noise: float = 0.0
+    """Standard deviation of the judge's error about a pair, the same at every query (logits)."""
+    argmax: bool = False
+    """Whether cached verdicts are the likelier ones; else draws."""
+    one_order: bool = False
+    """Whether each pair can be asked in one order only, drawn at random."""
+    model: str = "bias_aware"
+    """Fitted model: bias_aware, or naive, which has no c and kappa."""
+
+
+TRUTHS: Mapping[str, Truth] = {
+    "prior": Truth(),
+    "unbiased": Truth(bias=0.0, position=0.0, model="naive"),
+    "one_order": Truth(one_order=True),
+    "sd_0.4": Truth(sd=0.4),
+    "sd_1.2": Truth(sd=1.2),
+    "sd_2.5": Truth(sd=2.5),
+    "bias_1": Truth(bias=1.0, position=0.0),
+    "rho_0.4": Truth(rho=0.4),
+    "rho_0.8": Truth(rho=0.8),
+    "growing": Truth(interaction=0.5),
+    "pair_noise": Truth(pair_noise=LOGISTIC, argmax=True),
+    "naive": Truth(bias=1.0, position=0.0, model="naive"),
+}
+"""Scenarios by name. In the first three the fit assumes the truth. In the others one assumption
+fails: the spread of quality; a bias drawn from the prior; a covariate independent of quality; one
+bias for all; errors that are independent between queries of a pair; no bias at all."""
+SOUND = ("prior", "unbiased", "one_order")
+"""Scenarios in which an exact posterior is calibrated whenever it is looked at."""
+
+
+def of_settings(s: JudgeSettings) -> Truth:
+    """The truth with the judge of settings that are `decided`."""
+    return Truth(
+        sd=s.sd,
+        bias=number(s, "bias"),
+        position=number(s, "position"),
+        discrimination=number(s, "discrimination"),
+        interaction=number(s, "interaction"),
+        pair_noise=number(s, "pair_noise"),
+        argmax=s.oracle == "argmax",
+    )
+
+
+def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:
+    """Truths as conditions of an experiment, name -> [C]; None as the spread of a draw from the
+    prior."""
+    spread, bias_sd = (float(np.max(v)) ** -0.5 for v in (prior.lam, prior.lam_b))
+    filled = [replace(t, sd=spread if t.sd is None else t.sd) for t in truths]
+    names = ("sd", "rho", "discrimination", "interaction", "pair_noise", "argmax", "one_order")
+    out = {name: np.array([float(getattr(t, name)) for t in filled]) for name in names}
+    for name in ("bias", "position"):
+        values = [getattr(t, name) for t in truths]
+        out[name] = np.array([0.0 if v is None else v for v in values])
+        out[f"{name}_sd"] = np.array([bias_sd if v is None else 0.0 for v in values])
+    return out | {"aware": np.array([float(t.model == "bias_aware") for t in truths])}
+
+
+def drawn_judge(key: Key[Array, ""], condition: Condition) -> Condition:
+    """The condition with this pool's bias and position, those from the prior drawn."""
+    z = jax.random.normal(stream(key, "judge"), (2,))
+    names = ("bias", "position")
+    drawn = {n: condition[n] + condition[f"{n}_sd"] * v for n, v in zip(names, z, strict=True)}
+    return condition | drawn
+
+
+def may_be_asked(key: Key[Array, ""], condition: Condition, n: int) -> Bool[Array, "N N"]:
+    """Ordered pairs that the condition allows: all, or one order of each, at random."""
+    upper = jnp.triu(jax.random.bernoulli(stream(key, "order"), shape=(n, n)), 1)
+    one = upper | (jnp.triu(jnp.ones((n, n), bool), 1) & ~upper).T
+    return one | (condition["one_order"] == 0)

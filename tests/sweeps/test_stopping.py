@@ -1,0 +1,251 @@
+"""The sweep on stopping: where a run stops, against a plain twin; truths, table, bad settings."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from support.active import N, binary_task, compiled_init, compiled_look, view_of
+
+from jbt.acquisition import Loop, step
+from jbt.acquisition.stopping import top_set
+from jbt.experiments.run import table_of
+from jbt.simulation.simulate import simulate
+from jbt.types import Prior
+from sweeps import stopping
+from sweeps._shared import truths
+from sweeps.stopping import PRESETS, SWEEP
+
+SMALL = dataclasses.replace(PRESETS["smoke"], level=(0.5, 0.8))
+LOOP = Loop("top_k_aware", 2, 4, "stochastic")
+BUDGET, BLOCKS = 40, 10
+
+
+@partial(jax.jit, static_argnames="loop")
+def compiled_looks(key, task, loop):
+    return stopping.looks(key, task, loop, BUDGET, BLOCKS)
+
+
+compiled_step = jax.jit(step, static_argnames="loop")
+
+
+@pytest.fixture
+def run():
+    """Looks of a run of 40 verdicts."""
+    rng = np.random.default_rng(3)
+    sure = np.round(rng.uniform(0, 0.99, BLOCKS), 2).astype(np.float32)
+    right, asked = rng.integers(0, 2, BLOCKS) > 0, 4 * np.arange(1, BLOCKS + 1)
+    recall = np.where(right, 1, 0.5).astype(np.float32)
+    return stopping.Looks(asked, sure, sure / 2, right, recall, 0 * asked)
+
+
+@pytest.mark.heavy
+def test_looks_are_those_of_a_plain_loop():
+    """One step after the other; certainty as the share of draws with the estimated top set. The
+    run stops where this loop would."""
+    task = binary_task(jax.random.key(5), N, frozen=False)
+    run = jax.device_get(compiled_looks(jax.random.key(1), task, LOOP))
+    state = compiled_init(jax.random.key(1), task, LOOP)
+    rng = np.random.default_rng(0)
+    truth = set(np.argsort(-np.asarray(task.quality))[:2].tolist())
+    for t in range(BLOCKS):
+        state, _ = compiled_step(state, task, LOOP)
+        posterior = compiled_look(state, task, LOOP).posterior
+        mean, root = np.asarray(posterior.mean.theta), np.asarray(posterior.root)[:, :N]
+        # Contents with the same record are tied; then priority decides.
+        top = np.lexsort((np.asarray(state.priority), mean.round(4)))[-2:]
+        draws = mean + rng.standard_normal((20_000, len(root))) @ root
+        sets = np.argsort(-draws, axis=1)[:, :2]
+        share = (np.sort(sets, axis=1) == np.sort(top)).all(1).mean()
+        assert run.asked[t] == 4 * (t + 1)
+        assert run.certainty[t] == pytest.approx(share, abs=0.025)  # some .01 are the Sobol draws'
+        assert run.right[t] == (set(top.tolist()) == truth)
+        assert run.recall[t] == pytest.approx(len(set(top.tolist()) & truth) / 2)
+
+
+def test_a_run_stops_at_its_first_look_at_the_level(run):
+    levels = [*np.unique(run.certainty), 0.0, 1.0]
+    for level in levels:
+        reached = [t for t in range(BLOCKS) if run.certainty[t] >= level]
+        out = stopping.at_first(jnp.asarray(run.certainty >= level), run)
+        at = reached[0] if reached else BLOCKS - 1
+        assert out["stopped"] == bool(reached)
+        assert out["verdicts"] == 4 * (at + 1)
+        assert out["recall"] == run.recall[at]
+        expected = [run.certainty[at], run.right[at]] if reached else [np.nan, np.nan]
+        np.testing.assert_array_equal([out["certainty"], out["right"]], expected)
+
+
+def test_looks_without_a_new_verdict_are_not_counted(run):
+    out = stopping.reliability(jax.tree.map(jnp.asarray, run))
+    assert out["looks"].sum() == BLOCKS
+    np.testing.assert_allclose(out["sum_certainty"].sum(), run.certainty.sum(), rtol=1e-5)
+    assert out["sum_right"].sum() == run.right.sum()
+    counts = np.histogram(run.certainty, stopping.EDGES)[0]
+    np.testing.assert_array_equal(out["looks"], counts)
+    ended = dataclasses.replace(run, asked=np.minimum(run.asked, 20))
+    assert stopping.reliability(jax.tree.map(jnp.asarray, ended))["looks"].sum() == 5
+
+
+def test_the_top_set_has_k_contents_where_estimates_are_tied_in_a_chain():
+    """Each is tied with the next to within 1e-5, so that by priority each is above another."""
+    view = view_of(92, k=1)
+    chain = 0.7e-5 * jnp.arange(7, dtype=jnp.float32)
+    for k in range(1, 7):
+        for seed in range(20):
+            priority = jax.random.permutation(jax.random.key(seed), 7).astype(jnp.float32)
+            mean = dataclasses.replace(view.posterior.mean, theta=chain)
+            posterior = dataclasses.replace(view.posterior, mean=mean)
+            seen = dataclasses.replace(view, posterior=posterior, priority=priority, k=k)
+            assert top_set(seen).sum() == k
+
+
+def test_truths_as_conditions():
+    names = list(truths.TRUTHS)
+    values = truths.conditions([*truths.TRUTHS.values()], Prior(4.0, 0.25))
+    by_name = {n: {k: v[i] for k, v in values.items()} for i, n in enumerate(names)}
+    assert by_name["prior"]["sd"] == 0.5
+    assert by_name["prior"]["bias_sd"] == by_name["prior"]["position_sd"] == 2.0
+    assert by_name["sd_2.5"]["sd"] == 2.5
+    assert (by_name["bias_1"]["bias"], by_name["bias_1"]["bias_sd"]) == (1.0, 0.0)
+    assert [n for n in names if not by_name[n]["aware"]] == ["unbiased", "naive"]
+    keys = jax.vmap(jax.random.key)(jnp.arange(2000))
+    one = {name: jnp.asarray(v) for name, v in by_name["prior"].items()}
+    drawn = jax.vmap(lambda key: truths.drawn_judge(key, one))(keys)
+    for name in ("bias", "position"):  # six standard errors
+        assert float(drawn[name].std()) == pytest.approx(2.0, abs=6 * 2 / 4000**0.5)
+
+
+def test_each_pair_in_one_order():
+    for one_order, count in ((1.0, 1), (0.0, 2)):
+        condition = {"one_order": jnp.asarray(one_order)}
+        allowed = np.asarray(truths.may_be_asked(jax.random.key(3), condition, 12)) * 1
+        np.fill_diagonal(allowed, 0)
+        assert (allowed + allowed.T == count * (1 - np.eye(12))).all()
+    assert np.triu(allowed).sum() == 66
+
+
+def test_scenarios_of_a_judge():
+    assert PRESETS["full"].decided().scenario == tuple(truths.TRUTHS)
+    twin = dataclasses.replace(PRESETS["full"], judge="llama", n_items=30, k=5).decided()
+    assert twin.scenario == ("judge",)
+    assert twin.covariate == "binary"
+    ((name, truth),) = stopping.simulated(twin).items()
+    assert name == "llama"
+    assert truth.argmax
+    assert truth.pair_noise > 0
+    mine = dataclasses.replace(PRESETS["full"], bias=2.0).decided()
+    assert stopping.simulated(mine)["judge"].bias == 2.0
+
+
+def invented(s) -> xr.Dataset:
+    """At level .5 all of 16 runs stop after 10 of 40 verdicts, and 12 are right; none at .8."""
+    groups = stopping.groups(s.decided())
+    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
+    c, p = len(labels["rule"]), s.pools
+    right = np.tile((np.arange(p) < 12) * 1.0, (c, 1))
+    nothing = np.full((c, p), np.nan)
+
+    def by_level(first, second):
+        both = np.stack(np.broadcast_arrays(first, second, np.zeros((c, p)))[:2], axis=1)
+        return (("condition", "level", "pool"), both)
+
+    def of_run(value):
+        return (("condition", "pool"), np.broadcast_to(value, (c, p)) * 1.0)
+
+    values = {
+        "at_level_stopped": by_level(1.0, 0.0),
+        "at_level_verdicts": by_level(10.0, 40.0),
+        "at_level_certainty": by_level(0.6, nothing),
+        "at_level_right": by_level(right, nothing),
+        "at_level_recall": by_level(0.7, 0.8),
+    }
+    for at in ("gain", "end"):
+        values |= {f"at_{at}_verdicts": of_run(40.0), f"at_{at}_certainty": of_run(0.7)}
+        values |= {f"at_{at}_right": of_run(1.0), f"at_{at}_recall": of_run(0.8)}
+    values["at_gain_stopped"] = of_run(0.0)
+    by_bin = np.zeros((c, 10, p))
+    by_bin[:, 6] = 4
+    for name, factor in (("looks", 1.0), ("sum_certainty", 0.65), ("sum_right", 0.5)):
+        values[name] = (("condition", "bin", "pool"), factor * by_bin)
+    axes = {"level": list(s.level), "bin": stopping.EDGES[:-1].round(2)}
+    return xr.Dataset(values, {k: ("condition", v) for k, v in labels.items()} | axes)
+
+
+def test_the_table_has_what_was_spent_and_how_often_it_was_right():
+    s = dataclasses.replace(SMALL, pools=32).decided()
+    table = table_of(SWEEP, invented(s), s)
+    prior = table[table.scenario == "prior"]
+    at_half = prior[(prior.stop == "certainty") & (prior.level == 0.5)].set_index("quantity")
+    numbers = at_half.estimate.to_dict()
+    assert numbers["stopped"] == 1.0
+    assert numbers["right"] == 12 / 32
+    assert numbers["saved"] == 0.75
+    assert numbers["recall_lost"] == pytest.approx(0.1)
+    over = at_half.loc["overconfidence"]
+    share = at_half.loc["right"]
+    assert over.estimate == pytest.approx(0.6 - 12 / 32)
+    assert (over.ci_low, over.ci_high) == pytest.approx((0.6 - share.ci_high, 0.6 - share.ci_low))
+    never = prior[(prior.stop == "certainty") & (prior.level == 0.8)].set_index("quantity")
+    assert never.estimate["stopped"] == 0.0
+    assert never.estimate["saved"] == 0.0
+    assert np.isnan(never.estimate["right"])
+    bins = prior[prior.stop == "none"].set_index("quantity")
+    assert set(bins.bin) == {0.6}
+    assert bins.estimate["overconfidence"] == pytest.approx(0.15)
+    figure = SWEEP.figure(invented(s), table, s)
+    assert len(figure.axes) == 3
+
+
+@pytest.mark.heavy
+def test_stops_of_the_models_own_judges_are_right_as_often_as_they_say():
+    """Also that a pool's numbers depend on its id alone."""
+    s = dataclasses.replace(SMALL, scenario=("prior", "unbiased"), budget=80).decided()
+    (group,) = stopping.groups(s)
+    out = simulate(group.experiment, group.conditions, range(400))
+    again = simulate(group.experiment, group.conditions, [7, 3])
+    np.testing.assert_array_equal(again["at_level_verdicts"], out["at_level_verdicts"][[7, 3]])
+    sure, right = out["at_level_certainty"], out["at_level_right"]
+    for c in range(2):
+        for at in range(2):
+            stopped = np.isfinite(right[:, c, at])
+            assert stopped.sum() > 40
+            error = (sure - right)[stopped, c, at].mean()
+            assert abs(error) < 4 * 0.5 / stopped.sum() ** 0.5
+
+
+@pytest.mark.heavy
+def test_cached_verdicts_end_where_all_pairs_are_asked():
+    s = dataclasses.replace(
+        SMALL, scenario=("prior", "one_order"), protocol=("frozen",), refit_every=4
+    ).decided()
+    (group,) = stopping.groups(s)
+    out = simulate(group.experiment, group.conditions, range(4))
+    np.testing.assert_array_equal(out["at_end_verdicts"], [[30, 15]] * 4)
+    np.testing.assert_array_equal(out["looks"].sum(-1), [[8, 4]] * 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"rule": ("best",)}, "unknown rule 'best'"),
+        ({"rule": ()}, "rule must list at least one name"),
+        ({"scenario": ("sd_9",)}, "scenario must list some of"),
+        ({"protocol": ("cached",)}, "protocol must list some of"),
+        ({"budget": 42}, "budget must be a multiple of refit_every = 8, got 42"),
+        ({"level": (0.9, 0.8)}, "level must increase"),
+        ({"level": (0.9, 1.2)}, "level must increase within 0..1"),
+        ({"gain": 0.0}, "gain must lie between 0 and 1, got 0"),
+        ({"k": 6}, "k must lie in 1..5, got 6"),
+        ({"pool": "statement_bank"}, "statement_bank has the scenario judge alone"),
+        ({"pool": "bank"}, "pool"),
+        ({"lam_b": -1.0}, "lam_b"),
+        ({"scenario": ("rho_0.8",), "covariate": "binary"}, "rho must lie within"),
+    ],
+)
+def test_bad_settings(changes, problem):
+    with pytest.raises(ValueError, match=problem):
+        stopping.groups(dataclasses.replace(SMALL, **changes).decided())

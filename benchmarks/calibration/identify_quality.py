@@ -26,7 +26,7 @@ from jbt.own.shared_coefficients.between import about_contents
 from jbt.own.shared_coefficients.bias_slope import BiasSlope
 from jbt.types import Comparisons, Prior
 
-FEWEST, MOST, POOLS, POOLS_AT_ONCE = 50, 200, 3_000, 400
+FEWEST, MOST, POOLS, POOLS_AT_ONCE = 40, 150, 1_800, 400
 """Fewest and most studies of a setting, enough pools, and pools fitted at once (counts)."""
 NAMES = {
     "c": "c of an average content",

@@ -137,7 +137,7 @@ def test_estimates_are_unbiased():
         assert abs(values.mean() - expected) < 3 * values.std() / np.sqrt(16), name
 
 
-def written(tables, n_pools=20, *, twice=True, seed=0, order="shown"):
+def written(tables, n_pools=25, *, twice=True, seed=0, order="shown"):
     """Files of pools of four contents, rendered twice, with c = 0.8 and gamma = 0.7."""
     rng = np.random.default_rng(seed)
     verdicts, items = ["pool,first,second,winner,order"], ["pool,item,content,words"]

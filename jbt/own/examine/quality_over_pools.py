@@ -17,6 +17,7 @@ STATUSES = {
     Basis.MEASURED: "converged",
     Basis.WEAK: "prior_selected",
     Basis.FEW_POOLS: "few_pools",
+    Basis.AMBIGUOUS: "ambiguous",
     Basis.NOT_CONVERGED: "not_converged",
 }
 """Why there is no interval, in the words of `board.REASONS`."""

@@ -32,6 +32,7 @@ REASONS = {
         "seen in too few pools for an interval (fewer than "
         f"{FEWEST_OVER_POOLS:g} effective degrees of freedom)"
     ),
+    "ambiguous": "another slope fits nearly as well",
     "no_verdicts": "no verdicts",
 }
 """Why there is no interval, by status."""

@@ -2,9 +2,10 @@
 of its own.
 
 c is the bias of an average content of its pool, and the c of the stronger half of the contents is
-c + gamma times their mean quality. To fit a c to each half instead would make the halves too alike:
-those of estimated qualities mix strong with weak contents. Here the qualities are integrated out
-(`marginal_fit`).
+c + gamma times their mean quality. To fit a c to each half instead would make the halves too alike,
+as those of estimated qualities mix strong with weak contents: with gamma = 0.5 and 12 items a pool
+they differed by 0.54 where the truth was 0.70, with gamma = 1 by 0.61 of 1.40. Here the qualities
+are integrated out (`marginal_fit`).
 
 Only differences between renderings of one content decide about gamma. Between contents quality may
 go with m, the mean of x over a content's renderings, in its mean (b, b2) and in its spread (delta):
@@ -24,16 +25,21 @@ import numpy as np
 from jbt.own.shared_coefficients import varying_bias
 from jbt.own.shared_coefficients.between import about_contents
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.intervals import Basis, Known, Z, known
+from jbt.own.shared_coefficients.intervals import LEVEL, Basis, Known, Z, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, chosen, chunk, maximum
 from jbt.types import Design, Prior, Status, Verdicts
+
+NEARLY, ELSEWHERE = 3.0, 1.0
+"""A second maximum counts if its log-posterior is within so many nats of the best, and its gamma
+further away than so many standard errors."""
 
 STARTS = (0.0, 0.7, -0.7)
 """Values of gamma from which the fit starts, per logit. Near gamma = 1 there is a second maximum in
 which b2 and delta take its place."""
 
 DELTA_SPREAD = 1.0
-"""Standard deviation of the prior of delta."""
+"""Standard deviation of the prior of delta. Without b2 and delta, where the spread of quality grows
+with x and c is constant, gamma comes out at 0.17 with intervals that hold 0 in .23 of studies."""
 
 FEWEST_DEGREES = 5.0
 """Degrees of freedom of c and of gamma below which nothing here has an interval. With 10 pools of 4
@@ -82,6 +88,8 @@ class BiasSlope:
 
     top: Maximum
     parts: Sequence[PoolStack]
+    ambiguous: np.ndarray
+    """[owners, D] whether another gamma fits nearly as well."""
     halves: np.ndarray
     """[owners, 2] mean quality of the stronger and of the weaker half of a pool's contents, about
     the mean of all, logits."""
@@ -94,6 +102,8 @@ class BiasSlope:
         """Yield the name of each result, its value and how well it is known: `c`, `stronger` and
         `weaker` (c of the halves), `difference` between the halves, and `gamma`. None has an
         interval unless both c and gamma are measured, in enough pools."""
+        from scipy.special import stdtrit
+
         point = self.top.at[owner]
         d = len(varying_bias.Biases.of(jnp.asarray(point[:-1])).c)
         c, gamma = (np.eye(len(point))[i + covariate] for i in (0, 3 * d + 1))
@@ -110,11 +120,25 @@ class BiasSlope:
         values = c @ point * np.array([1, 1, 1, 0, 0]) + slope * np.r_[weights[:4] @ halves, 1]
         # The mean quality of a half is uncertain, too, given the parameters.
         variance = slope**2 * np.einsum("ci,ij,cj->c", weights, self.covariance[owner], weights)
-        arguments = self.top, self.parts, owner, np.stack(list(along.values()))
+        combinations = np.stack(list(along.values()))
+        arguments = self.top, self.parts, owner, combinations
         results = list(known(*arguments, np.ones(len(along), bool)))
         withheld = _withheld(results[0]) or _withheld(results[-1])
-        for name, value, more, result in zip(along, values, variance, results, strict=True):
-            half_width = float(np.sqrt(result.half_width**2 + Z**2 * more))
+        if self.ambiguous[owner, covariate]:
+            withheld = withheld or Basis.AMBIGUOUS
+        if withheld is None:
+            # Pools that differ less than the model has it are no reason for a shorter interval:
+            # without this, intervals of gamma covered .88 where half of four contents are rendered
+            # twice.
+            inverse = np.linalg.inv(self.top.information[owner])
+            expected = np.sqrt(np.einsum("ck,kl,cl->c", combinations, inverse, combinations))
+            expected *= stdtrit([result.dof for result in results], (1 + LEVEL) / 2)
+        else:
+            expected = np.full(len(along), np.nan)
+        rows = zip(along, values, variance, expected, results, strict=True)
+        for name, value, more, least, result in rows:
+            half_width = max(result.half_width, float(least))
+            half_width = float(np.sqrt(half_width**2 + Z**2 * more))
             basis = withheld or result.basis
             half_width = half_width if basis == Basis.MEASURED else np.nan
             yield name, float(value), replace(result, half_width=half_width, basis=basis)
@@ -138,26 +162,35 @@ def fit(parts: Sequence[PoolStack], prior: Prior, n_owners: int) -> BiasSlope:
     lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
     c, kappa = lam_b[:d], lam_b[d:]
     precision = np.r_[c, c, c, kappa, c, np.full(d, DELTA_SPREAD**-2)]
-    best, most = None, np.full(n_owners, -np.inf)
+    of_gamma = slice(3 * d + 1, 4 * d + 1)
+    tops = []
     for gamma in STARTS:
         start = np.zeros(len(precision))
-        start[3 * d + 1 : 4 * d + 1] = gamma
-        trial = maximum(
-            parts,
-            prior,
-            precision,
-            n_owners,
-            spread=True,
-            terms=varying_bias.terms,
-            n_linear=3 * d + 1,
-            start=start,
+        start[of_gamma] = gamma
+        tops.append(
+            maximum(
+                parts,
+                prior,
+                precision,
+                n_owners,
+                spread=True,
+                terms=varying_bias.terms,
+                n_linear=3 * d + 1,
+                start=start,
+            )
         )
-        value = _log_posterior(trial, parts, prior)
-        better = np.where(trial.status == Status.CONVERGED, value, -np.inf) > most
-        best = trial if best is None else chosen(better, trial, best, parts)
-        most = np.where(better, value, most)
-    assert best is not None
-    return BiasSlope(best, parts, *_halves(best, parts))
+    values = np.stack([_log_posterior(top, parts, prior) for top in tops])
+    values[np.stack([top.status for top in tops]) != Status.CONVERGED] = -np.inf
+    winner, best = values.argmax(0), tops[0]
+    for number, top in enumerate(tops[1:], 1):
+        best = chosen(winner == number, top, best, parts)
+    # A matrix that is singular belongs to a fit that did not converge.
+    variance = np.diagonal(np.linalg.pinv(best.information), axis1=1, axis2=2)[:, of_gamma]
+    ambiguous = np.zeros(variance.shape, bool)
+    for top, value in zip(tops, values, strict=True):
+        apart = (top.at - best.at)[:, of_gamma] ** 2 > ELSEWHERE**2 * np.abs(variance)
+        ambiguous |= apart & (value > values.max(0) - NEARLY)[:, None]
+    return BiasSlope(best, parts, ambiguous, *_halves(best, parts))
 
 
 def _log_posterior(top: Maximum, parts: Sequence[PoolStack], prior: Prior) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A bias that changes with quality over pools of contents rendered twice: against NumPy and SciPy,
 against the truth of simulated tables, and where nothing identifies it."""
 
+import dataclasses
 import json
 
 import jax
@@ -34,6 +35,12 @@ def drawn():
         free = np.ones((len(shown), 1), bool)
         stack = bias_slope.stack(pools.design, verdicts, free, free[:, 0], pools.owner)
     return pools, shown, wins, stack
+
+
+@pytest.fixture(scope="module")
+def fitted_once(drawn):
+    with runtime.precision("float64"):
+        return bias_slope.fit([drawn[-1]], Prior(1.0, 0.1), 1)
 
 
 def evidence(pools, shown, wins, point):
@@ -87,10 +94,9 @@ def test_the_evidence_equals_numpy_and_the_gradient_is_its_own(drawn):
 
 
 @pytest.mark.heavy
-def test_the_fit_maximises_it_and_the_halves_follow(drawn):
-    pools, shown, wins, stack = drawn
-    with runtime.precision("float64"):
-        fit = bias_slope.fit([stack], Prior(1.0, 0.1), 1)
+def test_the_fit_maximises_it_and_the_halves_follow(drawn, fitted_once):
+    pools, shown, wins, _ = drawn
+    fit = fitted_once
     assert fit.top.status[0] == Status.CONVERGED
     top = fit.top.at[0]
     precision = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 1.0, 1.0])
@@ -203,11 +209,19 @@ def test_where_pools_do_not_identify_it_nothing_is_said(tables, how):
 
 
 @pytest.mark.heavy
-def test_intervals_need_c_and_gamma_in_enough_pools(drawn):
-    *_, stack = drawn
-    with runtime.precision("float64"):
-        fit = bias_slope.fit([bias_slope.only(stack, np.arange(4))], Prior(1.0, 0.1), 1)
-    for _, value, known in fit.known(0, 0):
-        assert np.isfinite(value)
-        assert np.isnan(known.half_width)
-        assert known.basis != Basis.MEASURED
+def test_intervals_need_enough_pools_and_one_maximum(fitted_once, monkeypatch):
+    def bases(fit):
+        return {known.basis for _, _, known in fit.known(0, 0)}
+
+    def printed(fit):
+        return [np.isfinite(known.half_width) for _, _, known in fit.known(0, 0)]
+
+    monkeypatch.setattr(bias_slope, "FEWEST_DEGREES", 0)
+    assert bases(fitted_once) == {Basis.MEASURED}
+    assert all(printed(fitted_once))
+    twice = dataclasses.replace(fitted_once, ambiguous=np.ones((1, 1), bool))
+    assert bases(twice) == {Basis.AMBIGUOUS}
+    assert not any(printed(twice))
+    monkeypatch.setattr(bias_slope, "FEWEST_DEGREES", 12)
+    assert bases(fitted_once) == {Basis.FEW_POOLS}
+    assert not any(printed(fitted_once))

@@ -79,9 +79,9 @@ class Group:
     @property
     def between_items(self) -> Verdicts:
         """The verdicts with items for contents: counts, or rows without covariates."""
-        if self.places is None:
+        if not isinstance(self.comparisons, Rows):
             return self.comparisons
-        assert isinstance(self.comparisons, Rows)
+        assert self.places is not None
         no_difference = self.comparisons.difference[:, :, :0]
         rows = self.comparisons.ordered, self.comparisons.shown, self.comparisons.wins
         return jax.vmap(Rows)(*self.places, no_difference, *rows)

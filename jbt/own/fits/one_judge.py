@@ -103,8 +103,7 @@ def fit_judges(
     lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
     with runtime.precision("float64"):
         stacks = _parts(batch)
-        slopeless = [_without_slope(part, d) for part in stacks]
-        identified = directions.null_directions(slopeless, n_judges).identified[:, : d + 1]
+        identified = _identified(stacks, n_judges, d)
         parts = [_without_slope(part, d, identified[:, :d]) for part in stacks]
         top = maximum(parts, prior, np.r_[lam_b, lam_b[:d]], n_judges, spread=spread)
     verdicts = batch.tables.counts["n_verdicts"].to_numpy().reshape(-1, n_judges).sum(0)
@@ -144,6 +143,17 @@ def fit_judges(
             )
         )
     return Fits(fits, batch.covariates)
+
+
+def identified_coefficients(batch: Batch) -> np.ndarray:
+    """[judges, D + 1] whether the verdicts of each judge on all pools identify c and kappa."""
+    with runtime.precision("float64"):
+        return _identified(_parts(batch), len(batch.tables.judges), len(batch.covariates))
+
+
+def _identified(stacks: list[PoolStack], n_judges: int, d: int) -> np.ndarray:
+    slopeless = [_without_slope(part, d) for part in stacks]
+    return directions.null_directions(slopeless, n_judges).identified[:, : d + 1]
 
 
 def _parts(batch: Batch) -> list[PoolStack]:

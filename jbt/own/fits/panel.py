@@ -41,13 +41,8 @@ from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.intervals import Basis, Known, Z, known
-from jbt.own.shared_coefficients.marginal_fit import (
-    Maximum,
-    PoolStack,
-    conditional,
-    fit_given,
-    maximum,
-)
+from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
+from jbt.own.shared_coefficients.pool_terms import conditional, fit_given
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.own.tables.components import chains
 from jbt.types import Design, Parameters, Prior, Status, Verdicts

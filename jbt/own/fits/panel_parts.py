@@ -25,7 +25,7 @@ class Panels:
 
     The shared coefficients are c [D, J] and kappa [J], flat, then b [D], see `panel`. The model of
     one pool has c [2 D, J] and kappa [J]: for the covariates, then for their means over the items
-    of a content, whose coefficients are s b (`laplace.pool_model`).
+    of a content, whose coefficients are s b (`pool_terms.pool_model`).
     """
 
     batch: Batch

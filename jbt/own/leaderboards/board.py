@@ -14,6 +14,7 @@ from jbt.own.fits.judges import JOINT
 from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.leaderboards.robust import Outside
+from jbt.own.shared_coefficients.bias_slope import FEWEST_DEGREES as FEWEST_OVER_POOLS
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
@@ -27,6 +28,11 @@ REASONS = {
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
         f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
     ),
+    "few_pools": (
+        "seen in too few pools for an interval (fewer than "
+        f"{FEWEST_OVER_POOLS:g} effective degrees of freedom)"
+    ),
+    "ambiguous": "another slope fits nearly as well",
     "no_verdicts": "no verdicts",
 }
 """Why there is no interval, by status."""
@@ -66,22 +72,30 @@ class BoardCoefficient(Coefficient):
 
 @dataclass(frozen=True, eq=False)
 class BiasByQuality:
-    """How one covariate's c changes with the quality of a model, logits per unit."""
+    """How one covariate's c changes with the quality of a model, logits per unit; or of a content
+    of a pool, see `bias_slope`."""
 
     c: BoardCoefficient
     """Of an average model."""
     stronger: BoardCoefficient
-    """c of the models whose theta, fitted with one constant c, lies above the median."""
+    """c of the models whose theta, fitted with one constant c, lies above the median; or of the
+    stronger half of each pool's contents, by c and gamma."""
     weaker: BoardCoefficient
-    """c of the other models."""
+    """c of the other models, or of the weaker half."""
     gamma: BoardCoefficient
     """Change of c with a logit of quality."""
+    difference: BoardCoefficient | None = None
+    """c of the stronger half less that of the weaker; None on a leaderboard."""
+    kind: str = "models"
+    """Whose quality it is, in the plural."""
 
     def record(self) -> dict[str, Any]:
         """The entry of the JSON file."""
         parts = {
             name: getattr(self, name).record() for name in ("c", "stronger", "weaker", "gamma")
         }
+        if self.difference is not None:
+            parts["difference"] = self.difference.record()
         kept = ("estimate", "low", "high", "status", "degrees")
         return {
             "covariate": self.c.covariate,
@@ -96,10 +110,11 @@ class BiasByQuality:
             reason = f"{gamma.status}, {_reason(gamma.status)}"
             yield f"no interval: {name} by quality: {reason}"
             return
+        apart = "" if self.difference is None else f", apart by {self.difference.measured()}"
         yield (
-            f"{name} of the stronger half of the models {self.stronger.measured()}, of the weaker "
-            f"half {self.weaker.measured()}; slope of c on quality (gamma) {gamma.measured()} per "
-            "logit"
+            f"{name} of the stronger half of the {self.kind} {self.stronger.measured()}, of the "
+            f"weaker half {self.weaker.measured()}{apart}; slope of c on quality (gamma) "
+            f"{gamma.measured()} per logit"
         )
         if gamma.low > 0 or gamma.high < 0:
             yield f"one constant c {self._consequence()}{hint}"
@@ -110,9 +125,9 @@ class BiasByQuality:
         low, high = self.c.low, self.c.high
         if low > 0 or high < 0:
             too_much, too_little = ("weak", "strong") if rising == (low > 0) else ("strong", "weak")
-            return f"corrects {too_much} models too much and {too_little} ones too little"
+            return f"corrects {too_much} {self.kind} too much and {too_little} ones too little"
         low, high = ("strong", "weak") if rising else ("weak", "strong")
-        return f"is too low for {low} models and too high for {high} ones"
+        return f"is too low for {low} {self.kind} and too high for {high} ones"
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,16 +25,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from jbt import quick_compilation
-from jbt.kernel import model
-from jbt.kernel.fit import fit_map
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.types import Design, Fit, Panel, Parameters, Prior, Status, Verdicts, n_judges
+from jbt.own.shared_coefficients.pool_terms import PoolTerms, linear_terms
+from jbt.types import Design, Panel, Prior, Status, Verdicts
 
 MAX_STEPS = 64
 
@@ -113,6 +110,9 @@ def maximum(
     *,
     spread: bool = False,
     graded: np.ndarray | None = None,
+    terms: PoolTerms = linear_terms,
+    n_linear: int | None = None,
+    start: np.ndarray | None = None,
 ) -> Maximum:
     """Maximise the posterior of each owner's shared parameters.
 
@@ -126,6 +126,10 @@ def maximum(
       spread: whether the sd of quality is estimated; else lam is known.
       graded: [J] which discriminations of a panel are estimated; default none. Those of the panel
         are the start and the prior's mean.
+      terms: fits every pool given the shared parameters.
+      n_linear: number of leading coefficients whose part of the determinant's curvature is left
+        out; default all.
+      start: [shared] the coefficients to start at; default 0.
     """
     panel = parts[0].comparisons
     s = np.asarray(panel.discrimination)[0] if isinstance(panel, Panel) else np.zeros(0)
@@ -133,10 +137,12 @@ def maximum(
     centre = np.r_[np.zeros(len(precision)), s, -np.log(float(np.asarray(prior.lam))) / 2]
     weight = np.r_[precision, np.full(len(s), DISCRIMINATION_SPREAD**-2), LOG_SD_SPREAD**-2]
     held = np.r_[np.zeros(len(precision), bool), ~graded, not spread]
-    posterior = _Posterior(parts, centre, weight, held)
+    posterior = _Posterior(parts, centre, weight, held, terms)
 
-    start = [np.zeros((len(p.owner), p.design.n_contents)) for p in parts]
-    top, length = posterior.at(np.tile(centre, (n_owners, 1)), start), np.ones(n_owners)
+    begin = centre.copy()
+    begin[: len(precision)] = 0 if start is None else start
+    thetas = [np.zeros((len(p.owner), p.design.n_contents)) for p in parts]
+    top, length = posterior.at(np.tile(begin, (n_owners, 1)), thetas), np.ones(n_owners)
     correction = np.zeros_like(top.information)
     for _ in range(MAX_STEPS):
         step = _uphill(top.information + correction, top.gradient)
@@ -160,10 +166,10 @@ def maximum(
             np.where(slope_left > STEEP_AFTER_STEP, 1, step_length),
         )
         length = np.where(good, kept, step_length / 2)
-        top = _chosen(good, trial, top, parts)
+        top = chosen(good, trial, top, parts)
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)
-    return posterior.with_curvature(top, len(precision))
+    return posterior.with_curvature(top, len(precision) if n_linear is None else n_linear)
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -187,18 +193,18 @@ def _secant(previous: Maximum, trial: Maximum, correction: np.ndarray) -> np.nda
     return missed[:, :, None] * scaled[:, None]
 
 
-def _chosen(
+def chosen(
     good: np.ndarray, trial: Maximum, previous: Maximum, parts: Sequence[PoolStack]
 ) -> Maximum:
-    """The trial where it is good, else the previous point."""
+    """The trial of the owners for which it is good [owners], else the previous point."""
 
-    chosen: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in ("at", "gradient", "information", "status"):
-        chosen[name] = _where(good, getattr(trial, name), getattr(previous, name))
+        values[name] = _where(good, getattr(trial, name), getattr(previous, name))
     for name in ("theta", "scores", "informations"):
         triples = zip(parts, getattr(trial, name), getattr(previous, name), strict=True)
-        chosen[name] = [_where(good[part.owner], new, old) for part, new, old in triples]
-    return dataclasses.replace(previous, **chosen)
+        values[name] = [_where(good[part.owner], new, old) for part, new, old in triples]
+    return dataclasses.replace(previous, **values)
 
 
 def _where(good: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
@@ -216,6 +222,7 @@ class _Posterior:
     """[K] precision of the prior."""
     held: np.ndarray
     """[K] whether each parameter is known."""
+    terms: PoolTerms
 
     def at(self, point: np.ndarray, start: list[np.ndarray]) -> Maximum:
         """Evaluate at a point [owners, K], starting the pools' fits at `start` [F, M]."""
@@ -228,7 +235,7 @@ class _Posterior:
         for part, theta in zip(self.parts, start, strict=True):
             leaves = (*part[:3], jnp.asarray(point[part.owner]), jnp.asarray(theta))
             theta, score, curvature, worst = in_chunks(
-                lambda stack: _given(*stack), leaves, chunk(part)
+                lambda stack: self.terms(*stack), leaves, chunk(part)
             )
             score, curvature = score * free, curvature * (free[:, None] & free)
             np.add.at(gradient, part.owner, score)
@@ -250,14 +257,15 @@ class _Posterior:
             discriminations=slice(self.parts[0].loadings.shape[2], len(self.centre) - 1),
         )
 
-    def with_curvature(self, top: Maximum, n_shared: int) -> Maximum:
-        """Replace the information by differences of the gradient in the discriminations and log sd,
-        where the determinant matters most. Where that is no maximum, do so in all parameters."""
+    def with_curvature(self, top: Maximum, n_linear: int) -> Maximum:
+        """Replace the information by differences of the gradient in the parameters from `n_linear`
+        on (discriminations, log sd), where the determinant matters most. Where that is no maximum,
+        do so in all parameters."""
         free = np.flatnonzero(~self.held)
-        curved = self._differenced(top, free[free >= n_shared])
+        curved = self._differenced(top, free[free >= n_linear])
         lost = _smallest_eigenvalue(curved) <= 0
         if lost.any():
-            curved = _chosen(lost, self._differenced(top, free), curved, self.parts)
+            curved = chosen(lost, self._differenced(top, free), curved, self.parts)
             lost = _smallest_eigenvalue(curved) <= 0
         status = np.where(lost, np.maximum(top.status, Status.NOT_CONVERGED), top.status)
         return dataclasses.replace(curved, status=status)
@@ -291,107 +299,4 @@ def _smallest_eigenvalue(top: Maximum) -> np.ndarray:
 
 def chunk(part: PoolStack) -> int:
     """Number of pools of a part held at a time."""
-    return AT_ONCE // (part.design.n_contents + part.loadings.shape[1]) ** 2
-
-
-def pool_model(
-    comparisons: Verdicts, loadings: Float[Array, "biases shared"], point: Float[Array, " K"]
-) -> tuple[Verdicts, Float[Array, " biases"], Float[Array, ""]]:
-    """One pool's own model, given the shared parameters: its verdicts with the discriminations, its
-    (c, kappa), and lam."""
-    n, lam = loadings.shape[1], jnp.exp(-2 * point[-1])
-    biases = loadings @ point[:n]
-    if not isinstance(comparisons, Panel):
-        return comparisons, biases, lam
-    s = point[n:-1]
-    by_judge = biases.reshape(-1, len(s))
-    d = len(by_judge) // 2  # covariates, as many means of theirs, kappa
-    by_judge = by_judge.at[d : 2 * d].multiply(s)
-    return dataclasses.replace(comparisons, discrimination=s), by_judge.reshape(-1), lam
-
-
-class Conditional(NamedTuple):
-    """One pool's qualities given the shared parameters."""
-
-    fit: Fit
-    precision: Float[Array, "M M"]
-    """H, of the qualities."""
-    follows: Float[Array, "M K"]
-    """Derivative of their mode in the shared parameters."""
-    gradient: Float[Array, " K"]
-    """The pool's term of the gradient of the log-posterior."""
-    information: Float[Array, "K K"]
-    """The pool's term of minus its Hessian; for log sd the expected one, without a border."""
-
-
-def conditional(
-    comparisons: Verdicts,
-    design: Design,
-    loadings: Float[Array, "biases shared"],
-    point: Float[Array, " K"],
-    theta: Float[Array, " M"],
-) -> Conditional:
-    """Fit one pool given the shared parameters, starting at theta."""
-    m, middle = design.n_contents, design.centred()
-
-    def density(theta: Float[Array, " M"], point: Float[Array, " K"]) -> Float[Array, ""]:
-        verdicts, biases, lam = pool_model(comparisons, loadings, point)
-        fits = model.log_likelihood(_parameters(theta, biases, verdicts), middle, verdicts)
-        return fits - lam * (theta**2).sum() / 2 + m * jnp.log(lam) / 2
-
-    def precision(theta: Float[Array, " M"], point: Float[Array, " K"]) -> Float[Array, "M M"]:
-        verdicts, biases, lam = pool_model(comparisons, loadings, point)
-        parameters = _parameters(theta, biases, verdicts)
-        information = model.score_and_information(parameters, middle, verdicts)[1]
-        return information[:m, :m] + lam * jnp.eye(m, dtype=theta.dtype)
-
-    fit, lam = fit_given(comparisons, design, loadings, point, theta), jnp.exp(-2 * point[-1])
-    theta = fit.parameters.theta
-    gradients = jax.grad(density, (0, 1))
-    score = gradients(theta, point)[1]
-    border, corner = jax.jacfwd(gradients, 1)(theta, point)
-    hessian = precision(theta, point)
-    inverse = jnp.linalg.inv(hessian)
-    response = inverse @ border
-
-    def log_det_change(theta_change: Float[Array, " M"], change: Float[Array, " K"]) -> Array:
-        _, change_of_precision = jax.jvp(precision, (theta, point), (theta_change, change))
-        return (inverse * change_of_precision).sum()
-
-    ones = jnp.eye(len(point), dtype=theta.dtype)
-    gradient = score - jax.vmap(log_det_change)(response.T, ones) / 2
-    known = jnp.eye(m, dtype=theta.dtype) - lam * inverse  # share of the data in each direction
-    marginal = (-corner - border.T @ response).at[-1].set(0).at[:, -1].set(0)
-    information = marginal.at[-1, -1].set(2 * (known**2).sum())
-    return Conditional(fit, hessian, response, gradient, information)
-
-
-@quick_compilation.jit
-def _given(
-    comparisons: Verdicts, design: Design, loadings: Array, point: Array, theta: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Fit every pool given the shared parameters, starting at theta: qualities, terms of the
-    gradient and of the information, and status."""
-
-    def one_pool(*pool_arguments: Any) -> tuple[Array, Array, Array, Array]:
-        pool = conditional(*pool_arguments)
-        return pool.fit.parameters.theta, pool.gradient, pool.information, pool.fit.status
-
-    return jax.vmap(one_pool)(comparisons, design, loadings, point, theta)
-
-
-def fit_given(
-    comparisons: Verdicts,
-    design: Design,
-    loadings: Float[Array, "biases shared"],
-    point: Float[Array, " K"],
-    theta: Float[Array, " M"],
-) -> Fit:
-    """The MAP of one pool's qualities given the shared parameters, starting at theta."""
-    verdicts, biases, lam = pool_model(comparisons, loadings, point)
-    fixed = model.variant("naive", design, n_judges(verdicts))
-    return fit_map(verdicts, design, Prior(lam), fixed, start=_parameters(theta, biases, verdicts))
-
-
-def _parameters(theta: Array, biases: Array, comparisons: Verdicts) -> Parameters:
-    return Parameters.unflat(jnp.concatenate([theta, biases]), len(theta), n_judges(comparisons))
+    return AT_ONCE // (part.design.item_mask.shape[1] + part.loadings.shape[1]) ** 2

@@ -106,9 +106,7 @@ def test_the_example_of_a_replay(tmp_path, monkeypatch, capsys):
 @pytest.mark.documents
 def test_the_example_of_a_study(tmp_path, monkeypatch, capfd):
     page = (ROOT / "docs" / "study.md").read_text()
-    answers, judge, printed, *_ = re.findall(
-        r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE
-    )
+    answers, judge, printed, *_ = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     (script,) = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "answers.csv").write_text(answers)
     (tmp_path / "judge.py").write_text(judge)

@@ -17,6 +17,8 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Prior, Status
 
+pytestmark = pytest.mark.heavy
+
 PRIOR = Prior(1.0, 0.1)
 BIAS, POSITION, INTERACTION = 1.0, 0.3, 0.4
 

@@ -76,6 +76,7 @@ def test_float32_is_that_within_its_error():
         assert np.sqrt(error @ hessian @ error) < 1e-2  # posterior standard deviations
 
 
+@pytest.mark.heavy
 def test_products_are_those_of_the_explicit_design_matrix(x64):
     q = panels.random_panel(3, shared=True, mixed=True)
     made, design, *_ = jax.tree.map(

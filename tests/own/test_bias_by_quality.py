@@ -16,6 +16,8 @@ from jbt.own.leaderboards.interaction import _Newton, bias_by_quality, fit_halve
 from jbt.own.leaderboards.problem import Setup
 from jbt.types import Prior, Status
 
+pytestmark = pytest.mark.heavy
+
 QUALITY = {"A": 1.2, "B": 0.4, "C": -0.5, "D": -1.1}
 C, GAMMA = 0.7, 0.4
 

@@ -154,6 +154,7 @@ def test_alpaca_eval_equals_scipy(data):
     assert np.isfinite([board.low, board.high, board.rank_low, board.rank_high]).all()
 
 
+@pytest.mark.heavy
 def test_where_the_prior_chose_there_is_no_interval(tables):
     """A length that belongs to the model cannot be told from its quality."""
     steps = {"A": 60.0, "B": 120.0, "C": 150.0, "D": 90.0}

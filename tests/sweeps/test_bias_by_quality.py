@@ -13,6 +13,8 @@ from jbt.types import Status
 from sweeps import bias_by_quality
 from sweeps._shared.board import WORDS, Board
 
+pytestmark = pytest.mark.heavy
+
 PROMPTS, MODELS = 120, 4
 
 

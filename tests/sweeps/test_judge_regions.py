@@ -92,6 +92,7 @@ def test_means_over_judges_weigh_their_pools():
     assert least == pytest.approx(0.303 + 0.1 * 10 / 33, abs=1e-6)
 
 
+@pytest.mark.heavy
 def test_the_unit_makes_as_many_pairs_uncertain_as_the_paper_says():
     member = regions.read()["llama"][3]  # with noise of pairs and items
     parameters = np.array([[getattr(member, name) for name in regions.BOUNDS]])

@@ -82,6 +82,7 @@ def test_methods_are_estimators_of_the_same_verdicts():
         assert found["c_hat"][i, at] == pytest.approx(float(fit.parameters.c[0]), abs=1e-4)
 
 
+@pytest.mark.heavy
 def test_contents_in_both_forms_have_as_many_verdicts():
     key = jax.random.key(1)
     condition = {
@@ -98,6 +99,7 @@ def test_contents_in_both_forms_have_as_many_verdicts():
     assert float(verdicts.shown.max()) == 1
 
 
+@pytest.mark.heavy
 def test_qualities_of_one_who_knows_the_growth(x64):
     """Memberships of quality times a factor are the shares of such draws; its variances follow."""
     pool = varying_bias.pools.gaussian(jax.random.key(2), 8, covariate="binary")

@@ -134,7 +134,9 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
         covariates=["words"],
         judges=names,
         reference="human",
+        rule="escalation",
         budget=12,
+        purse=5.0,
         level=1.0,
     )
     table = answers(np.random.default_rng(4), 2)
@@ -143,6 +145,7 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
             at = (*numbers(study, query), list(names).index(query.judge))
             study.tell(query.id, "first" if table[at] else "second")
     told, wins = study.counts().told, study.counts().wins
+    assert (told.sum((0, 1)) > 0).all()
     with runtime.precision("float64"):
         task, _ = study.engine.pools[0]
         gold = np.zeros((N, N))
@@ -192,6 +195,20 @@ def test_a_batch_is_not_one_pair_many_times(tmp_path):
     study = opened(tmp_path, repeats="fresh", budget=100, rule="top_k_aware")
     asked = [(q.first, q.second) for q in study.ask(16)]
     assert len(set(asked)) == 16
+
+
+def test_what_is_awaited_counts_against_budget_and_purse(tmp_path):
+    budget = opened(tmp_path / "budget", budget=3)
+    assert len(budget.ask(10)) == 3
+    assert (budget.ask(10), budget.stopped, budget.waiting) == ([], None, 3)
+    purse = opened(tmp_path / "purse", judges={"one": 0.5}, purse=1.6)
+    (first, *rest) = purse.ask(10)
+    assert len(rest) == 2
+    purse.tell(first.id, error="free of charge")
+    assert len(purse.ask(10)) == 1
+    for query in purse.ask(10, lease=1e-3) or rest:
+        purse.tell(query.id, "tie", cost=0.1)
+    assert len(purse.ask(10)) == 1  # cheaper than its price: 0.2 + 0.5 + 0.5 + ... <= 1.6
 
 
 def test_leases_errors_and_late_answers(tmp_path, monkeypatch):

@@ -29,6 +29,10 @@ ANCHORS_AT = 1
 """Place of the anchors among the judges of a panel, whose first is the cheapest and whose last is
 the reference."""
 
+FREE = 1e-12
+"""Price of an anchor, which is never asked: a price of 0 is not allowed, and any other would count
+as spending."""
+
 
 @dataclass(eq=False)
 class Look:
@@ -98,9 +102,7 @@ class Engine:
         names = np.array(s.judges or ("",))
         known, price = names == s.reference, np.array(s.prices)
         if self._anchored:
-            known, price = (
-                np.insert(v, ANCHORS_AT, a) for v, a in ((known, True), (price, np.inf))
-            )
+            known, price = (np.insert(v, ANCHORS_AT, a) for v, a in ((known, True), (price, FREE)))
         variant = model.variant("bias_aware", design, size)
         if size is not None:
             free = jnp.asarray(~known)

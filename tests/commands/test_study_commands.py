@@ -143,11 +143,17 @@ def test_wrong_studies_and_files(folder, capsys):
         assert message in capsys.readouterr().err
         assert not (folder / "run").exists()
     begin()
+    (folder / "lines.jsonl").write_text('{"id": 1, "pool": "all"}\n')
     capsys.readouterr()
     for line, message in (
         ("ask run --k 2", "other settings: k was 1, is 2"),
         ("tell run none.csv", "none.csv: no such file"),
         ("tell run items.csv", "no column 'id'"),
+        (
+            "tell run lines.jsonl",
+            "needs a column winner, p_first or error; columns are 'id', 'pool'",
+        ),
+        ("ask run --items items.csv", "(without the items, settings that are not named stay"),
     ):
         assert jbt(line) == 2
         assert message in capsys.readouterr().err

@@ -20,6 +20,9 @@ from jbt.own.tables.sheets import read_cells
 ASKED = ("pool", "first", "second", "judge", "attempt")
 """Columns of a query beside its id; `answers` knows that they are no part of the answer."""
 
+ANSWERED = {"winner", "p_first", "error"}
+"""Columns of which an answer has one."""
+
 
 def rows_of(queries: Sequence[Query]) -> list[dict[str, Any]]:
     """A row for each query: id, pool, items, judge and attempt, then every other column of the
@@ -67,16 +70,21 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
     or an error is not answered yet, and is left out.
 
     Raises:
-      ValueError: a file that cannot be read; a row whose pool, items or judge are not those of its
-        query, a line for each.
+      ValueError: a file that cannot be read, or has no column for an answer; a row whose pool,
+        items or judge are not those of its query, a line for each.
     """
     cells = set(study.items.rows.columns) - {"item", "pool"}
     query_columns = {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
     answers, problems = [], []
-    for line, row in _rows(path):
+    rows = _rows(path)
+    columns = dict.fromkeys(name for _, row in rows for name in row)
+    if rows and not ANSWERED & columns.keys():
+        have = ", ".join(map(repr, columns))
+        raise ValueError(f"{path}: needs a column winner, p_first or error; columns are {have}")
+    for line, row in rows:
         said = {k: v for k, v in row.items() if v is not None and v != ""}
         answer = {k: v for k, v in said.items() if k not in query_columns}
-        if not {"winner", "p_first", "error"} & answer.keys():
+        if not ANSWERED & answer.keys():
             continue
         if str(answer.get("winner", "")).strip().lower() == "error":
             del answer["winner"]

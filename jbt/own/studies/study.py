@@ -134,8 +134,10 @@ class Study:
             if before[name] != now[name] and (items is not None or name in named)
         ]
         if differ:
+            hint = " (without the items, settings that are not named stay as they are)"
             raise ValueError(
                 f"{self.folder} holds a study with other settings: {'; '.join(differ)}"
+                + (hint if items is not None else "")
             )
         if items is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ your own verdicts
   jbt example DIR                     small tables to start from
   jbt import FILE... --out DIR        tables from the files of other tools
   jbt doctor --verdicts FILE          what your tables support, and what to type next
+  jbt judge --verdicts FILE           how often each judge is right, and what it prefers
   jbt identify --verdicts FILE        which biases the verdicts identify, which the prior decides
   jbt fit --verdicts FILE             every pool and judge, naive and bias-aware
   jbt leaderboard --verdicts FILE     models ranked over all pools, with intervals
@@ -41,6 +43,7 @@ COMMANDS = {
     "gate": "gate",
     "identify": "identify",
     "import": "importing",
+    "judge": "judge",
     "leaderboard": "leaderboard",
     "plan": "plan",
     "replay": "replay",
@@ -71,9 +74,11 @@ def _dispatch(argv: list[str]) -> int:
     if argv in (["--help"], ["-h"]):
         print(USAGE, end="")
         return 0
-    print(USAGE, end="", file=sys.stderr)
     if argv:
-        raise ValueError(f"unknown command {argv[0]!r}: one of {', '.join(COMMANDS)}")
+        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        meant = f"did you mean jbt {near[0]}" if near else f"one of {', '.join(COMMANDS)}"
+        raise ValueError(f"unknown command {argv[0]!r}: {meant}")
+    print(USAGE, end="", file=sys.stderr)
     return 2
 
 

@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     known["transform"] = "log"
     changes: list[tuple[str, dict[str, Any]]] = [
         ("doctor", {}),
+        ("judge", {}),
         ("identify", {}),
         ("fit", {"judge": "magpie"}),
         ("fit", {"joint": True, "reference": "heron"}),

@@ -7,9 +7,10 @@
         print(fit.pool, fit.judge, fit.status.name, fit.c, fit.kappa)
 
 `jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
-setting. `tables` reads verdicts, `formats` the files of other tools; `shared_coefficients` and
-`fits` estimate; `examine` says what can be estimated; `leaderboards`, `gates` and `replays` rank,
-decide and rerun; `studies` ask a live judge. Needs pandas, so `import jbt` leaves it out.
+setting. `tables` reads verdicts, `formats` the files of other tools; `report_cards` count;
+`shared_coefficients` and `fits` estimate; `examine` says what can be estimated; `leaderboards`,
+`gates` and `replays` rank, decide and rerun; `studies` ask a live judge. Needs
+pandas, so `import jbt` leaves it out.
 """
 
 from jbt import _moved
@@ -33,10 +34,14 @@ from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
+from jbt.own.report_cards.count import report_card
+from jbt.own.report_cards.measures import Measure, ReportCard
+from jbt.own.report_cards.report import ReportCards
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.study import Query, Study
 from jbt.own.studies.summary import StudySummary
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
+from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.sheets import TableError
 from jbt.own.tables.verdicts import Columns
 
@@ -59,12 +64,16 @@ __all__ = [
     "Labelling",
     "Leaderboard",
     "Leaderboards",
+    "Measure",
+    "Outcomes",
     "PanelFit",
     "PoolFit",
     "PoolTable",
     "Position",
     "Query",
     "Replay",
+    "ReportCard",
+    "ReportCards",
     "Rule",
     "Study",
     "StudySettings",
@@ -86,5 +95,6 @@ __all__ = [
     "load",
     "read",
     "replay",
+    "report_card",
     "summarise",
 ]

@@ -22,10 +22,12 @@ from jbt.stats.crossings import (
 )
 from jbt.stats.intervals import (
     FEWEST,
+    FEWEST_CLUSTERS,
     MANY,
     Tested,
     bounded_interval,
     cluster_test,
+    clustered_share,
     count_interval,
     share_interval,
     spearman,
@@ -43,6 +45,7 @@ from jbt.stats.permutation import (
 
 __all__ = [
     "FEWEST",
+    "FEWEST_CLUSTERS",
     "MANY",
     "MOST_BLOCKS",
     "MOST_ENUMERATED",
@@ -54,6 +57,7 @@ __all__ = [
     "bootstrap_means",
     "bounded_interval",
     "cluster_test",
+    "clustered_share",
     "count_interval",
     "crossing_interval",
     "finite_or_nan",

@@ -12,6 +12,9 @@ FEWEST = 5
 """Fewest units for an interval of a mean: fewer do not show how far their distribution is from a
 normal one, and Student's t of three recalls covers 90 % instead of 95."""
 
+FEWEST_CLUSTERS = 10
+"""Fewest clusters for the interval of a share of clustered units."""
+
 MANY = 30
 """Fewest units with which the percentile bootstrap covers at least 93 %."""
 
@@ -106,6 +109,43 @@ def share_interval(
     rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
     share, low, high = (v.reshape(values.shape[:-1]) for v in rows.T)
     return share, low, high
+
+
+def clustered_share(
+    won: np.ndarray, weight: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """A share over clusters of different sizes, with its interval: share, low, high.
+
+    Wilson's interval at the effective number of units, share (1 - share) / variance (Korn &
+    Graubard 1998; Dean & Pagano 2015), with the variance of the ratio from leaving out each cluster
+    in turn and the quantile of Student's t. Where fewer than `FEWEST` clusters have either outcome
+    they do not show how alike a cluster's units are, and each cluster counts as one unit. Fewer
+    than `FEWEST_CLUSTERS` have no interval: NaN.
+
+    Args:
+      won: [G] units of a cluster that have the property (from 0 to weight).
+      weight: [G] units of a cluster. Clusters without any are left out.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    won, weight = won[weight > 0], weight[weight > 0]
+    n_units, g = weight.sum(), len(weight)
+    if not g:
+        return np.nan, np.nan, np.nan
+    share = float(won.sum() / n_units)
+    if g < FEWEST_CLUSTERS or weight.max() == n_units:
+        return share, np.nan, np.nan
+    even = n_units**2 / (weight**2).sum()  # clusters of equal size that would say as much
+    left_out = (won - share * weight) / (1 - weight / n_units)
+    variance = (g - 1) / g * (left_out**2).sum() / n_units**2
+    n = share * (1 - share) / variance if variance > 0 else even
+    if min((won > 0).sum(), (won < weight).sum()) < FEWEST:
+        n = min(n, even)
+    z = ndtri((1 + level) / 2)
+    n *= (z / stdtrit(max(even - 1, 1), (1 + level) / 2)) ** 2
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return share, float(max(middle - half, 0)), float(min(middle + half, 1))
 
 
 class Tested(NamedTuple):

@@ -449,3 +449,47 @@ def test_counts_are_shares():
     np.testing.assert_allclose(found, [p, centre - half, centre + half], rtol=1e-12)
     with pytest.raises(ValueError, match=r"successes must lie in 0\.\.n .*, got 3 of 2"):
         stats.count_interval(3, 2)
+
+
+def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
+    n, p = 40, 0.3
+    z, t = scipy.stats.norm.ppf(0.975), scipy.stats.t(n - 1).ppf(0.975)
+    share, low, high = stats.clustered_share(np.repeat([1.0, 0.0], [12, 28]), np.ones(n))
+    m = (n - 1) * (z / t) ** 2  # leaving out each in turn estimates p (1 - p) / (n - 1)
+    middle = (p + z * z / (2 * m)) / (1 + z * z / m)
+    half = z / (1 + z * z / m) * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
+    np.testing.assert_allclose((share, low, high), (p, middle - half, middle + half), rtol=1e-12)
+
+
+def test_a_clustered_share_does_not_count_copies_of_a_unit():
+    rng = np.random.default_rng(0)
+    won = rng.integers(0, 2, 60).astype(float)
+    alone = stats.clustered_share(won, np.ones(60))
+    np.testing.assert_allclose(stats.clustered_share(9 * won, np.full(60, 9.0)), alone)
+    mixed = stats.clustered_share(np.append(won, 0.0), np.append(np.ones(60), 0.0))
+    assert mixed == alone  # a cluster without units
+    mirrored = stats.clustered_share(1 - won, np.ones(60))
+    np.testing.assert_allclose(mirrored, 1 - np.array(alone)[[0, 2, 1]])
+
+
+def test_a_clustered_share_has_an_interval_from_ten_clusters_on():
+    assert np.isnan(stats.clustered_share(np.zeros(0), np.zeros(0))).all()
+    share, low, high = stats.clustered_share(np.ones(9), np.full(9, 2.0))
+    assert share == 0.5
+    assert np.isnan([low, high]).all()
+    never = stats.clustered_share(np.zeros(10), np.full(10, 50.0))
+    assert never[:2] == (0, 0)
+    assert 0.25 < never[2] < 0.45  # as of 10 units, not of 500
+    rarely = stats.clustered_share(np.repeat([0.0, 5.0], [9, 1]), np.full(10, 50.0))
+    assert 0.25 < rarely[2] < 0.45
+
+
+@pytest.mark.parametrize(("clusters", "share"), [(12, 0.5), (30, 0.9)])
+def test_a_clustered_share_covers(clusters, share):
+    rng, studies = np.random.default_rng(0), 1500
+    weight = 1.0 + rng.binomial(12, rng.beta(0.7, 1.4, (studies, clusters)))
+    chance = rng.beta(share * 3, (1 - share) * 3, (studies, clusters))
+    won = rng.binomial(weight.astype(int), chance).astype(float)
+    ends = np.array([stats.clustered_share(*row) for row in zip(won, weight, strict=True)])
+    covered = ((ends[:, 1] <= share) & (share <= ends[:, 2])).mean()
+    assert covered > 0.95 - 0.02 - 4 * (0.95 * 0.05 / studies) ** 0.5

@@ -1,0 +1,31 @@
+"""The command `jbt judge`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jbt import own
+from jbt.commands.options import TableOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(TableOptions):
+    """Count each judge's report card, without any model: how often it is right on labelled pairs
+    (--anchors), contradicts itself when the order is swapped, agrees with other judges, and prefers
+    the first shown or the longer (--covariates), beside a coin, with 95 % intervals."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt judge` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option or table, one line a problem.
+    """
+    options = JudgeOptions.parse(argv, "judge")
+    tables = options.read()
+    cards = own.report_card(tables, options.covariates)
+    checks = own.doctor(tables, options.typed()).checks
+    order = [f"order: {c.found}" for c in checks if c.check == "order" and not c.ok]
+    options.give(cards, f"Report cards of {options.verdicts.name}", [*tables.summary, *order])
+    return 0

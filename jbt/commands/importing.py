@@ -14,6 +14,8 @@ from jbt import __version__
 from jbt.border import files
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
+from jbt.own.formats.generic import SwappedCodes
+from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
 """Roles in the mapping that are printed first."""
@@ -54,6 +56,18 @@ class ImportOptions:
     counts: tuple[tuple[str, str, str], ...] = ()
     """Covariates of a generic table that are already counted: a name and the columns of the first
     and second item; may be repeated."""
+    map: str | None = None
+    """What the winner's codes of a generic table mean, such as `[[A]]=first,[[B]]=second,C=tie`:
+    first, second, tie, error, or the share that the first won."""
+    scale: str | None = None
+    """A winner that is a number: the end that says first, and the end that says second, such as
+    1:7; between them the verdict is graded."""
+    scores: tuple[str, str] | None = None
+    """Columns of a generic table with a score of each item, of which the higher wins."""
+    swapped: str | None = None
+    """Column of a generic table with the winner when the second was shown first."""
+    swapped_codes: SwappedCodes | None = None
+    """Whether a code such as A in that column is about the order shown then, or the columns."""
     strong_weight: int = 1
     """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
     overwrite: bool = False
@@ -83,6 +97,10 @@ def main(argv: Sequence[str]) -> int:
             options.judge_column,
             options.texts,
             options.counts,
+            Outcomes.of_options(options.map, options.scale),
+            options.scores,
+            options.swapped,
+            options.swapped_codes,
         ),
         strong_weight=options.strong_weight,
     )

@@ -16,6 +16,7 @@ from jbt.border.result import Result, give
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
+from jbt.own.tables.outcomes import Outcomes
 from jbt.types import Prior
 
 Options = TypeVar("Options", bound="TableOptions")
@@ -41,6 +42,12 @@ class TableOptions:
     """Column of the verdicts with the item shown second."""
     winner: str = Columns.winner
     """Column of the verdicts with the winner."""
+    map: str | None = None
+    """What the winner's codes mean, such as `[[A]]=first,[[B]]=second,C=tie`: first, second, tie,
+    error, or the share that the first won. Default: first, second, tie, error, names of items."""
+    scale: str | None = None
+    """A winner that is a number: the end that says first, and the end that says second, such as
+    1:7; between them the verdict is graded."""
     pool: str = Columns.pool
     """Column with the pool, in every table; tables without it have one pool, `all`."""
     judge_column: str = Columns.judge
@@ -71,6 +78,8 @@ class TableOptions:
     """Write every number to this file."""
     out: Path | None = None
     """Write report.md, table.csv and figure.png to this folder."""
+    verbose: bool = False
+    """Print the details too: how to read the tables, what they rest on."""
 
     def check_outputs(self) -> None:
         """Raise `ValueError` where `json` or `out` cannot be written or holds one of the tables."""
@@ -111,6 +120,7 @@ class TableOptions:
             ties=self.ties,
             content=None if self.content.lower() == "none" else self.content,
             merge_pools=self.merge_pools,
+            outcomes=Outcomes.of_options(self.map, self.scale),
         )
 
     def announce(self, tables: Tables) -> None:
@@ -138,7 +148,7 @@ class TableOptions:
         return Prior(self.lam, self.lam_b)
 
     def lead(self, tables: Tables) -> list[str]:
-        """The first lines of a report: what was read, and what the tables do not support."""
+        """The notes of a report: what was read, and what the tables do not support."""
         return [*tables.summary, *own.doctor(tables, self.typed()).headline()]
 
     def give(
@@ -152,18 +162,18 @@ class TableOptions:
         """Print a result, and write it where the options say.
 
         Args:
-          lead: the first lines of the report.
+          lead: the notes of the report.
           settings: in place of the options' own in the JSON.
           in_report: what the result's `report` takes beside title and lead.
         """
-        where: Any = {"json_file": self.json, "folder": self.out}
+        where: Any = {"json_file": self.json, "folder": self.out, "verbose": self.verbose}
         settings = {**self.settings(), **(settings or {})}
         give(result, title, lead, settings=settings, **where, **in_report)
 
     def typed(self) -> dict[str, Any]:
         """The options of this class that are not at their default: those that `own.doctor` puts
         into the commands it proposes."""
-        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out")]
+        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out", "verbose")]
         given = {f.name: getattr(self, f.name) for f in shared}
         return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
 

@@ -47,6 +47,18 @@ def test_tables_that_support_everything(examined):
     assert checks["covariate[words]"].command.endswith("--covariates words")
 
 
+def test_many_ties_of_pairs_asked_once_may_be_flips(examined):
+    winners = ("first", "second", "tie")
+    once = examined(verdicts(MIXED, winners=winners))["ties"]
+    assert "were flips turned into ties?" in once.found
+    assert "pool, first, second, winner, judge, model version, prompt hash" in once.found
+    assert "flips" not in examined(verdicts(winners=winners))["ties"].found  # both orders are there
+    one_tie = verdicts(MIXED, winners=("first", "second")).replace(",first\n", ",tie\n", 1)
+    few = examined(one_tie)["ties"]
+    assert few.found.startswith("1 tie (8.3%)")
+    assert "flips" not in few.found
+
+
 MIXED = [("w", "x"), ("y", "w"), ("y", "x"), ("z", "x"), ("z", "w"), ("y", "z")]
 """In no order that a table may have been written in."""
 

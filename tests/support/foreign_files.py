@@ -291,7 +291,7 @@ GENERIC = Sample(
      ("p", "j", "y", "z", "error", "unknown")],
     {("p", "x"): (None, None)},
     wrong={"winner is '0'": {"winner": "0"}, "winner is 'x'": {"winner": "x"},
-           "winner is empty": {"winner": ""}, "same item, 'z'": {"model_a": "z"},
+           "same item, 'z'": {"model_a": "z"},
            "pool is null": {"pool": ""}},
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MATTERS = ("verdicts", "order", "both_orders", "covariate", "connected", "repeats")
-"""Checks whose failure is shown in the first lines of every other report."""
+"""Checks whose failure is shown in the notes of every other report."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Checks:
     checks: list[Check]
 
     def headline(self) -> list[str]:
-        """The first lines of every other report: what the tables do not support, and what is
+        """Notes of every other report: what the tables do not support, and what is
         assumed instead."""
         missing = [c for c in self.checks if not c.ok and c.check.partition("[")[0] in MATTERS]
         return [f"{c.check}: {c.found}" for c in missing]
@@ -59,7 +59,20 @@ class Checks:
                 lines += [f"  > {check.command}"] if check.command else []
             if lines:
                 sections.append(Section(heading, lines))
-        return Report(title, lead, sections)
+        return Report(title, lead, sections, answer=self._answer())
+
+    def _answer(self) -> list[str]:
+        """What to watch, and what to type next."""
+        missing = [c for c in self.checks if not c.ok]
+        fine = len(self.checks) - len(missing)
+        if missing:
+            watch = ", ".join(c.check for c in missing)
+            lines = [f"To watch: {watch}; {fine} other checks are in order"]
+        else:
+            lines = [f"All {fine} checks are in order"]
+        first = sorted(missing, key=lambda c: c.check.partition("[")[0] not in MATTERS)
+        commands = [c.command for c in (*first, *self.checks) if c.command]
+        return [*lines, *(f"Type next: {command}" for command in commands[:1])]
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each check."""

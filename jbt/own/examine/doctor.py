@@ -26,6 +26,15 @@ MANY = 0.05
 """Share of ties, or of errors, from which their treatment matters."""
 
 
+RECONCILED = 0.1
+"""Share of ties, where no pair was shown in both orders, from which they may be flips: judges that
+are asked once seldom tie as often."""
+
+LOGGED = (
+    "pool, first, second, winner, judge, model version, prompt hash, attempt, tokens, cost, error"
+)
+"""What to log of a judgment."""
+
 OWN_COLUMNS = ("pool", "item", "content", "quality")
 """Columns of `Tables.items` that are no covariates."""
 
@@ -120,6 +129,11 @@ class _Examination:
         tied = int(verdicts.loc[verdicts["p_first"] == 0.5, "count"].sum())
         share = tied / max(int(verdicts["count"].sum()), 1)
         text = f"{counted(tied, 'tie')} ({share:.1%}), half a win each"
+        if share >= RECONCILED and not self._twice().any():
+            text += (
+                "; no pair was shown in both orders: were flips turned into ties? They hold all "
+                f"that is known of the position effect: log every judgment by itself ({LOGGED})"
+            )
         graded = int(verdicts.loc[~verdicts["p_first"].isin((0, 0.5, 1)), "count"].sum())
         if graded:
             text += f"; {graded} verdicts are graded and count as shares of a win"
@@ -187,7 +201,7 @@ class _Examination:
     def _both_orders(self) -> Check:
         pairs = self.pairs[self.pairs["shown"]]
         content = self.tables.items["content"]
-        swapped_items = _turned(pairs["fit"], pairs["first"], pairs["second"])
+        swapped_items = self._twice()
         swapped_contents = _turned(
             pairs["fit"], pairs["first"].map(content), pairs["second"].map(content)
         )
@@ -211,6 +225,11 @@ class _Examination:
         if position != "no" and self._order().ok:  # else `order` says what to do about kappa
             command = self._line("fit", position="yes" if position == "auto" else "auto")
         return Check("both_orders", False, text, command, share)
+
+    def _twice(self) -> pd.Series:
+        """Which of the pairs of known order were also shown in the other order."""
+        pairs = self.pairs[self.pairs["shown"]]
+        return _turned(pairs["fit"], pairs["first"], pairs["second"])
 
     def _connected(self) -> Check:
         disconnected = self.judged & (self.within.islands > 1)

@@ -42,7 +42,41 @@ def report(title: str, lead: Sequence[str], identification: Identification) -> R
             Section(f"{section.title}, all judges together", section.lines)
             for section in _sections(identification.together)
         ]
-    return Report(title, lead, sections)
+    return Report(title, lead, sections, answer=_answer(identification.alone))
+
+
+def _answer(coefficients: list[Identified]) -> list[str]:
+    """Whose verdicts identify each covariate's coefficient, a line for each covariate."""
+    lines = []
+    for covariate in dict.fromkeys(c.covariate for c in coefficients):
+        by_judge: dict[str | None, list[Identified]] = {}
+        for c in coefficients:
+            if c.covariate == covariate:
+                by_judge.setdefault(c.judge, []).append(c)
+        identified = {j: sum(c.status not in ANY for c in pools) for j, pools in by_judge.items()}
+        largest = max(map(len, by_judge.values()))
+        if largest == 1:
+            lines.append(_in_one_pool(covariate, identified))
+            continue
+        parts = [
+            f"{'' if judge is None else f'{judge} '}in {identified[judge]} of {len(pools)} pools"
+            for judge, pools in by_judge.items()
+        ]
+        rest = "; elsewhere the prior chooses it"
+        rest *= any(identified[judge] < len(pools) for judge, pools in by_judge.items())
+        lines.append(f"c[{covariate}] is identified by the verdicts: {', '.join(parts)}{rest}")
+    return lines
+
+
+def _in_one_pool(covariate: str, identified: dict[str | None, int]) -> str:
+    """Which judges' verdicts identify c."""
+    yes = [judge or "all" for judge, n in identified.items() if n]
+    no = [judge or "all" for judge, n in identified.items() if not n]
+    if not yes:
+        return f"c[{covariate}] is not identified: the prior chooses it"
+    but = f", not by those of {', '.join(no)}, where the prior chooses it" if no else ""
+    of = "" if yes == ["all"] else f" of {', '.join(yes)}"
+    return f"c[{covariate}] is identified by the verdicts{of}{but}"
 
 
 def _sections(

@@ -1,12 +1,14 @@
-"""Read a table of the user's own: a verdict a row, in columns named by options."""
+"""Read a table of the user's own: a verdict a row, in columns named by options or called as usual
+(`usual_names`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
-from jbt.own.formats import texts
+from jbt.own.formats import texts, usual_names
+from jbt.own.formats.known.alpaca_eval import digest
 from jbt.own.formats.known.chatbot_arena import one_hot
 from jbt.own.formats.records import (
     Format,
@@ -19,10 +21,9 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
-from jbt.own.tables.verdicts import ALL, ORDERS, WORDS, check_distinct
-
-PAIRS = (("first", "second"), ("model_a", "model_b"))
-"""Columns of item names that are recognised without an option."""
+from jbt.own.tables.outcomes import WORDS, Outcomes
+from jbt.own.tables.verdicts import ALL, ORDERS, check_distinct
+from jbt.types import check_word
 
 SIDES: Mapping[str, float | None] = {
     **WORDS,
@@ -31,6 +32,22 @@ SIDES: Mapping[str, float | None] = {
 }
 """Words that a winner may be besides an item's own name, in any case of letters, and the share that
 the first won."""
+
+GRADES: Mapping[str, float | None] = {
+    **dict.fromkeys(("a>>b", "a>b", "b<a", "b<<a", "[[a]]"), WORDS["first"]),
+    **dict.fromkeys(("b>>a", "b>a", "a<b", "a<<b", "[[b]]"), WORDS["second"]),
+    **dict.fromkeys(("a=b", "b=a", "a==b", "b==a", "[[c]]"), WORDS["tie"]),
+    **dict.fromkeys(("tie (bothbad)", "both_bad", "both bad", "draw"), WORDS["tie"]),
+}
+"""Grades and ties of the Arena and of MT-Bench's prompts, which may be a winner too, also within
+`[[ ]]`."""
+
+ONE_LINE = 40
+"""Most characters of a prompt that names its pool; a longer one is named by a digest."""
+
+CODES = {**SIDES, **GRADES}
+
+SwappedCodes = Literal["shown", "columns"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,14 @@ class GenericColumns:
     """Columns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
     """Covariates already counted: a name, and the columns of the first and second answer."""
+    outcomes: Outcomes | None = None
+    """What the winner's codes mean, in place of the usual words."""
+    scores: tuple[str, str] | None = None
+    """Columns of two scores, of which the higher wins."""
+    swapped: str | None = None
+    """Column with the winner where the second was shown first."""
+    swapped_codes: SwappedCodes | None = None
+    """Whether a code such as `A` in that column is about the order shown, or about the columns."""
 
     def given(self) -> bool:
         """Whether the user named any column."""
@@ -58,7 +83,13 @@ class GenericColumns:
             raise ValueError("--first and --second go together")
         if len(self.winner) > 3:
             raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
-        used = [self.first, self.second, *self.winner, self.pool, self.judge]
+        if self.swapped_codes is not None:
+            check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
+        if self.scores is not None and (self.winner or self.outcomes is not None):
+            raise ValueError("--scores are in place of --winner, --map and --scale")
+        if self.outcomes is not None and len(self.winner) > 1:
+            raise ValueError(f"{self.outcomes.option} needs one column of winners")
+        used = [self.first, self.second, *self.winner, self.pool, self.judge, self.swapped]
         check_distinct([name for name in used if name is not None])
         counted = [name for name, _, _ in self.counts]
         if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
@@ -81,38 +112,78 @@ def generic(columns: GenericColumns) -> Format:
 
 
 def _recognises(values: Mapping[str, Any]) -> bool:
-    named = any({first, second} <= values.keys() for first, second in PAIRS)
-    return named and bool({"winner", "p_first"} & values.keys())
+    """Whether two items, or their texts, and a winner or two scores have columns with usual
+    names."""
+    if set(usual_names.CHOSEN) <= values.keys():
+        return True
+    named = usual_names.models(values) or usual_names.texts(values)
+    decided = "p_first" in values or usual_names.winner(values) or usual_names.scores(values)
+    return bool(named and decided)
 
 
 def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
     first, second = _items(row, columns)
     if first.name == second.name:
         raise Refused(f"first and second are the same item, {brief(first.name)}")
-    pool = _name(row, "pool", columns.pool)
-    if pool is None:  # answers given with their row form a pool of their own
-        pool = row.numbered() if columns.texts or columns.counts else ALL
-    judge = _name(row, "judge", columns.judge)
-    p_first = _p_first(row, columns, first.name, second.name)
-    yield Verdict(pool, first, second, p_first, judge, shown=_shown(row), count=_count(row))
+    pool, judge = _pool(row, columns), _judge(row, columns)
+    outcome = _Outcome(row, columns, first.name, second.name)
+    swapped = outcome.swapped_column()
+    shown = swapped is not None or _shown(row)
+    yield Verdict(pool, first, second, outcome.p_first(), judge, shown=shown, count=_count(row))
+    if swapped is not None:
+        turned = outcome.p_first_swapped(swapped)
+        yield Verdict(pool, second, first, turned, judge, shown=True, count=_count(row))
 
 
-def _name(row: Row, role: str, column: str | None) -> str | None:
-    """A name, from the column that the user named or else the usual one, if the table has it."""
-    if column is None and role not in row.values:
-        return None
-    return row.name(role, column or role)
+def _pool(row: Row, columns: GenericColumns) -> str:
+    """The pool's name: of the column named, or a usual one; else the prompt; else, as answers given
+    with their row form a pool of their own, the row."""
+    if columns.pool is not None:
+        return row.name("pool", columns.pool)
+    if (column := next(iter(usual_names.single(row.values, usual_names.POOLS)), None)) is not None:
+        return row.name("pool", column)
+    prompts = usual_names.single(row.values, usual_names.PROMPTS)
+    if (column := usual_names.only("prompt", "--pool", prompts)) is not None:
+        prompt = row.need("pool", column)
+        if isinstance(prompt, str) and len(prompt) <= ONE_LINE:
+            return row.name("pool", column)
+        return digest(prompt)
+    by_row = columns.texts or columns.counts or _texts(row, columns)
+    return row.numbered() if by_row else ALL
+
+
+def _judge(row: Row, columns: GenericColumns) -> str | None:
+    if columns.judge is not None:
+        return row.name("judge", columns.judge)
+    candidates = usual_names.single(row.values, usual_names.JUDGES)
+    column = usual_names.only("judge", "--judge-column", candidates)
+    return None if column is None else row.name("judge", column)
+
+
+def _texts(row: Row, columns: GenericColumns) -> tuple[str, str] | None:
+    """The columns of the two texts."""
+    if columns.texts is not None:
+        return columns.texts
+    return usual_names.CHOSEN if _is_chosen(row, columns) else usual_names.texts(row.values)
+
+
+def _is_chosen(row: Row, columns: GenericColumns) -> bool:
+    """Whether the row has a text that was chosen and one that was not, and no other winner."""
+    has = set(usual_names.CHOSEN) <= row.values.keys()
+    return has and not (columns.winner or columns.scores or columns.texts)
 
 
 def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     names, by_place = _names(row, columns)
     answers: list[str | None] = [None, None]
-    if columns.texts is not None:
-        for column in columns.texts:
-            row.need("texts", column)
-        answers = [row.text("texts", column) for column in columns.texts]
+    if (pair := _texts(row, columns)) is not None:
+        answers = [_text(row.need("texts", column), column) for column in pair]
+    counts = columns.counts
+    if not counts and pair is None:
+        found = [(stem, usual_names.pairs(row.values, [stem])) for stem in usual_names.COUNTS]
+        counts = tuple((stem, *sides[0]) for stem, sides in found if len(sides) == 1)
     measures: tuple[dict[str, float], dict[str, float]] = ({}, {})
-    for name, *sides in columns.counts:
+    for name, *sides in counts:
         for side, column in enumerate(sides):
             measures[side][name] = texts.as_count(row.need(name, column), column)
     first, second = (
@@ -122,38 +193,142 @@ def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
     return first, second
 
 
+def _text(value: Any, column: str) -> str | None:
+    """A text; of a conversation, its answers."""
+    if isinstance(value, list):
+        return "\n".join(texts.answers(value, column))
+    if value is not None and not isinstance(value, str):
+        raise Refused(f"{column} is {brief(value)}, allowed: a text")
+    return value
+
+
 def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
     """Names of the two items, and whether they are only the names of the columns of their texts."""
     if columns.first is not None and columns.second is not None:
         pair = columns.first, columns.second
     else:
-        pair = next((p for p in PAIRS if set(p) <= row.values.keys()), None)
+        pair = usual_names.models(row.values)
     if pair is not None:
         return (row.name("first", pair[0]), row.name("second", pair[1])), False
-    if columns.texts is not None:
-        first, second = columns.texts
+    if (pair := _texts(row, columns)) is not None:
+        first, second = pair
         return (as_name(first, "the column"), as_name(second, "the column")), True
     keys = ", ".join(map(repr, list(row.values)[:12]))
     raise Refused(f"no items here, name their columns (--first --second); columns are {keys}")
 
 
-def _p_first(row: Row, columns: GenericColumns, first: str, second: str) -> float | None:
-    if len(columns.winner) > 1:
-        shares = dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False))
-        return one_hot(row, shares)
-    if not columns.winner and "winner" not in row.values and "p_first" in row.values:
-        return _share(row.need("p_first", "p_first"))
-    (column,) = columns.winner or ("winner",)
-    return winner(row.need("winner", column), first, second, _words(columns), column)
+@dataclass(frozen=True)
+class _Outcome:
+    """Who won a row."""
 
+    row: Row
+    columns: GenericColumns
+    first: str
+    second: str
+    """Names of the items."""
 
-def _words(columns: GenericColumns) -> Mapping[str, float | None]:
-    """`SIDES`, and the names of the two columns."""
-    sides = (columns.first, columns.second)
-    if columns.first is None and columns.texts is not None:
-        sides = columns.texts
-    names = zip(sides, (1.0, 0.0), strict=True)
-    return {**{name.casefold(): p for name, p in names if name is not None}, **SIDES}
+    def p_first(self) -> float | None:
+        """The share that the first won; None for a failed judgment.
+
+        Raises:
+          Refused: nothing says who won, or a value that is not known.
+        """
+        row, columns = self.row, self.columns
+        if len(columns.winner) > 1:
+            return one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
+        if columns.scores is not None:
+            return self._by_score(columns.scores)
+        column = self._column()
+        if column is not None:
+            return self._coded(column, CODES | self._by_columns())
+        if "p_first" in row.values:
+            return _share(row.need("p_first", "p_first"))
+        if (scores := usual_names.scores(row.values)) is not None:
+            return self._by_score(scores)
+        if _is_chosen(row, columns):
+            return 1.0
+        keys = ", ".join(map(repr, list(row.values)[:12]))
+        raise Refused(f"nothing says who won, name the column (--winner); columns are {keys}")
+
+    def _column(self) -> str | None:
+        if self.columns.winner:
+            return self.columns.winner[0]
+        return None if "p_first" in self.row.values else usual_names.winner(self.row.values)
+
+    def swapped_column(self) -> str | None:
+        """The column with the winner where the second was shown first."""
+        column = self._column()
+        if self.columns.swapped is not None or column is None:
+            return self.columns.swapped
+        return usual_names.swapped(self.row.values, column)
+
+    def p_first_swapped(self, column: str) -> float | None:
+        """The share that the item shown first, here the second, won in the other order.
+
+        Raises:
+          Refused: a code of which it is not said whether it is about the order shown.
+        """
+        meaning = self.columns.swapped_codes
+        value = self.row.need("winner", column)
+        if meaning is None and not self._is_symmetric(value):
+            raise Refused(
+                f"{column} is {brief(value)}: of the order shown then, or of the columns? "
+                "(--swapped-codes shown | columns)"
+            )
+        share = self._coded(column, CODES | self._by_columns())
+        if share is None or meaning == "shown":
+            by_name = self._is_name(value)
+            return share if share is None or not by_name else 1 - share
+        return 1 - share
+
+    def _is_name(self, value: Any) -> bool:
+        names = (self.first.casefold(), self.second.casefold())
+        return isinstance(value, str) and value.strip().casefold() in names
+
+    def _is_symmetric(self, value: Any) -> bool:
+        """Whether a value means the same in both orders: a name, a tie, a failure."""
+        if value is None or self._is_name(value):
+            return True
+        share = self._coded("winner", CODES, value)
+        return share is None or share == 0.5
+
+    def _by_columns(self) -> dict[str, float | None]:
+        """The names of the columns of items and texts as words for the side."""
+        columns = self.columns
+        pairs = [(columns.first, columns.second), columns.texts]
+        if columns.first is None:
+            pairs.append(usual_names.models(self.row.values))
+        if columns.texts is None:
+            pairs.append(_texts(self.row, columns))
+        words: dict[str, float | None] = {}
+        for pair in pairs:
+            for name, share in zip(pair or (), (1.0, 0.0), strict=False):
+                if name is not None:
+                    words[name.casefold()] = share
+        return {word: share for word, share in words.items() if word not in SIDES}
+
+    def _coded(self, column: str, words: Mapping[str, float | None], *given: Any) -> float | None:
+        value = given[0] if given else self.row.need("winner", column)
+        if value is None:
+            return None  # no answer was read
+        outcomes = self.columns.outcomes
+        if outcomes is None:
+            return winner(value, self.first, self.second, words, column)
+        code = f"{value:g}" if isinstance(value, float) else str(value)
+        try:
+            return outcomes.share(code)
+        except KeyError:
+            raise Refused(f"{column} is {brief(value)}, not covered by {outcomes.option}") from None
+
+    def _by_score(self, pair: tuple[str, str]) -> float | None:
+        first, second = (self.row.need("winner", column) for column in pair)
+        if first is None or second is None:
+            return None
+        one, other = as_number(first), as_number(second)
+        if one != one or other != other:
+            given = f"{brief(first)} and {brief(second)}"
+            raise Refused(f"{' and '.join(pair)} are {given}, allowed: numbers")
+        return 0.5 if one == other else float(one > other)
 
 
 def winner(
@@ -165,20 +340,22 @@ def winner(
     Raises:
       Refused: it is neither; or the name of one item is the word for the other.
     """
-    allowed = f"{first}, {second}, {', '.join(SIDES)}"
-    if value is None:
-        raise Refused(f"{column} is empty, allowed: {allowed}")
+    allowed = f"{first}, {second}, {', '.join(SIDES)}, A>>B"
     code = as_name(value, column)
     names = {first: 1.0, second: 0.0}
     named = [p for name, p in names.items() if name == code]
     named = named or [p for name, p in names.items() if name.casefold() == code.casefold()]
-    if code.casefold() in words:
-        word = words[code.casefold()]
+    forms = code.casefold(), code.casefold().removeprefix("[[").removesuffix("]]")
+    known = [form for form in forms if form in words]
+    if known:
+        word = words[known[0]]
         if named and named != [word]:
             raise Refused(f"{column} is {brief(code)}, a reserved word and the name of an item")
         return word
     if len(named) != 1:
-        raise Refused(f"{column} is {brief(code)}, allowed: {allowed}")
+        is_number = as_number(value) == as_number(value)
+        option = "--scale BEST:WORST says what a number means" if is_number else "--map your words"
+        raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})")
     return named[0]
 
 

@@ -311,6 +311,8 @@ def _read_csv(
     path: Path, needed: Sequence[str], optional: Sequence[str], problems: Problems
 ) -> Sheet:
     text = _decode(path, problems)
+    if text.lstrip()[:1] in ("[", "{"):
+        problems.end(path, f"is JSON, no table: make tables of it by jbt import {path} --out DIR")
     header, separator = _header(path, text, {*needed, *optional}, problems)
     places = _check_header(path, header, needed, optional, problems)
     sheet = _read_plain(path, text, header, separator, places)

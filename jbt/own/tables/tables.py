@@ -25,6 +25,7 @@ from jbt.border.report import counted
 from jbt.own.tables.anchors import Anchors, read_anchors
 from jbt.own.tables.items import Items, read_items
 from jbt.own.tables.names import alike_note
+from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
 from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 from jbt.types import check_word
@@ -140,6 +141,7 @@ def read(
     ties: Ties = "half",
     content: str | None = "content",
     merge_pools: bool = False,
+    outcomes: Outcomes | None = None,
 ) -> Tables:
     """Read a user's tables.
 
@@ -156,6 +158,9 @@ def read(
         default column: none do.
       merge_pools: make all pools one, called `all`; contents of one name are then one content.
 
+      outcomes: what the codes of the winner column mean (`Outcomes.of_map("A=first,B=second")`,
+        `Outcomes.of_scale("1:7")`); default first, second, tie, error and names of items.
+
     Raises:
       TableError: a wrong table, see the module; an unknown judge or item.
       ValueError: an argument out of range.
@@ -169,7 +174,7 @@ def read(
     if twice:
         raise TableError(f"covariate {twice[0]!r} is asked for twice")
     problems = Problems()
-    table = read_verdicts(source_of(verdicts, "verdicts"), columns, problems)
+    table = read_verdicts(source_of(verdicts, "verdicts"), columns, problems, outcomes)
     n_problems = problems.count
     if items is None:
         problems.check()

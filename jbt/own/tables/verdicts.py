@@ -3,12 +3,13 @@ first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from jbt.own.tables.names import hint
+from jbt.own.tables.outcomes import WORDS, Outcomes
 from jbt.own.tables.sheets import Problems, Sheet, Source, Text, read_sheet
 
 ALL = "all"
@@ -16,10 +17,6 @@ ALL = "all"
 
 MOST = 10**9
 """Largest count: beyond it float64 loses what a verdict adds."""
-
-WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
-"""Words that every winner column may use, in any case of letters, and the share that the first
-won; None: the judgment failed."""
 
 ORDERS = ("shown", "unknown")
 
@@ -71,8 +68,14 @@ class VerdictTable:
     """[rows] whether the judge is known to have seen first before second."""
 
 
-def read_verdicts(source: Source, columns: Columns, problems: Problems) -> VerdictTable:
-    """Read the verdict table; what is wrong with it goes to `problems`."""
+def read_verdicts(
+    source: Source, columns: Columns, problems: Problems, outcomes: Outcomes | None = None
+) -> VerdictTable:
+    """Read the verdict table; what is wrong with it goes to `problems`.
+
+    Args:
+      outcomes: what the winner's codes mean; default `WORDS` and the items' names.
+    """
     renamed = columns.renamed()
     usual = [f for f in ("winner", "pool", "judge") if getattr(columns, f) == f]
     if columns.winner == Columns.winner:
@@ -93,7 +96,7 @@ def read_verdicts(source: Source, columns: Columns, problems: Problems) -> Verdi
         judge=sheet.columns.get(columns.judge),
         first=first,
         second=second,
-        p_first=_shares(sheet, columns, first, second, problems),
+        p_first=_shares(sheet, columns, first, second, outcomes, problems),
         count=_counts(sheet, problems),
         shown=_shown(sheet, problems),
     )
@@ -121,13 +124,20 @@ def _shown(sheet: Sheet, problems: Problems) -> np.ndarray:
 
 
 def _shares(
-    sheet: Sheet, columns: Columns, first: Text, second: Text, problems: Problems
+    sheet: Sheet,
+    columns: Columns,
+    first: Text,
+    second: Text,
+    outcomes: Outcomes | None,
+    problems: Problems,
 ) -> np.ndarray:
     graded = "p_first" in sheet
     if graded and columns.winner in sheet and columns.winner != "p_first":
         problems.add(sheet.source, "has both winner and p_first, needs exactly one of them")
     elif graded:
         return _graded(sheet, sheet["p_first"], problems)
+    elif columns.winner in sheet and outcomes is not None:
+        return _coded(sheet, columns.winner, outcomes, problems)
     elif columns.winner in sheet:
         return named_shares(sheet, columns.winner, first, second, problems)
     else:
@@ -141,6 +151,20 @@ def _graded(sheet: Sheet, text: Text, problems: Problems) -> np.ndarray:
     allowed = "allowed: numbers from 0 to 1, or nothing for an error"
     problems.add_rows(sheet, bad, lambda r: f"p_first is {text.at(r)!r}, {allowed}")
     return share
+
+
+def _coded(sheet: Sheet, column: str, outcomes: Outcomes, problems: Problems) -> np.ndarray:
+    """[rows] share that the first won, from the user's own codes; NaN for an error."""
+    text = sheet[column]
+    known = text.map(outcomes.covers).astype(bool)
+    option = f"not covered by {outcomes.option}"
+    problems.add_rows(sheet, ~known, lambda r: f"{column} is {text.at(r)!r}, {option}")
+
+    def share(code: str) -> float:
+        won = outcomes.share(code) if outcomes.covers(code) else None
+        return np.nan if won is None else won
+
+    return text.map(share).astype(float)
 
 
 def named_shares(

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -131,7 +132,7 @@ def test_the_example_on_importing(tmp_path, monkeypatch, capsys):
     (command,) = re.findall(r"^\.venv/bin/jbt (.*)", section, re.MULTILINE)
     (tmp_path / "mine.csv").write_text(table)
     monkeypatch.chdir(tmp_path)
-    assert cli.main(command.split()) == 0
+    assert cli.main(shlex.split(command)) == 0
     assert capsys.readouterr().out == printed
     run_example("docs/importing.md")
     assert capsys.readouterr().out == "generic 5 1\n"
@@ -307,6 +308,22 @@ def check_simulated(printed, shown):
     assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
     approx = pytest.approx([float(v) for v in NUMBER.findall(shown)], abs=4)
     assert [float(v) for v in NUMBER.findall(printed)] == approx
+
+
+@pytest.mark.documents
+def test_what_the_page_on_report_cards_prints(data, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "judge.md").read_text()
+    ((command, text),) = re.findall(
+        r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M
+    )
+    (tmp_path / "llmbar").symlink_to(data / "llmbar")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 0
+    check_printed(capsys.readouterr().out, text)
+    for name in ("verdicts", "items", "anchors"):
+        (tmp_path / f"{name}.csv").symlink_to(data / "llmbar" / f"{name}.csv")
+    run_example("docs/judge.md")
+    assert capsys.readouterr().out.startswith("ChatGPT 0.40 [0.36, 0.44] of 419 pairs")
 
 
 @pytest.mark.documents

@@ -35,26 +35,47 @@ class Section:
     table: pd.DataFrame | None = None
     """Cells hold text, booleans or numbers. Numbers are shown with four digits, undefined ones
     empty; the index is not shown."""
+    detail: bool = False
+    """Shown on screen with --verbose only."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A command's results, in sections."""
+    """A command's results: the answer, sections, then notes."""
 
     title: str
     lead: Sequence[str]
-    """The first lines, before any section."""
+    """Notes: what was read, and what it does not support."""
     sections: Sequence[Section]
+    answer: Sequence[str] = ()
+    """The answer to the command's question, in a line or two."""
 
-    def text(self) -> str:
-        """Text for a terminal: columns aligned by spaces, no control characters."""
-        parts = ["\n".join(map(_printable, self.lead))] if self.lead else []
-        for section in self.sections:
+    def text(self, *, verbose: bool = False) -> str:
+        """Text for a terminal: columns aligned by spaces, no control characters.
+
+        Args:
+          verbose: with the sections of detail, which are else only named.
+        """
+        parts = ["\n".join(map(_printable, self.answer))] if self.answer else []
+        hidden = [section.title for section in self.sections if section.detail and not verbose]
+        for section in self._sections():
+            if section.detail and not verbose:
+                continue
             lines = [section.title, *section.lines]
             if section.table is not None:
                 lines += _aligned(section.table)
             parts.append("\n".join(map(_printable, lines)))
+        if hidden:
+            parts.append(_printable(f"--verbose adds: {'; '.join(hidden)}"))
         return "\n\n".join(parts)
+
+    def _sections(self) -> list[Section]:
+        """All sections, with what was read after the last that is no detail."""
+        if not self.lead:
+            return list(self.sections)
+        read = Section("Notes", self.lead)
+        shown = [section for section in self.sections if not section.detail]
+        return [*shown, read, *(section for section in self.sections if section.detail)]
 
     def markdown(self, figure: str | None = None) -> str:
         """The report as Markdown.
@@ -62,8 +83,8 @@ class Report:
         Args:
           figure: file of a figure to show at the end.
         """
-        parts = [f"# {_escaped(self.title)}", _items(self.lead)]
-        for section in self.sections:
+        parts = [f"# {_escaped(self.title)}", _items(self.answer)]
+        for section in self._sections():
             parts += [f"## {_escaped(section.title)}", _items(section.lines)]
             if section.table is not None:
                 parts.append(_piped(section.table))

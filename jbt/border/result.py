@@ -21,7 +21,7 @@ class Result(Protocol):
 
     @property
     def report(self) -> Callable[..., Report]:
-        """The result in words, from a title and the first lines, which stand before any section."""
+        """The result in words, from a title and notes on what was read."""
         ...
 
     def to_frame(self) -> pd.DataFrame:
@@ -45,6 +45,7 @@ def give(
     settings: dict[str, Any] | None = None,
     json_file: Path | None = None,
     folder: Path | None = None,
+    verbose: bool = False,
     **in_report: Any,
 ) -> None:
     """Print the report of a result; write its JSON, and its report, table and figure, if asked for.
@@ -52,6 +53,7 @@ def give(
     Args:
       settings: what the JSON begins with.
       json_file, folder: where to; None for nowhere.
+      verbose: print the sections of detail too; the report in the folder has them anyway.
       in_report: what the result's own `report` takes beside title and lead.
 
     Raises:
@@ -63,6 +65,6 @@ def give(
             json_file, record if settings is None else {"settings": settings, **record}
         )
     report = result.report(title, lead, **in_report)
-    print(report.text())
+    print(report.text(verbose=verbose))
     if folder is not None:
         report.write(folder, result.to_frame(), result.figure())

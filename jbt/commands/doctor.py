@@ -30,5 +30,6 @@ def main(argv: Sequence[str]) -> int:
         tables.summary,
         json_file=options.json,
         folder=options.out,
+        verbose=options.verbose,
     )
     return 0

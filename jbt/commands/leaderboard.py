@@ -34,6 +34,8 @@ class LeaderboardOptions(JointOptions):
     interaction: bool = False
     """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
     not identify gamma."""
+    against: str | None = None
+    """Give win rates against this model; default the mean over all others."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -64,6 +66,7 @@ def main(argv: Sequence[str]) -> int:
         together=panel,
         robust=options.robust,
         interaction=options.interaction,
+        against=options.against,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

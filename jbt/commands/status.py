@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -42,6 +42,6 @@ def main(argv: Sequence[str]) -> int:
     runtime.start()
     study = Study.open(options.study)
     settings = {**study.settings.record(), "study": str(options.study), "jbt": __version__}
-    where = {"json_file": options.json, "folder": options.out}
+    where: Any = {"json_file": options.json, "folder": options.out}
     give(study.summary(), f"Study {options.study}", [], settings=settings, **where)
     return status_of(study)

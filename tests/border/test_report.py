@@ -10,14 +10,21 @@ from jbt.border import plots
 from jbt.border.report import NAMES, Report, Section, signed, with_interval
 
 TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})
-REPORT = Report("Fit of *v*", ["read 2 rows"], [Section("Models", ["two of them"], TABLE)])
+SECTIONS = [
+    Section("Models", ["two of them"], TABLE),
+    Section("How to read this", ["with care"], detail=True),
+]
+REPORT = Report("Fit of *v*", ["read 2 rows"], SECTIONS, answer=["a is best"])
 
 
 def test_on_screen_columns_are_aligned_and_nothing_moves_the_cursor():
     lines = REPORT.text().splitlines()
-    assert lines[:4] == ["read 2 rows", "", "Models", "two of them"]
-    assert lines[4:] == ["model       theta", "a|b        0.1235", "long name"]
-    evil = Report("t", ["\x1b[2J\rred"], [])
+    assert lines[:4] == ["a is best", "", "Models", "two of them"]
+    assert lines[4:8] == ["model       theta", "a|b        0.1235", "long name", ""]
+    assert lines[8:] == ["Notes", "read 2 rows", "", "--verbose adds: How to read this"]
+    verbose = REPORT.text(verbose=True).splitlines()
+    assert verbose == [*lines[:-1], "How to read this", "with care"]
+    evil = Report("t", [], [], answer=["\x1b[2J\rred"])
     assert evil.text() == " [2J red"
 
 

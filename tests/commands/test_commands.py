@@ -128,6 +128,13 @@ def test_files_that_are_no_tables(tables, tmp_path, capsys):
     binary.write_bytes(bytes(range(256)) * 20)
     assert cli.main(["fit", "--verdicts", str(binary)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+    lines = tmp_path / "answers.jsonl"
+    lines.write_text('{"first": "a"}\n')
+    assert cli.main(["fit", "--verdicts", str(lines)]) == 2
+    assert f"is JSON, no table: make tables of it by jbt import {lines}" in capsys.readouterr().err
+    assert cli.main(["leaderbord", "--verdicts", str(lines)]) == 2
+    error = "error: unknown command 'leaderbord': did you mean jbt leaderboard\n"
+    assert capsys.readouterr().err == error
     assert cli.main(["fit", "--verdicts", str(tmp_path)]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert cli.main(["fit", "--verdicts", str(v), "--covariates", "words"]) == 2
@@ -157,7 +164,9 @@ def fit_json(tmp_path, *options):
 def test_fit_reports_everything(tables, tmp_path, capsys):
     v, i = tables()
     options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]
-    content = fit_json(tmp_path, *options, "--per-pool", "--out", str(tmp_path / "out"))
+    content = fit_json(
+        tmp_path, *options, "--per-pool", "--verbose", "--out", str(tmp_path / "out")
+    )
     shown = capsys.readouterr()
     assert content["settings"]["lam"] is None  # estimated
     records = {(r["pool"], r["judge"]): r for r in content["pools"]}

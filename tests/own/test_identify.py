@@ -262,13 +262,13 @@ def test_a_report_is_short_and_its_table_whole(tmp_path):
     ]
     report = Identification(some).report("What v.csv says", ["first"])
     lines = report.text().splitlines()
-    assert lines[0] == "first"
+    assert lines[0].startswith("c[log(words)] is identified by the verdicts: a in 2 of 4 pools, b")
     assert lines[3] == (
         "a: converged in 1, flat in 2, separated in 1 of 4 pools; 2.0 nats about c in a pool "
         "(median), at most 2.0 nats; without a prior +0.5 (median of 1); not identified in "
         "2, where the prior chose +0.43 (median)"
     )
-    assert lines[-1] == "adding 1 to every quality (in 8 of 8)"
+    assert lines[-4:] == ["adding 1 to every quality (in 8 of 8)", "", "Notes", "first"]
     alone = Identification(some[:1]).report("What v.csv says", []).text()
     assert some[0].sentence() in alone
     for identification in (Identification(some), Identification(some[:2])):

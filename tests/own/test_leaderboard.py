@@ -5,6 +5,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
@@ -349,9 +350,35 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
     assert list(alone["kappa"]) == ["estimate", "low", "high"]
     assert list(first) == [
         *("model", "theta", "low", "high", "theta_naive"),
-        *("rank", "rank_low", "rank_high", "rank_naive", "n_verdicts"),
+        *("rank", "rank_low", "rank_high", "rank_naive"),
+        *("win_rate", "average_words", "n_verdicts"),
     ]
     assert alone["models"] == written["leaderboards"][0]["models"]
+
+
+def test_win_rates_and_averages_of_a_leaderboard(tables):
+    v, i = tables(*simulated())
+    read = own.read(v, i, covariates=["words"])
+    (board,) = boards = own.leaderboard(read, ["words"], transform="log", against="B")
+    theta = dict(zip(board.models, board.theta, strict=True))
+    for model, mean, against in zip(
+        board.models, board.win_rates(), board.win_rates("B"), strict=True
+    ):
+        chances = [1 / (1 + np.exp(b - theta[model])) for m, b in theta.items() if m != model]
+        assert mean == pytest.approx(np.mean(chances), abs=1e-12)
+        if model == "B":
+            assert np.isnan(against)
+        else:
+            assert against == pytest.approx(1 / (1 + np.exp(theta["B"] - theta[model])), abs=1e-12)
+    items = pd.read_csv(i)
+    items["content"] = items["content"] if "content" in items else items["item"]
+    means = items.groupby("content")["words"].mean()
+    np.testing.assert_allclose(board.averages["words"], means[list(board.models)])
+    (line,) = boards.report("Board", []).answer
+    assert line.startswith(f"j: best, with plausible ranks: {board.models[0]} 1 [1, ")
+    assert "win rate against B" in boards.report("Board", []).text()
+    with pytest.raises(ValueError, match="no model 'Z' among the 4"):
+        own.leaderboard(read, ["words"], against="Z")
 
 
 def test_models_are_the_items_where_there_is_no_content(tables):

@@ -300,7 +300,7 @@ def test_it_stops_when_sure_and_says_so(tmp_path):
     summary = study.summary()
     top = {r.content for r in summary.pools[0].ranking[:K]}
     assert top == {"m0", "m1"}
-    first, second = summary.report("t").lead[:2]
+    first, second = summary.report("t").answer
     assert first.startswith("top 2: m")
     assert "stopped: sure" in second
     (last,) = summary.curve.tail(1).certainty

@@ -115,12 +115,12 @@ def main(argv: Sequence[str]) -> int:
 def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Report:
     n, pairs = len(planned.table), "better" in planned.table
     noun = f"{options.labels} pairs" if pairs else "contents in only one top k"
-    lead = [f"{n} of {planned.n_labels} {noun} to label, in random order"]
+    answer = [f"{n} of {planned.n_labels} {noun} to label, in random order"]
     if planned.n_listed:
-        lead.append(f"{planned.n_listed} left out, because {options.anchors} lists them")
+        answer.append(f"{planned.n_listed} left out, because {options.anchors} lists them")
     if options.n is not None and n < options.n:
-        lead.append(f"{options.n} wanted (--n), but there are no more")
-    lead.append(f"{_how(options, tables, planned)}; leave it empty where nobody knows")
+        answer.append(f"{options.n} wanted (--n), but there are no more")
+    answer.append(f"{_how(options, tables, planned)}; leave it empty where nobody knows")
 
     judges = planned.judges.assign(judge=[j or "all verdicts" for j in planned.judges["judge"]])
     names = {"judge": "judge", "n_pools": "pools that differ", "n_labels": "labels"}
@@ -142,7 +142,7 @@ def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Repor
         Section("Labels", where, planned.table.head(SHOWN)),
         Section("Once they are filled in", then),
     ]
-    return Report(f"Labels for {options.verdicts.name}", lead, sections)
+    return Report(f"Labels for {options.verdicts.name}", [], sections, answer=answer)
 
 
 def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -42,7 +42,7 @@ class Analysis:
         if self.joint is None:
             return report
         joint_sections = panel_report.sections(*self.joint, self.judges, **settings)
-        return Report(title, lead, [*report.sections, *joint_sections])
+        return replace(report, sections=[*report.sections, *joint_sections])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each estimate, see `frames.frame`: of each judge alone, then of all."""

@@ -26,6 +26,20 @@ BASIS: dict[str, str] = {
 }
 """Note printed after an estimate, by its basis."""
 
+IN_A_WORD: dict[str, str] = {
+    Basis.MEASURED: "measured",
+    Basis.FEW_POOLS: "seen in too few pools",
+    Basis.MERGED: "measured over merged pools",
+    Basis.WEAK: "partly from the prior",
+    Basis.NOT_CONVERGED: "the fit did not converge",
+    Basis.UNDEFINED: "no verdicts",
+    Basis.FIXED: "fixed",
+}
+"""What an estimate of c rests on, but for defaults of the prior."""
+
+NAMED = 4
+"""Most judges or items that the answer names."""
+
 ALIKE = 0.05
 """Level of the test that a coefficient is the same in all pools."""
 
@@ -45,7 +59,7 @@ def report(
     """The report: coefficients (of one pool, its ranking) first.
 
     Args:
-      lead: the first lines.
+      lead: notes on what was read.
       k: size of the top set.
       per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
@@ -66,11 +80,57 @@ def report(
     evidence += [line for judge in judges for line in _ties(judge, k)]
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
-        sections.append(Section("Pool by pool", [_pools(judge, k) for judge in judges]))
+        lines = [_pools(judge, k) for judge in judges]
+        sections.append(Section("Pool by pool", lines, detail=True))
     if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
-    sections.append(Section("How to read this", list(_legend(batch, fits, k))))
-    return Report(title, lead, sections)
+    legend = list(_legend(batch, fits, k))
+    sections.append(Section("How to read this", legend, detail=True))
+    return Report(title, lead, sections, answer=_answer(batch, judges, k))
+
+
+def _answer(batch: Batch, judges: list[JudgeSummary], k: int) -> list[str]:
+    """What the correction changes, and what it rests on, in a line or two."""
+    shown = judges[:NAMED]
+    rest = ["..."] * (len(judges) > NAMED)
+    if len(batch.tables.pools) == 1:
+        tops = [_of(j) + _top(f, k) for j in shown for f in j.fits if f.usable]
+        lines = ["; ".join([*tops, *rest])] if tops else ["No fit converged"]
+    else:
+        corrected = ", ".join(batch.covariates) or "position"
+        changed = [
+            f"in {j.top_k.differs_from_naive} of {j.top_k.n_pools} pools"
+            + (f" ({j.judge})" if j.judge else "")
+            for j in shown
+        ]
+        changes = ", ".join([*changed, *rest])
+        lines = [f"Correcting for {corrected} changes the top {k} {changes}"]
+    for d, name in enumerate(batch.covariates):
+        lines.append(_rests_on(name, [(j, j.c[d]) for j in shown]))
+    return lines
+
+
+def _top(fit: PoolFit, k: int) -> str:
+    best = [content.content for content in fit.ranking[:k]]
+    named = ", ".join(best[:NAMED]) + ", ..." * (len(best) > NAMED)
+    differs = "another without the correction" if fit.top_k_differs else "the same without"
+    return f"top {k}: {named} ({differs})"
+
+
+def _rests_on(name: str, coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> str:
+    """Each judge's c of one covariate, in short."""
+    defaults = [c.status == Basis.PRIOR for _, c in coefficients]
+    if coefficients and all(defaults):
+        return (
+            f"Within one prompt, {name} cannot be separated from quality: its c is a default of "
+            "the prior, not a measurement"
+        )
+    parts = []
+    for (judge, c), is_default in zip(coefficients, defaults, strict=True):
+        estimate = c.mean if is_default and len(judge.fits) == 1 else c.estimate
+        rests = "a default, not a measurement" if is_default else IN_A_WORD[c.status]
+        parts.append(f"{_of(judge)}{with_interval(estimate, c.low, c.high)} ({rests})")
+    return f"c[{name}]: " + ", ".join(parts)
 
 
 def _pools(judge: JudgeSummary, k: int) -> str:

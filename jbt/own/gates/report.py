@@ -65,7 +65,7 @@ class Gate:
 
     def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
         """The report; `per_pool` lists all pools with a discordant label, however many."""
-        lines = [*_fitted(self, self.batch), *(f"{_name(d)}: {d.reason}" for d in self.judges)]
+        lines = list(_fitted(self, self.batch))
         sections = [Section("Over all pools of a judge", lines, _judges(self))]
         if any(d.held_out is not None for d in self.judges):
             heading = "Held out: share of labels that a ranking has right (a tie counts half)"
@@ -78,7 +78,7 @@ class Gate:
         sections.append(Section("Pool by pool", counts, _pools(listed, self) if listed else None))
         guarantee = list(_guarantee(self))
         sections.append(Section("What is guaranteed, and what is not", guarantee))
-        return Report(title, lead, sections)
+        return Report(title, lead, sections, answer=[_answer(d) for d in self.judges])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each decision; one over all pools of a judge has no pool."""
@@ -114,6 +114,10 @@ class Gate:
 
 def _name(decision: Decision) -> str:
     return decision.judge or "all verdicts"
+
+
+def _answer(decision: Decision) -> str:
+    return f"{_name(decision)}: {decision.decision or 'undecided'}: {decision.reason}"
 
 
 def _by_judge(decisions: list[Decision]) -> Iterator[tuple[str, list[Decision]]]:

@@ -37,6 +37,14 @@ REASONS = {
 }
 """Why there is no interval, by status."""
 
+IN_SHORT = {
+    "few_clusters": "too few prompts",
+    "few_pools": "too few pools",
+    "prior_selected": "the prior decides",
+    "separated": "no maximum",
+}
+"""The same within a line, for some statuses."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoardCoefficient(Coefficient):
@@ -66,7 +74,7 @@ class BoardCoefficient(Coefficient):
         if self.status == "flat":
             return "not identified"
         interval = f"[{self.low:+.2f}, {self.high:+.2f}]"
-        missing = f"(no interval: {self.status})"
+        missing = f"(no interval: {IN_SHORT.get(self.status, self.status)})"
         return f"{self.estimate:+.2f} {interval if np.isfinite(self.low) else missing}"
 
 
@@ -107,8 +115,7 @@ class BiasByQuality:
         does, followed by a hint."""
         name, gamma = self.c.name, self.gamma
         if not any(np.isfinite(part.low) for part in (self.stronger, self.weaker, gamma)):
-            reason = f"{gamma.status}, {_reason(gamma.status)}"
-            yield f"no interval: {name} by quality: {reason}"
+            yield f"no interval: {name} by quality: {_reason(gamma.status)}"
             return
         apart = "" if self.difference is None else f", apart by {self.difference.measured()}"
         yield (
@@ -189,6 +196,29 @@ class Leaderboard:
     """Whether the models are ranked with a bias c + gamma theta."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
     """Agreement of each other judge with the trusted ones."""
+    averages: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """[M] mean of each covariate over a model's judged answers, as it is in the table."""
+
+    def win_rates(self, against: str | None = None) -> np.ndarray:
+        """[M] chance of winning against one model, or the mean chance over all others, by the
+        corrected theta: at equal covariates, in either order alike. NaN where theta is unknown, and
+        of the model itself.
+
+        Raises:
+          ValueError: there is no such model.
+        """
+        if against is not None and against not in self.models:
+            raise ValueError(f"no model {against!r}: {_list(self.models)}")
+        from scipy.special import expit
+
+        chance = expit(self.theta[:, None] - self.theta)
+        if against is not None:
+            at = self.models.index(against)
+            return np.where(np.arange(len(chance)) == at, np.nan, chance[:, at])
+        others = np.where(np.eye(len(chance), dtype=bool), np.nan, chance)
+        known = np.isfinite(others)
+        total = np.where(known, others, 0).sum(1)
+        return np.where(known.any(1), total / np.maximum(known.sum(1), 1), np.nan)
 
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
@@ -226,12 +256,14 @@ class Leaderboard:
             kappa = self.kappa.numbers()
         numbers = ("theta", "low", "high", "theta_naive")
         ranks = ("rank", "rank_low", "rank_high", "rank_naive")
-        models = []
+        rates, models = self.win_rates(), []
         for i, name in enumerate(self.models):
             row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
             for k in ranks:
                 rank = getattr(self, k)[i]
                 row[k] = None if np.isnan(rank) else int(rank)
+            row["win_rate"] = _defined(rates[i])
+            row |= {f"average_{name}": _defined(v[i]) for name, v in self.averages.items()}
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
             "judges": [c.record(joint=True) for c in self.judges],

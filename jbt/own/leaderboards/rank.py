@@ -7,7 +7,7 @@ own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ def leaderboard(
     together: tuple[Tables, Judges] | None = None,
     robust: bool = False,
     interaction: bool = False,
+    against: str | None = None,
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -71,6 +72,7 @@ def leaderboard(
       robust: also rank under other choices (`robust.compare`).
       interaction: rank with a bias c + gamma theta, see `interaction`. A judge whose verdicts do
         not identify gamma has no ranking: its status is FLAT.
+      against: the model against which the report gives win rates; default the mean over all others.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
@@ -84,6 +86,8 @@ def leaderboard(
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
+    if against is not None and against not in tables.contents:
+        raise ValueError(f"no model {against!r} among the {len(tables.contents)} of the items")
     if interaction and not covariates:
         raise ValueError("an interaction needs a covariate (--covariates)")
     if interaction and (bootstrap or robust or together or difference != "plain"):
@@ -107,25 +111,27 @@ def leaderboard(
     )
     with runtime.precision("float64"):
         boards = [
-            _board(setup, judge, coefficients, bootstrap, seed, interaction)
+            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction)
             for judge in range(len(tables.judges))
         ]
         if together is not None:
             tables, judges = together
             joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
             boards.append(_joint_board(joint_setup, judges, coefficients, bootstrap, seed))
-    return Leaderboards(boards, prior, bootstrap, compared)
+    return Leaderboards(boards, prior, bootstrap, compared, against)
 
 
 def _board(
     setup: Setup,
     judge: int,
+    columns: Sequence[str],
     covariates: Sequence[tuple[str, str]],
     bootstrap: int,
     seed: int,
     interaction: bool,
 ) -> Leaderboard:
-    """The leaderboard of one judge; `covariates`: name and unit of each."""
+    """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
+    unit of each as it is used."""
     problem, tables = setup.problem(judge), setup.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     by_quality: tuple[BiasByQuality, ...] = ()
@@ -149,7 +155,16 @@ def _board(
         outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
         by_quality=by_quality,
         interaction=interaction,
+        averages={name: _average(tables, judge, name) for name in columns},
     )
+
+
+def _average(tables: Tables, judge: int, column: str) -> np.ndarray:
+    """[contents of the tables] mean of a covariate over the answers that a judge saw."""
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    items = tables.items.loc[np.unique(verdicts[["first", "second"]].to_numpy())]
+    means = items.groupby("content")[column].mean()
+    return means.reindex(range(len(tables.contents))).to_numpy(float)
 
 
 def _joint_board(
@@ -257,8 +272,11 @@ class _Fits:
         evidence = self.evidence.get(p, np.nan)
         return coefficient(self.beta, self.intervals, p, profile_range=evidence, **whose)
 
-    def board(self, tables: Tables, **rest: Any) -> Leaderboard:
-        """The leaderboard, models in order; `rest`: its fields that do not come from the fits."""
+    def board(
+        self, tables: Tables, *, averages: Mapping[str, np.ndarray] | None = None, **rest: Any
+    ) -> Leaderboard:
+        """The leaderboard, models in order; `averages` by number in `tables.contents`; `rest`: its
+        fields that do not come from the fits."""
         problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
         m, known = len(problem.contents), problem.n_verdicts > 0
         theta, theta_naive = self.theta, self.theta_naive
@@ -284,6 +302,7 @@ class _Fits:
             degrees=intervals.degrees[:m][order],
             runaway=tuple(names[intervals.runaway]),
             pull=intervals.pull[order],
+            averages={k: v[problem.contents][order] for k, v in (averages or {}).items()},
             **rest,
         )
 

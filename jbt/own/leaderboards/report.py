@@ -14,7 +14,7 @@ from jbt.own.leaderboards import robust
 from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.shared_coefficients.coefficient import Coefficient
-from jbt.own.tables import agreement
+from jbt.own.tables import agreement, lengths
 from jbt.types import Prior, Status
 
 if TYPE_CHECKING:
@@ -39,14 +39,17 @@ class Leaderboards(list[Leaderboard]):
         prior: Prior,
         bootstrap: int,
         compared: Sequence[pd.DataFrame],
+        against: str | None = None,
     ) -> None:
         """
         Args:
           prior, bootstrap: of the leaderboards.
+          against: the model against which win rates are; None for the mean over all others.
           compared: for each judge, ranks under other choices (`robust.compare`), or nothing.
         """
         super().__init__(boards)
         self.prior, self.bootstrap, self.compared = prior, bootstrap, compared
+        self.against = against
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A ranking for each leaderboard with what it rests on; the conventions come last."""
@@ -55,16 +58,20 @@ class Leaderboards(list[Leaderboard]):
             name = board.judge or "Ranking"
             lines = list(_sentences(board, self.prior, self.bootstrap))
             if board.status == Status.CONVERGED:
-                sections += [Section(name, [], _shown(board)), Section(f"{name}: basis", lines)]
+                sections += [
+                    Section(name, [], _shown(board, self.against)),
+                    Section(f"{name}: basis", lines),
+                ]
             else:
-                sections.append(Section(name, lines, _shown(board)))
+                sections.append(Section(name, lines, _shown(board, self.against)))
             if i < len(self.compared):
                 ranks = self.compared[i].rename(columns={"ties_dropped": "ties dropped"})
                 lines = [robust.widest(self.compared[i])]
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
-        sections.append(Section("How to read this", list(_conventions(self[0], self.prior))))
-        return Report(title, lead, sections)
+        conventions = list(_conventions(self[0], self.prior))
+        sections.append(Section("How to read this", conventions, detail=True))
+        return Report(title, lead, sections, answer=[_answer(board) for board in self])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each judge and model: judge (if there are several), the columns of the JSON,
@@ -111,6 +118,33 @@ class Leaderboards(list[Leaderboard]):
         return drawn
 
 
+def _answer(board: Leaderboard) -> str:
+    """Who is best, by how much that is certain, and what the correction changes."""
+    whose = "" if board.judge is None else f"{board.judge}: "
+    if board.status != Status.CONVERGED:
+        return f"{whose}no ranking: {board.status.name.lower()}"
+    best = [
+        f"{model} {_rank(*map(float, ranks))}"
+        for model, *ranks in zip(
+            board.models[:SHOWN],
+            board.rank[:SHOWN],
+            board.rank_low[:SHOWN],
+            board.rank_high[:SHOWN],
+            strict=True,
+        )
+    ]
+    known = np.isfinite(board.rank) & np.isfinite(board.rank_naive)
+    moved = np.where(known, board.rank_naive - board.rank, 0)
+    line = f"{whose}best, with plausible ranks: {', '.join(best)}"
+    if not moved.any():
+        return f"{line}; the correction changes no rank"
+    furthest = int(np.argmax(np.abs(moved)))
+    change = f"{_rank(float(board.rank_naive[furthest]))} to {_rank(float(board.rank[furthest]))}"
+    changed = f"{int((moved != 0).sum())} of {int(known.sum())} ranks"
+    model = board.models[furthest]
+    return f"{line}; the correction changes {changed}, most that of {model}, from {change}"
+
+
 def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
     yield (
         f"MAP with lam = {prior.lam:g}, lam_b = {prior.lam_b:g}; theta in logits, with mean 0 over "
@@ -120,6 +154,8 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
+    equal = " at equal covariates" if board.c else ""
+    yield f"win rate: chance of winning against the others{equal}, by theta, the mean over them"
     if board.c:
         names = ", ".join(str(c.covariate) for c in board.c)
         yield (
@@ -137,7 +173,7 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         )
 
 
-def _shown(board: Leaderboard) -> pd.DataFrame:
+def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     def intervals(*columns: np.ndarray) -> list[str]:
         return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
 
@@ -145,13 +181,30 @@ def _shown(board: Leaderboard) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "model": board.models,
-            "rank": [_rank(*map(float, row)) for row in zip(*ranks, strict=True)],
+            "rank [best, worst plausible]": [
+                _rank(*map(float, row)) for row in zip(*ranks, strict=True)
+            ],
+            "uncorrected rank": [_rank(float(r)) for r in board.rank_naive],
+            f"win rate{f' against {against}' if against else ''}": [
+                _share(float(p)) for p in board.win_rates(against)
+            ],
+            **{
+                f"average {name}": [_plain(float(v)) for v in values]
+                for name, values in board.averages.items()
+            },
+            "votes": board.n_verdicts,
             "theta": intervals(board.theta, board.low, board.high),
-            "naive rank": [_rank(float(r)) for r in board.rank_naive],
-            "naive theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
-            "verdicts": board.n_verdicts,
+            "uncorrected theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
         }
     )
+
+
+def _share(p: float) -> str:
+    return f"{100 * p:.0f} %" if _known(p) else "-"
+
+
+def _plain(x: float) -> str:
+    return f"{x:.3g}" if _known(x) and abs(x) < 100 else f"{x:.0f}" if _known(x) else "-"
 
 
 def _known(*values: float) -> bool:
@@ -259,8 +312,8 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
             if _known(better, won):
                 yield (
-                    f"the better of a trusted pair has the larger {name} in {better:.0%}; the "
-                    f"answer with the larger {name} won {won:.0%} of the judge's verdicts"
+                    f"{lengths.larger(name)} is the better of a trusted pair in {better:.0%}, "
+                    f"and won {won:.0%} of the judge's verdicts"
                 )
     if versions is not None:
         yield (

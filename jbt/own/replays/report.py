@@ -49,7 +49,17 @@ class Replay:
         runs += "verdict" if self.refit_every == 1 else f"{self.refit_every} verdicts"
         units = f"budgets are verdicts of one pool; {_intervals(self.verdicts['n_pools'])}"
         sections = [part for judge in self.verdicts.itertuples() for part in _sections(self, judge)]
-        return Report(title, [*lead, *self.notes, runs, units], sections)
+        return Report(title, [*lead, *self.notes, runs, units], sections, answer=self._answer())
+
+    def _answer(self) -> list[str]:
+        """How many verdicts were enough, a line for each judge."""
+        lines = []
+        for judge in self.verdicts["judge"]:
+            rows = self.table[(self.table["pool"] == ALL) & _by_judge(self.table, judge)]
+            needed = self.needed[_by_judge(self.needed, judge)]
+            sentence = next(_sentences(self, rows, needed))
+            lines.append(sentence if judge is None else f"{judge}: {sentence}")
+        return lines
 
     def to_frame(self) -> pd.DataFrame:
         """`table`, rounded to six decimals."""
@@ -92,7 +102,7 @@ def _sections(replay: Replay, judge: Any) -> Iterator[Section]:
         sentences = []
         if scored_by == "full_data":
             sentences = [f"{judge.n_pools} pools, {judge.n_verdicts} ordered pairs judged"]
-            sentences += _sentences(replay, rows, needed)
+            sentences += list(_sentences(replay, rows, needed))[1:]  # the first is the answer
         yield Section(title, sentences, _table(replay, str(scored_by), curves, needed))
 
 

@@ -114,7 +114,7 @@ class StudySummary:
     def report(self, title: str, lead: Sequence[str] = ()) -> Report:
         """The answer, what it rests on, and the ranking of each pool."""
         sections = [part for pool in self.pools for part in self._sections(pool)]
-        return Report(title, [*self._answer(), *lead, *self.notes], sections)
+        return Report(title, [*lead, *self.notes], sections, answer=list(self._answer()))
 
     def _answer(self) -> Iterator[str]:
         unsure = [p for p in self.pools if not p.certainty >= self.level]

@@ -1,0 +1,187 @@
+"""Win rates that trusted labels would give, from a judge's verdicts and the labels of some pairs
+(`estimators.prediction_powered`).
+
+A model's win rate is its mean over the pairs of the table that have it: against all others alike
+where every prompt has every pair. It needs no model of the judge's bias, but the labelled pairs
+must be a random sample of the judged ones: of pairs, or of prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jbt import quick_compilation, runtime, stats
+from jbt.estimators.prediction_powered import PairSums, prediction_powered
+from jbt.kernel import metrics
+from jbt.own.leaderboards.intervals import LEVEL
+from jbt.own.leaderboards.robust import ranks
+from jbt.own.tables.tables import Tables
+
+FEWEST_LABELLED = 10.0
+"""Effective number of labelled prompts of a model below which there is no interval. In simulations
+with 2.5 to 9 of them intervals cover .6 to .98, with 10 to 60 .93 and more."""
+
+PAIR = ["low", "high"]
+
+_estimated = quick_compilation.jit(prediction_powered)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledWinRates:
+    """Win rates of M models by one judge's verdicts and trusted labels. NaN where undefined."""
+
+    models: tuple[str, ...]
+    """In the order of the table's contents."""
+    win_rate: np.ndarray
+    """[M] share of pairs that the labels would give to the model, ties as halves; it may lie
+    outside 0 to 1 where labels are few."""
+    low: np.ndarray
+    high: np.ndarray
+    rank: np.ndarray
+    """[M] 1 + the number of models with a higher win rate."""
+    rank_low: np.ndarray
+    """[M] 1 + the number of models significantly better: as `Leaderboard.rank_low`."""
+    rank_high: np.ndarray
+    weight: float
+    """Weight of the judge's verdicts on pairs without a label, 0 to 1."""
+    n_labelled: int
+    """Pairs of two models with a label and a verdict of the judge (count)."""
+    n_judged: int
+    """Pairs of two models with a verdict of the judge (count)."""
+    n_prompts: int
+    """Pools with a labelled pair (count)."""
+    n_not_judged: int
+    """Labelled pairs of two models without a verdict of the judge, left out (count)."""
+
+
+def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
+    """Estimate every model's win rate.
+
+    Args:
+      tables: pools not merged.
+      judge: index into `tables.judges`.
+
+    Raises:
+      ValueError: no labelled pair of two models has a verdict of the judge.
+    """
+    verdicts, labels = _verdicts(tables, judge), _labels(tables)
+    n_labels = len(labels)
+    labelled = verdicts.join(labels, how="inner")
+    if labelled.empty:
+        raise ValueError(
+            "no trusted pair (--anchors) of two models was judged: win rates by labels need some"
+        )
+    sums = [
+        part
+        for frame, name in ((verdicts, "won"), (labelled, "won"), (labelled, "label"))
+        for part in _sums(tables, frame, name)
+    ]
+    judged, by_judge, n_labelled, by_judge_labelled, _, by_labels = sums
+    with runtime.precision("float64"):
+        estimate = _estimated(
+            PairSums(
+                *map(jnp.asarray, (judged, by_judge, n_labelled, by_judge_labelled, by_labels))
+            )
+        )
+    win_rate, covariance = np.asarray(estimate.win_rate), np.asarray(estimate.covariance)
+    even = np.asarray(estimate.degrees) + 1
+    both = [(by_labels > 0).sum(0), (by_labels < n_labelled).sum(0)]
+    rare = np.minimum(*both) < stats.FEWEST
+    low, high = stats.effective_share(win_rate, np.diagonal(covariance), even, rare, level=LEVEL)
+    enough = even >= FEWEST_LABELLED
+    low, high = (np.where(enough, end, np.nan) for end in (low, high))
+    better, known = significantly_better(win_rate, covariance, even - 1, enough), judged.any(0)
+    compared = enough & (enough.sum() > 1)
+    return LabelledWinRates(
+        models=tuple(tables.contents),
+        win_rate=win_rate,
+        low=low,
+        high=high,
+        rank=ranks(win_rate),
+        rank_low=np.where(compared, 1 + better.sum(1), np.nan),
+        rank_high=np.where(compared, known.sum() - better.sum(0), np.nan),
+        weight=float(estimate.weight),
+        n_labelled=len(labelled),
+        n_judged=len(verdicts),
+        n_prompts=int(n_labelled.any(1).sum()),
+        n_not_judged=n_labels - len(labelled),
+    )
+
+
+def significantly_better(
+    estimate: np.ndarray, covariance: np.ndarray, degrees: np.ndarray, enough: np.ndarray
+) -> np.ndarray:
+    """[M, M] whether model j is significantly better than model i: the interval of the difference,
+    Bonferroni-corrected for the model's M - 1 differences, lies above 0.
+
+    Args:
+      estimate, covariance: [M] and [M, M].
+      degrees: [M] degrees of freedom; a difference has the smaller of its models'.
+      enough: [M] whether a model has an interval; else it is never significantly better or worse.
+    """
+    from scipy.special import stdtrit
+
+    comparable = enough & enough[:, None] & ~np.eye(len(enough), dtype=bool)
+    variance = np.diagonal(covariance)
+    variance = (variance + variance[:, None] - 2 * covariance).clip(0)
+    level = 1 - (1 - LEVEL) / 2 / max(1, len(enough) - 1)
+    quantile = stdtrit(np.maximum(np.minimum(degrees, degrees[:, None]), 1), level)
+    apart = np.where(comparable, estimate - estimate[:, None], 0)
+    return comparable & (apart > np.maximum(quantile * np.sqrt(variance), metrics.TIED))
+
+
+def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:
+    """The judge's verdicts on pairs of two models, indexed by low and high (rows of `items`): won,
+    the mean share that `low` won; both orders count alike where the judge saw both."""
+    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
+    first, second = verdicts["first"].to_numpy(), verdicts["second"].to_numpy()
+    share, count = verdicts["p_first"].to_numpy(), verdicts["count"].to_numpy(float)
+    low_first = first < second
+    rows = pd.DataFrame(
+        {
+            "low": np.minimum(first, second),
+            "high": np.maximum(first, second),
+            "low_first": low_first,
+            "won": np.where(low_first, share, 1 - share) * count,
+            "count": count,
+        }
+    )
+    orders = rows.groupby([*PAIR, "low_first"])[["won", "count"]].sum()
+    pairs = (orders["won"] / orders["count"]).groupby(PAIR).mean().to_frame("won")
+    return pairs[_two_models(tables, pairs.index)]
+
+
+def _labels(tables: Tables) -> pd.DataFrame:
+    """The trusted labels of pairs of two models, indexed by low and high: label, the share that
+    `low` won."""
+    better, worse = (tables.anchors[side].to_numpy() for side in ("better", "worse"))
+    decided = np.minimum(better, worse), np.maximum(better, worse)
+    tied = tables.tied["first"].to_numpy(), tables.tied["second"].to_numpy()
+    index = pd.MultiIndex.from_arrays(
+        [np.r_[a, b] for a, b in zip(decided, tied, strict=True)], names=PAIR
+    )
+    label = np.r_[(better < worse).astype(float), np.full(len(tied[0]), 0.5)]
+    labels = pd.DataFrame({"label": label}, index=index)
+    return labels[_two_models(tables, labels.index)]
+
+
+def _two_models(tables: Tables, pairs: pd.Index) -> np.ndarray:
+    content = tables.items["content"].to_numpy()
+    low, high = (content[pairs.get_level_values(side).to_numpy(int)] for side in PAIR)
+    return low != high
+
+
+def _sums(tables: Tables, pairs: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """[pools, models] number of pairs, and the sum of the shares won."""
+    pool, content = (tables.items[column].to_numpy() for column in ("pool", "content"))
+    low, high = (pairs.index.get_level_values(side).to_numpy(int) for side in PAIR)
+    count, total = np.zeros((2, len(tables.pools), len(tables.contents)))
+    won = pairs[name].to_numpy()
+    for side, share in ((low, won), (high, 1 - won)):
+        np.add.at(count, (pool[side], content[side]), 1)
+        np.add.at(total, (pool[side], content[side]), share)
+    return count, total

@@ -115,23 +115,26 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
 def significantly_better(
     estimate: np.ndarray, covariance: np.ndarray, degrees: np.ndarray, enough: np.ndarray
 ) -> np.ndarray:
-    """[M, M] whether model j is significantly better than model i: the interval of the difference,
-    Bonferroni-corrected for the model's M - 1 differences, lies above 0.
+    """[..., M, M] whether model j is significantly better than model i: the interval of the
+    difference, Bonferroni-corrected for the model's M - 1 differences, lies above 0.
 
     Args:
-      estimate, covariance: [M] and [M, M].
-      degrees: [M] degrees of freedom; a difference has the smaller of its models'.
-      enough: [M] whether a model has an interval; else it is never significantly better or worse.
+      estimate, covariance: [..., M] and [..., M, M].
+      degrees: [..., M] degrees of freedom; a difference has the smaller of its models'.
+      enough: [..., M] whether a model has an interval; else it is significantly better or worse
+        than none.
     """
     from scipy.special import stdtrit
 
-    comparable = enough & enough[:, None] & ~np.eye(len(enough), dtype=bool)
-    variance = np.diagonal(covariance)
-    variance = (variance + variance[:, None] - 2 * covariance).clip(0)
-    level = 1 - (1 - LEVEL) / 2 / max(1, len(enough) - 1)
-    quantile = stdtrit(np.maximum(np.minimum(degrees, degrees[:, None]), 1), level)
-    apart = np.where(comparable, estimate - estimate[:, None], 0)
-    return comparable & (apart > np.maximum(quantile * np.sqrt(variance), metrics.TIED))
+    m = enough.shape[-1]
+    comparable = enough[..., None, :] & enough[..., :, None] & ~np.eye(m, dtype=bool)
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    variance = (variance[..., None, :] + variance[..., :, None] - 2 * covariance).clip(0)
+    level = 1 - (1 - LEVEL) / 2 / max(1, m - 1)
+    degrees = np.minimum(degrees[..., None, :], degrees[..., :, None])
+    half_width = stdtrit(np.maximum(degrees, 1), level) * np.sqrt(variance)
+    apart = np.where(comparable, estimate[..., None, :] - estimate[..., :, None], 0)
+    return comparable & (apart > np.maximum(half_width, metrics.TIED))
 
 
 def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:

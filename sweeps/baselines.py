@@ -1,0 +1,430 @@
+"""Baselines beside the corrected leaderboard, where its assumption holds and where it fails.
+
+Six models answer all prompts; a judge sees every pair in both orders. The judge is fair, or pays
+for length, or does so and hardly hears quality, or pays stronger models more for it, or favours one
+model for no reason that is in a table; or trusted labels pay for length as well. Some pairs, drawn
+at random, have a trusted label. What is asked is the win rate of each model against the others by
+trusted labels, its rank by that, and an interval or a set of plausible ranks for either.
+
+Naive, bias-aware, Davidson and length-controlled fits use the judge alone. `joint` adds two other
+judges, and `judge_aware` estimates a discrimination for each judge (the first judge's is 1, or the
+labels' where there are any, which then count as a judge without bias). `ppi` are win rates by
+prediction-powered inference, `labels` by the labels alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jbt import stats
+from jbt.border import plots
+from jbt.estimators.prediction_powered import prediction_powered
+from jbt.experiments import declare
+from jbt.experiments.run import main
+from jbt.own.leaderboards.intervals import LEVEL
+from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significantly_better
+from jbt.simulation.simulate import Condition, Experiment
+from jbt.types import check_count, check_positive
+
+from ._shared.prompt_studies import Study, draw, pair_sums, pairs_of
+from ._shared.robust_fit import RobustFit, robust_fit
+from ._shared.scenario import MapPrior
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from jbt.experiments.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(MapPrior, declare.Settings):
+    pools: int = 400
+    """Studies simulated at every condition (count)."""
+    n_prompts: int = 60
+    """Prompts of a study (count)."""
+    n_models: int = 6
+    """Models of a study (count)."""
+    sd: float = 1.0
+    """Standard deviation of quality between models (logits)."""
+    n_anchors: tuple[int, ...] = (50, 200)
+    """Labelled pairs (count), increasing."""
+    dtype: declare.Literal["float32", "float64"] = "float64"
+    """Precision of the fits."""
+
+
+PRESETS = {
+    "smoke": Settings(pools=8, n_prompts=20, n_anchors=(30,)),
+    "paper": Settings(pools=30),
+    "full": Settings(),
+}
+
+OTHERS = {
+    "discrimination": (1.0, 0.3),
+    "bias": (0.0, 0.5),
+    "interaction": (0.0, 0.0),
+    "favour": (0.0, 0.0),
+    "ties": (0.0, 0.0),
+}
+"""The two other judges of a study: a fair one, and one that says little of quality."""
+
+PLAIN = {"discrimination": 1.0, "bias": 0.0, "interaction": 0.0, "favour": 0.0, "ties": 0.0}
+JUDGES: dict[str, dict[str, float]] = {
+    "fair": {},
+    "pays for length": {"bias": 1.0},
+    "deaf, pays for length": {"bias": 1.0, "discrimination": 0.3},
+    "pays the strong more": {"bias": 0.5, "interaction": 0.5},
+    "favours one model": {"favour": 1.0},
+    "labels pay too": {"bias": 1.0, "label_bias": 1.0},
+    "ties": {"bias": 1.0, "ties": 1.0},
+}
+"""Judge -> what differs from a fair one."""
+
+ONE_JUDGE = ("naive", "bias_aware", "davidson", "length_controlled")
+PANEL = ("joint", "judge_aware")
+NO_LABELS = 0
+WEAK, FIXED = 0.01, 1e9
+"""Prior precisions of Davidson's log nu, and of a parameter that is known."""
+
+
+def methods(s: Settings) -> list[tuple[str, int]]:
+    """The estimators with their number of labels."""
+    most = s.n_anchors[-1]
+    with_labels = [(name, n) for n in s.n_anchors for name in ("labels", "ppi")]
+    plain = [(name, NO_LABELS) for name in (*ONE_JUDGE, *PANEL)]
+    return [*plain, ("judge_aware", most), *with_labels]
+
+
+def groups(s: Settings) -> list[declare.Group]:
+    check_count("n_prompts", s.n_prompts, least=10)
+    check_count("n_models", s.n_models, least=3)
+    check_positive("sd", s.sd)
+    s.check_prior()
+    declare.check_increasing(
+        "n_anchors", s.n_anchors, least=1, most=s.n_prompts * s.n_models * (s.n_models - 1) // 2
+    )
+    if s.dtype != "float64":
+        raise ValueError(f"dtype must be float64 for derivatives, got {s.dtype}")
+    columns = {
+        name: np.array([(PLAIN | changes)[name] for changes in JUDGES.values()]) for name in PLAIN
+    }
+    columns["label_bias"] = np.array([c.get("label_bias", 0.0) for c in JUDGES.values()])
+    every, models = methods(s), list(range(s.n_models))
+    axes: dict[str, dict[str, Any]] = {"estimate": {"method": range(len(every)), "content": models}}
+    axes |= dict.fromkeys(("win_rate", "win_variance", "degrees", "rare"), axes["estimate"])
+    axes["covariance"] = axes["estimate"] | {"other": models}
+    axes |= {"truth": {"content": models}, "weight": {"n_anchors": s.n_anchors}}
+    return [
+        declare.Group(
+            "studies",
+            experiment_of(s),
+            columns,
+            {"judge": list(JUDGES)},
+            n_items=s.n_models,
+            pools=s.pools,
+            axes=axes,
+            fits=100,
+        )
+    ]
+
+
+def experiment_of(s: Settings) -> Experiment:
+    """Experiment: one study, all estimators."""
+
+    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        judges = {
+            name: jnp.append(condition[name], jnp.asarray(OTHERS[name])) for name in PLAIN
+        } | {"label_bias": condition["label_bias"]}
+        study = draw(key, s.n_models, s.n_prompts, s.sd, judges)
+        rows, status, weights = [], jnp.zeros((), int), []
+        for name, n in methods(s):
+            if name in ("labels", "ppi"):
+                sums = pair_sums(study, n)
+                fit = prediction_powered(sums, 0.0 if name == "labels" else None)
+                either = [(sums.labels > 0).sum(0), (sums.labels < sums.labelled).sum(0)]
+                rare = jnp.minimum(*either) < stats.FEWEST
+                variance = jnp.diagonal(fit.covariance)
+                rows.append(
+                    (fit.win_rate, fit.covariance, fit.win_rate, variance, fit.degrees, rare)
+                )
+                weights += [fit.weight] * (name == "ppi")
+                continue
+            fit = FITS[name](study, s, n)
+            status = jnp.maximum(status, fit.status)
+            m = s.n_models
+            theta, covariance = fit.estimate[:m], fit.covariance[:m, :m]
+            win_rate, slope = _win_rates(theta), jax.jacobian(_win_rates)(theta)
+            if name == "length_controlled":  # win rates against one model alone
+                win_rate = jnp.full(m, jnp.nan)
+            variance = jnp.einsum("ij,jk,ik->i", slope, covariance, slope)
+            degrees = jnp.full(m, s.n_prompts - 1.0)
+            rows.append((theta, covariance, win_rate, variance, degrees, jnp.zeros(m, bool)))
+        names = ("estimate", "covariance", "win_rate", "win_variance", "degrees", "rare")
+        out = {name: jnp.stack(v) for name, v in zip(names, zip(*rows, strict=True), strict=True)}
+        return {**out, "truth": study.win_rate, "weight": jnp.stack(weights), "status": status}
+
+    return experiment
+
+
+def _win_rates(theta: Float[Array, " M"]) -> Float[Array, " M"]:
+    chance = jax.nn.sigmoid(theta[:, None] - theta)
+    return (chance.sum(1) - 0.5) / (len(theta) - 1)
+
+
+def _log_share(z: Array, won: Array) -> Array:
+    """Log-likelihood of shares won, a tie as half a win, nats."""
+    return won * jax.nn.log_sigmoid(z) + (1 - won) * jax.nn.log_sigmoid(-z)
+
+
+ORDER = np.array([1.0, -1.0])[:, None]
+"""[2, 1] who is shown first."""
+
+
+def _fit(
+    study: Study,
+    s: Settings,
+    likelihood: Any,
+    extra: dict[str, tuple[int, float]],
+    of_theta: np.ndarray | None = None,
+) -> RobustFit:
+    """Fit theta and further parameters.
+
+    Args:
+      likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> nats.
+      extra: further parameters, name -> (number, prior precision).
+      of_theta: prior precision of theta [M], default lam.
+    """
+    first, second = pairs_of(s.n_models)
+    ends = np.cumsum([s.n_models, *(n for n, _ in extra.values())])
+
+    def log_likelihood(beta: Array, prompt: Any) -> Array:
+        theta, *parts = jnp.split(beta, ends[:-1])
+        apart = theta[first] - theta[second]
+        return likelihood(apart, dict(zip(extra, parts, strict=True)), prompt)
+
+    of_theta = np.full(s.n_models, s.lam) if of_theta is None else of_theta
+    precision = np.concatenate([of_theta, *(np.full(n, p) for n, p in extra.values())])
+    prompts = study.difference, study.won, study.label, study.turn
+    return robust_fit(log_likelihood, prompts, jnp.zeros(ends[-1]), jnp.asarray(precision))
+
+
+def naive(study: Study, s: Settings, n: int) -> RobustFit:
+    """c = kappa = 0."""
+
+    def likelihood(apart: Array, _: Any, prompt: Any) -> Array:
+        return _log_share(apart, prompt[1][0]).sum()
+
+    return _fit(study, s, likelihood, {})
+
+
+def bias_aware(study: Study, s: Settings, n: int) -> RobustFit:
+    """The corrected leaderboard."""
+
+    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
+        z = apart + at["c"] * prompt[0] + at["kappa"] * ORDER
+        return _log_share(z, prompt[1][0]).sum()
+
+    return _fit(study, s, likelihood, {"c": (1, s.lam_b), "kappa": (1, s.lam_b)})
+
+
+def davidson(study: Study, s: Settings, n: int) -> RobustFit:
+    """Ties with a probability of their own (Davidson 1970)."""
+
+    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
+        z = apart + at["c"] * prompt[0] + at["kappa"] * ORDER
+        chances = jnp.stack([z / 2, -z / 2, jnp.broadcast_to(at["log_nu"], z.shape)])
+        won = prompt[1][0]
+        of_outcome = jnp.where(won == 0.5, chances[2], (2 * won - 1) * z / 2)
+        return (of_outcome - jax.nn.logsumexp(chances, axis=0)).sum()
+
+    extra = {"c": (1, s.lam_b), "kappa": (1, s.lam_b), "log_nu": (1, WEAK)}
+    return _fit(study, s, likelihood, extra)
+
+
+def length_controlled(study: Study, s: Settings, n: int) -> RobustFit:
+    """Every model against the first alone, with a coefficient of tanh(length) for each; prompts of
+    one difficulty, as these are (`own.baselines.length_controlled`)."""
+    first, second = pairs_of(s.n_models)
+    against = jnp.asarray(first == 0)
+    scale = study.difference.std(0, ddof=1)
+
+    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
+        z = apart + at["c"][second] * jnp.tanh(prompt[0] / scale)
+        return (_log_share(z, prompt[1][0]) * against).sum()
+
+    of_theta = np.append(FIXED, np.full(s.n_models - 1, s.lam_b))
+    return _fit(study, s, likelihood, {"c": (s.n_models, s.lam_b)}, of_theta)
+
+
+def joint(study: Study, s: Settings, n: int) -> RobustFit:
+    """All judges, each with its own c and kappa."""
+
+    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
+        z = apart + at["c"][:, None, None] * prompt[0] + at["kappa"][:, None, None] * ORDER
+        return _log_share(z, prompt[1]).sum()
+
+    j = study.won.shape[1]
+    return _fit(study, s, likelihood, {"c": (j, s.lam_b), "kappa": (j, s.lam_b)})
+
+
+def judge_aware(study: Study, s: Settings, n: int) -> RobustFit:
+    """All judges, each with its own discrimination, c and kappa; and n labels, without bias."""
+    j = study.won.shape[1]
+
+    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
+        difference, won, label, turn = prompt
+        s = 1 + (at["s"] if n else jnp.append(0.0, at["s"]))
+        z = s[:, None, None] * apart + at["c"][:, None, None] * difference
+        of_judges = _log_share(z + at["kappa"][:, None, None] * ORDER, won).sum()
+        return of_judges + jnp.where(turn < n, _log_share(apart, label), 0).sum()
+
+    extra = {"c": (j, s.lam_b), "kappa": (j, s.lam_b), "s": (j if n else j - 1, 1.0)}
+    return _fit(study, s, likelihood, extra)
+
+
+FITS = {
+    "naive": naive,
+    "bias_aware": bias_aware,
+    "davidson": davidson,
+    "length_controlled": length_controlled,
+    "joint": joint,
+    "judge_aware": judge_aware,
+}
+
+
+def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
+    import xarray as xr
+
+    raw = ds.load()
+    for at, (name, n) in enumerate(methods(s)):
+        one = raw.isel(method=at).transpose("judge", "pool", "content", "other", ...)
+        dims, coords = ("judge", "pool"), {"judge": raw["judge"].values}
+        for quantity, values in _metrics(one, name in ("labels", "ppi")).items():
+            array = xr.DataArray(values, coords, dims).assign_coords(estimator=name, n_anchors=n)
+            t.means(quantity, array)
+    for n in s.n_anchors:
+        t.means("weight", raw["weight"].sel(n_anchors=n).assign_coords(estimator="ppi"))
+
+
+def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:
+    """[judges, studies] of one estimator; NaN where nothing is printed."""
+    names = ("estimate", "truth", "win_rate", "win_variance", "degrees")
+    estimate, truth, rate, variance, degrees = (one[name].values for name in names)
+    enough = np.ones_like(degrees, bool)
+    if of_labels:
+        enough = degrees + 1 >= FEWEST_LABELLED
+        low, high = stats.effective_share(rate, variance, degrees + 1, one["rare"].values)
+    else:
+        half = _quantile(degrees) * np.sqrt(variance)
+        low, high = rate - half, rate + half
+    low, high = (np.where(enough, end, np.nan) for end in (low, high))
+    better = significantly_better(estimate, one["covariance"].values, degrees, enough)
+    m = estimate.shape[-1]
+    rank = 1 + (truth[..., None, :] > truth[..., :, None]).sum(-1)
+    rank_low, rank_high = 1 + better.sum(-1), m - better.sum(-2)
+    above = truth[..., :, None] > truth[..., None, :]
+    right = np.sign(estimate[..., :, None] - estimate[..., None, :])
+    covered = np.where(np.isfinite(low), (low <= truth) & (truth <= high), np.nan)
+    ranked = np.where(enough, (rank_low <= rank) & (rank <= rank_high), np.nan)
+    tau = np.where(above, right, 0).sum((-2, -1)) / (m * (m - 1) / 2)
+    return {
+        "tau": tau,
+        "win_rate_error": _mean(np.abs(rate - truth)),
+        "coverage": _mean(covered),
+        "width": _mean(high - low),
+        "rank_coverage": _mean(ranked),
+        "rank_width": _mean(np.where(enough, rank_high - rank_low, np.nan)),
+    }
+
+
+def _quantile(degrees: np.ndarray) -> np.ndarray:
+    from scipy.special import stdtrit
+
+    return stdtrit(degrees, (1 + LEVEL) / 2)
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean over models of those that are defined."""
+    known = np.isfinite(values)
+    total = np.where(known, values, 0).sum(-1)
+    return np.where(known.any(-1), total / np.maximum(known.sum(-1), 1), np.nan)
+
+
+SHOWN = {
+    ("naive", False): ("naive", "orange", "o"),
+    ("bias_aware", False): ("bias-aware", "blue", "o"),
+    ("length_controlled", False): ("length-controlled", "sky", "o"),
+    ("judge_aware", False): ("judge-aware, three judges", "purple", "o"),
+    ("judge_aware", True): ("judge-aware with labels", "purple", "s"),
+    ("labels", True): ("labels alone", "black", "s"),
+    ("ppi", True): ("prediction-powered", "vermilion", "s"),
+}
+"""(estimator, whether it has labels) -> label, colour and marker in the figure."""
+PANELS = {
+    "tau": "Kendall's tau with the true ranking",
+    "coverage": "coverage of the win rate (95 % intervals)",
+    "rank_coverage": "coverage of the true rank",
+    "rank_width": "width of the plausible ranks (places)",
+}
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """Rows to print: all but errors and weights."""
+    return table[table.quantity.isin(PANELS)]
+
+
+def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
+    fig, axes = plots.facets(len(PANELS), 2, width=6.4, height=4.0)
+    place = {name: i for i, name in enumerate(JUDGES)}
+    most = s.n_anchors[-1]
+    for ax, (quantity, title) in zip(axes, PANELS.items(), strict=True):
+        rows = table[(table.quantity == quantity) & table.estimate.notna()]
+        for i, ((name, labelled), (label, colour, marker)) in enumerate(SHOWN.items()):
+            mine = rows[(rows.estimator == name) & (rows.n_anchors == (most if labelled else 0))]
+            at = mine.judge.map(place).to_numpy(float) + 0.1 * (i - (len(SHOWN) - 1) / 2)
+            plots.points(ax, mine, at, colour=colour, label=label, fmt=marker)
+        if "coverage" in quantity:
+            ax.axhline(LEVEL, color="black", lw=0.8, ls="--")
+        ax.set_xticks(list(place.values()), list(place), rotation=20, ha="right", fontsize=8)
+        ax.set_ylabel(title)
+        ax.grid(axis="y", alpha=0.3)
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    return fig
+
+
+SWEEP = declare.Sweep(
+    "baselines",
+    "The corrected leaderboard beside other corrections, where its assumption holds or fails.",
+    PRESETS,
+    groups,
+    ("judge", "estimator", "n_anchors"),
+    table,
+    figure,
+    units={
+        "method": "index of the estimator",
+        "content": "index of the model",
+        "other": "index of the model",
+        "n_anchors": "labelled pairs",
+        "estimate": "logits; share for labels and ppi",
+        "covariance": "of the estimates",
+        "win_rate": "1 (share)",
+        "win_variance": "1",
+        "degrees": "1",
+        "rare": "bool",
+        "truth": "1 (share)",
+        "weight": "1",
+    },
+    headline=headline,
+    index="judge",
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(SWEEP))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
+from jbt.own.baselines.contract import Beside
 from jbt.own.fits.judges import JOINT
 from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
@@ -198,6 +200,13 @@ class Leaderboard:
     """Agreement of each other judge with the trusted ones."""
     averages: Mapping[str, np.ndarray] = field(default_factory=dict)
     """[M] mean of each covariate over a model's judged answers, as it is in the table."""
+    beside: tuple[Beside, ...] = ()
+    """Baselines' rankings of the same models, in their order here."""
+
+    def with_baselines(self, baselines: Sequence[Beside]) -> Leaderboard:
+        """This leaderboard with baselines beside it."""
+        placed = tuple(baseline.in_order(self.models) for baseline in baselines)
+        return dataclasses.replace(self, beside=placed)
 
     def win_rates(self, against: str | None = None) -> np.ndarray:
         """[M] chance of winning against one model, or the mean chance over all others, by the
@@ -263,6 +272,9 @@ class Leaderboard:
                 rank = getattr(self, k)[i]
                 row[k] = None if np.isnan(rank) else int(rank)
             row["win_rate"] = _defined(rates[i])
+            for b in self.beside:
+                columns = {"": b.estimate, "_low": b.low, "_high": b.high, "_rank": b.rank}
+                row |= {f"{b.name}{end}": _defined(v[i]) for end, v in columns.items()}
             row |= {f"average_{name}": _defined(v[i]) for name, v in self.averages.items()}
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
@@ -276,6 +288,7 @@ class Leaderboard:
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
+            "beside": {baseline.name: baseline.record() for baseline in self.beside},
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }

@@ -192,6 +192,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
                 f"average {name}": [_plain(float(v)) for v in values]
                 for name, values in board.averages.items()
             },
+            **dict(_baseline_columns(board)),
             "votes": board.n_verdicts,
             "theta": intervals(board.theta, board.low, board.high),
             "uncorrected theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
@@ -199,8 +200,21 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     )
 
 
-def _share(p: float) -> str:
-    return f"{100 * p:.0f} %" if _known(p) else "-"
+def _baseline_columns(board: Leaderboard) -> Iterator[tuple[str, list[str]]]:
+    for b in board.beside:
+        title = b.name.replace("_", " ")
+        ranks = zip(b.rank, b.rank_low, b.rank_high, strict=True)
+        yield f"{title} rank", [_rank(*map(float, row)) for row in ranks]
+        written = _share if b.share else _interval
+        values = zip(b.estimate, b.low, b.high, strict=True)
+        yield f"{title} {b.quantity}", [written(*map(float, row)) for row in values]
+
+
+def _share(p: float, *ends: float) -> str:
+    if not _known(p):
+        return "-"
+    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends and _known(*ends) else ""
+    return f"{100 * p:.0f}{interval} %"
 
 
 def _plain(x: float) -> str:
@@ -267,6 +281,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
             f"({board.models[int(np.nanargmax(pull))]}); intervals correct for this, estimates do "
             f"not; a --lam below {prior.lam:g} moves it less"
         )
+    for baseline in board.beside:
+        yield from baseline.notes
     for model in board.outside[:SHOWN]:
         yield model.sentence()
     if len(board.outside) > SHOWN:

@@ -91,12 +91,6 @@ def outside(
     return tuple(sorted(models, key=lambda model: -abs(model.distance)))
 
 
-def ranks(theta: np.ndarray) -> np.ndarray:
-    """[M] 1 + the number of theta higher by more than rounding; NaN where theta is."""
-    higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
-    return np.where(np.isfinite(theta), 1 + higher, np.nan)
-
-
 def compare(
     tables: Tables,
     covariates: Sequence[str],
@@ -138,7 +132,7 @@ def compare(
     frames = []
     for judge in range(len(tables.judges)):
         theta = {name: by_judge[judge] for name, by_judge in columns.items()}
-        frame = pd.DataFrame({name: ranks(v) for name, v in theta.items()}).astype("Int64")
+        frame = pd.DataFrame({name: metrics.ranks(v) for name, v in theta.items()}).astype("Int64")
         frame.insert(0, "model", tables.contents)
         order = np.argsort(-theta["asked"], kind="stable")
         frames.append(frame.iloc[order].reset_index(drop=True))

@@ -21,7 +21,8 @@ from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
-from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.board import LOG_NU, BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
 from jbt.own.leaderboards.interaction import (
     Interaction,
     bias_by_quality,
@@ -100,6 +101,8 @@ def leaderboard(
         raise ValueError(
             "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
         )
+    if tables.ties == "davidson" and (bootstrap or together or interaction):
+        raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")
     prior = Prior() if prior is None else prior
     question = Question(
         tables=tables,
@@ -150,7 +153,7 @@ def _board(
 ) -> Leaderboard:
     """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
     unit of each as it is used."""
-    problem, tables = setup.problem(judge), setup.tables
+    problem, tables = problem_of(setup, judge), setup.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     by_quality: tuple[BiasByQuality, ...] = ()
     if fits.aware is not None:
@@ -168,12 +171,23 @@ def _board(
             for d, (name, unit) in enumerate(covariates)
         ),
         kappa=fits.coefficient(-1) if problem.variant.kappa else None,
+        log_nu=_log_nu(fits) if tables.ties == "davidson" else None,
         anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
         versions=_versions(setup, judge, interaction) if fits.status == Status.CONVERGED else None,
         outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
         by_quality=by_quality,
         interaction=interaction,
         averages={name: _average(tables, judge, name) for name in columns},
+    )
+
+
+def _log_nu(fits: _Fits) -> BoardCoefficient:
+    """log nu, the last covariate's coefficient; without a tie there is none."""
+    if isinstance(fits.problem, DavidsonProblem):
+        return fits.coefficient(-2, covariate=LOG_NU)
+    nan = np.nan
+    return BoardCoefficient(
+        covariate=LOG_NU, estimate=nan, status="no_ties", profile_range=nan, degrees=nan
     )
 
 
@@ -333,7 +347,7 @@ def _versions(setup: Setup, judge: int, interaction: bool) -> VersionCheck | Non
         return None
     thetas = np.zeros((2, 0))
     if versions.names:
-        problem = setup.problem(judge, versions.content)
+        problem = problem_of(setup, judge, versions.content)
         places = np.searchsorted(
             problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
         )

@@ -154,6 +154,11 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
+    if board.log_nu is not None:
+        yield (
+            "P(tie) is nu / (e^(eta / 2) + e^(-eta / 2) + nu), with eta the log-odds that the "
+            "first wins if one side does (Davidson 1970); log nu has the prior of c"
+        )
     equal = " at equal covariates" if board.c else ""
     yield f"win rate: chance of winning against the others{equal}, by theta, the mean over them"
     if board.c:
@@ -272,6 +277,12 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
+    if board.log_nu is not None and _known(board.log_nu.estimate):
+        nu = np.exp(board.log_nu.estimate)
+        yield (
+            f"log nu {_interval(board.log_nu.estimate, board.log_nu.low, board.log_nu.high)}: two "
+            f"equal answers tie in {nu / (2 + nu):.0%} (Davidson)"
+        )
     for reason in board.reasons():
         yield f"no interval: {reason}"
     pull = np.abs(board.pull)  # NaN where there is no interval

@@ -13,6 +13,7 @@ import pandas as pd
 from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Position
+from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Setup
 from jbt.own.tables.tables import Tables, Transform
@@ -141,7 +142,7 @@ def compare(
 
 def _theta(setup: Setup, judge: int) -> np.ndarray:
     """[contents of the tables] NaN where unknown."""
-    problem = setup.problem(judge)
+    problem = problem_of(setup, judge)
     theta = np.full(len(setup.tables.contents), np.nan)
     if (problem.n_verdicts > 0).any():
         fit = problem.fit(problem.variant)

@@ -36,6 +36,9 @@ class LeaderboardOptions(JointOptions):
     not identify gamma."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
+    beside: tuple[str, ...] = ()
+    """Other people's corrections to show beside (space-separated): length_controlled, the win rate
+    of AlpacaEval."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -67,6 +70,7 @@ def main(argv: Sequence[str]) -> int:
         robust=options.robust,
         interaction=options.interaction,
         against=options.against,
+        beside=options.beside,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

@@ -66,7 +66,8 @@ class TableOptions:
     merge_pools: bool = False
     """Merge all pools into one, in which contents of one name share a quality."""
     ties: Ties = "half"
-    """A tie counts as half a win for each, or is dropped."""
+    """A tie counts as half a win for each, is dropped, or, in `jbt leaderboard` only, is an outcome
+    of its own (davidson)."""
     position: Position = "auto"
     """Whether kappa is estimated; auto fixes it at 0 in pools where no pair was shown in both
     orders."""

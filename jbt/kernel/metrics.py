@@ -23,6 +23,12 @@ def order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(np.abs(difference) <= TIED, 0.0, np.sign(difference))
 
 
+def ranks(estimate: np.ndarray) -> np.ndarray:
+    """[M] 1 + the number of float64 estimates higher by more than rounding; NaN where it is."""
+    higher = (order(estimate, estimate[:, None]) > 0).sum(1)
+    return np.where(np.isfinite(estimate), 1 + higher, np.nan)
+
+
 def top_k_recall(
     estimate: Float[Array, " M"],
     quality: Float[Array, " M"],

@@ -58,6 +58,7 @@ def jackknife(
     cluster: Int[np.ndarray, " R"],
     *,
     loading: Float[np.ndarray, "2 R"] | None = None,
+    moments: Float[np.ndarray, "2 R"] | None = None,
 ) -> Jackknife:
     """Cluster-robust covariance of the MAP, with its degrees of freedom.
 
@@ -67,13 +68,15 @@ def jackknife(
       cluster: [R] the cluster of each row, integers from 0. Rows without verdicts count for none.
       loading: change of a row's logit with theta of its first content, and minus that with theta of
         its second; default 1.
+      moments: residual and weight of each row, where the model is not Bradley-Terry's: the score is
+        the sum of residual z over rows z, and the information that of weight z z'.
 
     Raises:
       ValueError: fewer than 2 clusters.
     """
     from scipy import sparse
 
-    data = _Data.of(mode, rows, cluster, loading)
+    data = _Data.of(mode, rows, cluster, loading, moments)
     g, m = data.n_clusters, data.n_contents
     if g < 2:
         raise ValueError(f"a jackknife needs 2 clusters, got {g}")
@@ -147,9 +150,9 @@ class _Data:
     x: np.ndarray
     """[rows, D + 1] multipliers of c and kappa."""
     residual: np.ndarray
-    """[rows] wins - shown p"""
+    """[rows] wins - shown p, or as given"""
     weight: np.ndarray
-    """[rows] shown p (1 - p)"""
+    """[rows] shown p (1 - p), or as given"""
     owner: np.ndarray
     """[entries] cluster, ascending."""
     content: np.ndarray
@@ -157,18 +160,26 @@ class _Data:
 
     @classmethod
     def of(
-        cls, mode: Parameters, rows: Rows, cluster: np.ndarray, loading: np.ndarray | None
+        cls,
+        mode: Parameters,
+        rows: Rows,
+        cluster: np.ndarray,
+        loading: np.ndarray | None,
+        moments: np.ndarray | None,
     ) -> _Data:
         from scipy.special import expit
 
         shown = np.asarray(rows.shown)
-        real = shown > 0
+        real = shown > 0 if moments is None else moments[1] > 0
         names, index = np.unique(np.asarray(cluster)[real], return_inverse=True)
         first, second = np.asarray(rows.first)[real], np.asarray(rows.second)[real]
         x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[real]
         theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
-        p = expit(theta[first] - theta[second] + x @ bias)
-        residual, weight = np.asarray(rows.wins)[real] - shown[real] * p, shown[real] * p * (1 - p)
+        if moments is None:
+            p, n = expit(theta[first] - theta[second] + x @ bias), shown[real]
+            residual, weight = np.asarray(rows.wins)[real] - n * p, n * p * (1 - p)
+        else:
+            residual, weight = moments[:, real]
         m = len(theta)
         key = index.astype(np.int64) * m + np.stack([first, second])
         keys, ends = np.unique(key, return_inverse=True)

@@ -90,7 +90,10 @@ class _Examination:
         return [check for check in results if check is not None]
 
     def _line(self, command: str, **changes: Any) -> str:
-        return command_line(command, {**self.options, **changes})
+        options = {**self.options, **changes}
+        if options.get("ties") == "davidson":  # a leaderboard's alone
+            del options["ties"]
+        return command_line(command, options)
 
     def _fits(self, bad: np.ndarray, considered: np.ndarray) -> str:
         """Such as "in 3 of 12 pools"."""
@@ -128,7 +131,8 @@ class _Examination:
         verdicts = self.tables.verdicts
         tied = int(verdicts.loc[verdicts["p_first"] == 0.5, "count"].sum())
         share = tied / max(int(verdicts["count"].sum()), 1)
-        text = f"{counted(tied, 'tie')} ({share:.1%}), half a win each"
+        how = "an outcome of their own" if self.tables.ties == "davidson" else "half a win each"
+        text = f"{counted(tied, 'tie')} ({share:.1%}), {how}"
         if share >= RECONCILED and not self._twice().any():
             text += (
                 "; no pair was shown in both orders: were flips turned into ties? They hold all "

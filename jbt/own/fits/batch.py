@@ -116,7 +116,13 @@ class Batch:
         standardise: bool = True,
         position: Position = "auto",
     ) -> Batch:
-        """A batch of tables that were read, see `load`."""
+        """A batch of tables that were read, see `load`.
+
+        Raises:
+          ValueError: the tables were read with Davidson's ties.
+        """
+        if tables.ties == "davidson":
+            raise ValueError("--ties davidson is for jbt leaderboard only: half or drop")
         check_memory(tables)
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = Layout.of(tables, x)

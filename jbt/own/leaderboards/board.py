@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
+from jbt.own.baselines.contract import Beside
 from jbt.own.fits.judges import JOINT
 from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
@@ -34,8 +36,12 @@ REASONS = {
     ),
     "ambiguous": "another slope fits nearly as well",
     "no_verdicts": "no verdicts",
+    "no_ties": "no ties: nu is 0, and the model Bradley-Terry's",
 }
 """Why there is no interval, by status."""
+
+LOG_NU = "log nu"
+"""Name of the coefficient of Davidson's ties."""
 
 IN_SHORT = {
     "few_clusters": "too few prompts",
@@ -198,11 +204,20 @@ class Leaderboard:
     """Agreement of each other judge with the trusted ones."""
     averages: Mapping[str, np.ndarray] = field(default_factory=dict)
     """[M] mean of each covariate over a model's judged answers, as it is in the table."""
+    log_nu: BoardCoefficient | None = None
+    """Of Davidson's ties; None where a tie is half a win for each side, or dropped."""
+    beside: tuple[Beside, ...] = ()
+    """Baselines' rankings of the same models, in their order here."""
+
+    def with_baselines(self, baselines: Sequence[Beside]) -> Leaderboard:
+        """This leaderboard with baselines beside it."""
+        placed = tuple(baseline.in_order(self.models) for baseline in baselines)
+        return dataclasses.replace(self, beside=placed)
 
     def win_rates(self, against: str | None = None) -> np.ndarray:
         """[M] chance of winning against one model, or the mean chance over all others, by the
-        corrected theta: at equal covariates, in either order alike. NaN where theta is unknown, and
-        of the model itself.
+        corrected theta: at equal covariates, in either order alike, a tie being half a win. NaN
+        where theta is unknown, and of the model itself.
 
         Raises:
           ValueError: there is no such model.
@@ -211,7 +226,11 @@ class Leaderboard:
             raise ValueError(f"no model {against!r}: {_list(self.models)}")
         from scipy.special import expit
 
-        chance = expit(self.theta[:, None] - self.theta)
+        apart = self.theta[:, None] - self.theta
+        chance = expit(apart)
+        if self.log_nu is not None and np.isfinite(self.log_nu.estimate):
+            tie = 1 / (1 + 2 * np.exp(-self.log_nu.estimate) * np.cosh(apart / 2))
+            chance = (1 - tie) * chance + tie / 2
         if against is not None:
             at = self.models.index(against)
             return np.where(np.arange(len(chance)) == at, np.nan, chance[:, at])
@@ -223,7 +242,7 @@ class Leaderboard:
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
         sentences = []
-        coefficients = (*self.c, *([] if self.kappa is None else [self.kappa]))
+        coefficients = (*self.c, *(v for v in (self.kappa, self.log_nu) if v is not None))
         named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
         for prefix, c in named:
             if c.status != "converged":
@@ -263,6 +282,9 @@ class Leaderboard:
                 rank = getattr(self, k)[i]
                 row[k] = None if np.isnan(rank) else int(rank)
             row["win_rate"] = _defined(rates[i])
+            for b in self.beside:
+                columns = {"": b.estimate, "_low": b.low, "_high": b.high, "_rank": b.rank}
+                row |= {f"{b.name}{end}": _defined(v[i]) for end, v in columns.items()}
             row |= {f"average_{name}": _defined(v[i]) for name, v in self.averages.items()}
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
@@ -273,9 +295,11 @@ class Leaderboard:
         return {
             "c": [c.record() for c in self.c],
             "kappa": kappa,
+            "log_nu": None if self.log_nu is None else self.log_nu.record(),
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
+            "beside": {baseline.name: baseline.record() for baseline in self.beside},
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }

@@ -82,6 +82,7 @@ def intervals(
     seed: int = 0,
     inverse: np.ndarray | None = None,
     loading: np.ndarray | None = None,
+    moments: np.ndarray | None = None,
 ) -> Intervals:
     """Intervals of a MAP: by the jackknife with Student's t, or percentiles of resampled clusters.
 
@@ -94,7 +95,7 @@ def intervals(
       bootstrap: resamples; 0 for the jackknife.
       seed: of the resampling.
       inverse: [P, P] H^-1, where it is not that of these rows, see `interaction`.
-      loading: see `row_jackknife.jackknife`; not for the bootstrap.
+      loading, moments: see `row_jackknife.jackknife`; not for the bootstrap.
 
     Raises:
       ValueError: more than a tenth of the resamples have no estimate.
@@ -113,7 +114,7 @@ def intervals(
     if len(np.unique(cluster[np.asarray(rows.shown) > 0])) < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
-        estimate = jackknife(inverse, mode, rows, cluster, loading=loading)
+        estimate = jackknife(inverse, mode, rows, cluster, loading=loading, moments=moments)
     fewest = FEWEST_RESAMPLED if bootstrap else FEWEST_DEGREES
     planned, df = (_Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
     few = planned.parameters < fewest

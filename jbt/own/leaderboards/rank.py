@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from jbt import runtime
+from jbt.kernel import metrics
+from jbt.own.baselines.contract import Question
+from jbt.own.baselines.registry import check_beside, rankings
 from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
-from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.board import LOG_NU, BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
 from jbt.own.leaderboards.interaction import (
     Interaction,
     bias_by_quality,
@@ -29,7 +33,7 @@ from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboards
-from jbt.own.leaderboards.robust import compare, outside, ranks
+from jbt.own.leaderboards.robust import compare, outside
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
 from jbt.types import Fit, Prior, Status, check_count
@@ -52,6 +56,7 @@ def leaderboard(
     robust: bool = False,
     interaction: bool = False,
     against: str | None = None,
+    beside: Sequence[str] = (),
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -73,15 +78,17 @@ def leaderboard(
       interaction: rank with a bias c + gamma theta, see `interaction`. A judge whose verdicts do
         not identify gamma has no ranking: its status is FLAT.
       against: the model against which the report gives win rates; default the mean over all others.
+      beside: names of `baselines.registry.BASELINES`, whose rankings are shown beside each judge's.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
-        or with bootstrap, robust, together or relative differences; see also `covariate_values` and
-        `listed`.
+        or with bootstrap, robust, together or relative differences; see also `covariate_values`,
+        `listed` and `baselines.registry.rankings`.
     """
+    check_beside(beside)
     if bootstrap:
         check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
@@ -94,7 +101,20 @@ def leaderboard(
         raise ValueError(
             "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
         )
+    if tables.ties == "davidson" and (bootstrap or together or interaction):
+        raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")
     prior = Prior() if prior is None else prior
+    question = Question(
+        tables=tables,
+        covariates=tuple(covariates),
+        transform=transform,
+        standardise=standardise,
+        position=position,
+        prior=prior,
+        against=against,
+        seed=seed,
+    )
+    baselines = rankings(beside, question)
     compared = []
     if robust:
         compared = compare(
@@ -114,6 +134,7 @@ def leaderboard(
             _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction)
             for judge in range(len(tables.judges))
         ]
+        boards = [board.with_baselines(b) for board, b in zip(boards, baselines, strict=True)]
         if together is not None:
             tables, judges = together
             joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
@@ -132,7 +153,7 @@ def _board(
 ) -> Leaderboard:
     """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
     unit of each as it is used."""
-    problem, tables = setup.problem(judge), setup.tables
+    problem, tables = problem_of(setup, judge), setup.tables
     fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
     by_quality: tuple[BiasByQuality, ...] = ()
     if fits.aware is not None:
@@ -150,12 +171,23 @@ def _board(
             for d, (name, unit) in enumerate(covariates)
         ),
         kappa=fits.coefficient(-1) if problem.variant.kappa else None,
+        log_nu=_log_nu(fits) if tables.ties == "davidson" else None,
         anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
         versions=_versions(setup, judge, interaction) if fits.status == Status.CONVERGED else None,
         outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
         by_quality=by_quality,
         interaction=interaction,
         averages={name: _average(tables, judge, name) for name in columns},
+    )
+
+
+def _log_nu(fits: _Fits) -> BoardCoefficient:
+    """log nu, the last covariate's coefficient; without a tie there is none."""
+    if isinstance(fits.problem, DavidsonProblem):
+        return fits.coefficient(-2, covariate=LOG_NU)
+    nan = np.nan
+    return BoardCoefficient(
+        covariate=LOG_NU, estimate=nan, status="no_ties", profile_range=nan, degrees=nan
     )
 
 
@@ -292,10 +324,10 @@ class _Fits:
             theta_naive=theta_naive[order],
             low_naive=intervals_naive.low[:m][order],
             high_naive=intervals_naive.high[:m][order],
-            rank=ranks(theta)[order],
+            rank=metrics.ranks(theta)[order],
             rank_low=np.where(compared, 1 + intervals.better.sum(1), np.nan)[order],
             rank_high=np.where(compared, known.sum() - intervals.better.sum(0), np.nan)[order],
-            rank_naive=ranks(theta_naive)[order],
+            rank_naive=metrics.ranks(theta_naive)[order],
             n_verdicts=problem.n_verdicts[order].astype(int),
             status_of=intervals.status[:m][order],
             n_clusters=problem.n_clusters,
@@ -315,7 +347,7 @@ def _versions(setup: Setup, judge: int, interaction: bool) -> VersionCheck | Non
         return None
     thetas = np.zeros((2, 0))
     if versions.names:
-        problem = setup.problem(judge, versions.content)
+        problem = problem_of(setup, judge, versions.content)
         places = np.searchsorted(
             problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
         )

@@ -154,6 +154,11 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
     )
+    if board.log_nu is not None:
+        yield (
+            "P(tie) is nu / (e^(eta / 2) + e^(-eta / 2) + nu), with eta the log-odds that the "
+            "first wins if one side does (Davidson 1970); log nu has the prior of c"
+        )
     equal = " at equal covariates" if board.c else ""
     yield f"win rate: chance of winning against the others{equal}, by theta, the mean over them"
     if board.c:
@@ -192,6 +197,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
                 f"average {name}": [_plain(float(v)) for v in values]
                 for name, values in board.averages.items()
             },
+            **dict(_baseline_columns(board)),
             "votes": board.n_verdicts,
             "theta": intervals(board.theta, board.low, board.high),
             "uncorrected theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
@@ -199,8 +205,21 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     )
 
 
-def _share(p: float) -> str:
-    return f"{100 * p:.0f} %" if _known(p) else "-"
+def _baseline_columns(board: Leaderboard) -> Iterator[tuple[str, list[str]]]:
+    for b in board.beside:
+        title = b.name.replace("_", " ")
+        ranks = zip(b.rank, b.rank_low, b.rank_high, strict=True)
+        yield f"{title} rank", [_rank(*map(float, row)) for row in ranks]
+        written = _share if b.share else _interval
+        values = zip(b.estimate, b.low, b.high, strict=True)
+        yield f"{title} {b.quantity}", [written(*map(float, row)) for row in values]
+
+
+def _share(p: float, *ends: float) -> str:
+    if not _known(p):
+        return "-"
+    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends and _known(*ends) else ""
+    return f"{100 * p:.0f}{interval} %"
 
 
 def _plain(x: float) -> str:
@@ -258,6 +277,12 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:
         yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
+    if board.log_nu is not None and _known(board.log_nu.estimate):
+        nu = np.exp(board.log_nu.estimate)
+        yield (
+            f"log nu {_interval(board.log_nu.estimate, board.log_nu.low, board.log_nu.high)}: two "
+            f"equal answers tie in {nu / (2 + nu):.0%} (Davidson)"
+        )
     for reason in board.reasons():
         yield f"no interval: {reason}"
     pull = np.abs(board.pull)  # NaN where there is no interval
@@ -267,6 +292,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
             f"({board.models[int(np.nanargmax(pull))]}); intervals correct for this, estimates do "
             f"not; a --lam below {prior.lam:g} moves it less"
         )
+    for baseline in board.beside:
+        yield from baseline.notes
     for model in board.outside[:SHOWN]:
         yield model.sentence()
     if len(board.outside) > SHOWN:

@@ -13,6 +13,7 @@ import pandas as pd
 from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Position
+from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Setup
 from jbt.own.tables.tables import Tables, Transform
@@ -91,12 +92,6 @@ def outside(
     return tuple(sorted(models, key=lambda model: -abs(model.distance)))
 
 
-def ranks(theta: np.ndarray) -> np.ndarray:
-    """[M] 1 + the number of theta higher by more than rounding; NaN where theta is."""
-    higher = (metrics.order(theta, theta[:, None]) > 0).sum(1)
-    return np.where(np.isfinite(theta), 1 + higher, np.nan)
-
-
 def compare(
     tables: Tables,
     covariates: Sequence[str],
@@ -138,7 +133,7 @@ def compare(
     frames = []
     for judge in range(len(tables.judges)):
         theta = {name: by_judge[judge] for name, by_judge in columns.items()}
-        frame = pd.DataFrame({name: ranks(v) for name, v in theta.items()}).astype("Int64")
+        frame = pd.DataFrame({name: metrics.ranks(v) for name, v in theta.items()}).astype("Int64")
         frame.insert(0, "model", tables.contents)
         order = np.argsort(-theta["asked"], kind="stable")
         frames.append(frame.iloc[order].reset_index(drop=True))
@@ -147,7 +142,7 @@ def compare(
 
 def _theta(setup: Setup, judge: int) -> np.ndarray:
     """[contents of the tables] NaN where unknown."""
-    problem = setup.problem(judge)
+    problem = problem_of(setup, judge)
     theta = np.full(len(setup.tables.contents), np.nan)
     if (problem.n_verdicts > 0).any():
         fit = problem.fit(problem.variant)

@@ -30,7 +30,7 @@ from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
 from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
 from jbt.types import check_word
 
-Ties = Literal["half", "drop"]
+Ties = Literal["half", "drop", "davidson"]
 
 Transform = Literal["none", "log", "log1p"]
 
@@ -82,6 +82,9 @@ class Tables:
     """The table that `item_lines` refers to: the items, or the verdicts where there are none."""
     item_lines: np.ndarray
     """[rows of items] line of the file; position in a data frame."""
+    ties: Ties = "half"
+    """How a fit treats the ties among the verdicts: half a win for each side, or, on a leaderboard,
+    an outcome of their own (davidson)."""
 
     @property
     def merged(self) -> bool:
@@ -92,7 +95,7 @@ class Tables:
         """Leave ties out instead of counting half a win for each side."""
         kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
         counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
-        return dataclasses.replace(self, verdicts=kept, counts=counts)
+        return dataclasses.replace(self, verdicts=kept, counts=counts, ties="drop")
 
     def with_anchors(self) -> Tables:
         """Add the anchors as verdicts of one more judge, called `anchors`: each pair once, won by
@@ -155,7 +158,8 @@ def read(
       covariates: columns of the items table.
       columns: names of the verdict table's columns.
       judge: one judge's verdicts only.
-      ties: half a win for each side, or dropped.
+      ties: half a win for each side, or dropped, or, on a leaderboard, an outcome of their own
+        (davidson), which needs verdicts that are not graded.
       content: column of the items table that says which items share a quality; None, or a missing
         default column: none do.
       merge_pools: make all pools one, called `all`; contents of one name are then one content.
@@ -192,6 +196,14 @@ def read(
         labels = read_anchors(source_of(anchors, "anchors"), table, columns, listed, problems)
     problems.check()
 
+    if ties == "davidson":
+        problems.add_lines(
+            table.sheet.source,
+            table.sheet.lines,
+            ~(np.isnan(table.p_first) | np.isin(table.p_first, (0, 0.5, 1))),
+            lambda r: f"p_first {table.p_first[r]:g} is graded: Davidson's ties need 0, 0.5 or 1",
+        )
+        problems.check()
     rows = pd.DataFrame(
         {
             "pool": listed.pool.codes[first],
@@ -247,6 +259,7 @@ def read(
         summary=[],
         items_path=listed.path,
         item_lines=listed.lines,
+        ties=ties,
     )
     tables = tables.without_ties() if ties == "drop" else tables
     kinds = {"pools": listed.pool.values, "items": listed.item.values}
@@ -332,7 +345,11 @@ def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties
     kept, errors, tied = (int(total) for total in totals)
     never = int((rows["count"] == 0).sum())
     unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
-    how = "each half a win for both" if ties == "half" else "dropped"
+    how = {
+        "half": "each half a win for both",
+        "drop": "dropped",
+        "davidson": "an outcome of their own",
+    }[ties]
     lines = [f"{table.sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
     if not table.has_pools:
         lines.append("no column of pools: all rows are one pool")

@@ -27,13 +27,13 @@ from jbt.border import plots
 from jbt.estimators.prediction_powered import prediction_powered
 from jbt.experiments import declare
 from jbt.experiments.run import main
+from jbt.own.baselines.prediction_powered import FEWEST_LABELLED, significantly_better
 from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significantly_better
 from jbt.simulation.simulate import Condition, Experiment
 from jbt.types import check_count, check_positive
 
 from ._shared.prompt_studies import Study, draw, pair_sums, pairs_of
-from ._shared.robust_fit import RobustFit, robust_fit
+from ._shared.robust_fit import STEPS, RobustFit, robust_fit
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ if TYPE_CHECKING:
 class Settings(MapPrior, declare.Settings):
     pools: int = 400
     """Studies simulated at every condition (count)."""
-    n_prompts: int = 60
+    n_prompts: int = 50
     """Prompts of a study (count)."""
     n_models: int = 6
     """Models of a study (count)."""
     sd: float = 1.0
     """Standard deviation of quality between models (logits)."""
+    sd_answers: float = 1.0
+    """Standard deviation of an answer's quality about its model's (logits)."""
     n_anchors: tuple[int, ...] = (50, 200)
     """Labelled pairs (count), increasing."""
     dtype: declare.Literal["float32", "float64"] = "float64"
@@ -106,6 +108,8 @@ def groups(s: Settings) -> list[declare.Group]:
     check_count("n_prompts", s.n_prompts, least=10)
     check_count("n_models", s.n_models, least=3)
     check_positive("sd", s.sd)
+    if s.sd_answers < 0:
+        raise ValueError(f"sd_answers must be at least 0, got {s.sd_answers:g}")
     s.check_prior()
     declare.check_increasing(
         "n_anchors", s.n_anchors, least=1, most=s.n_prompts * s.n_models * (s.n_models - 1) // 2
@@ -142,8 +146,8 @@ def experiment_of(s: Settings) -> Experiment:
         judges = {
             name: jnp.append(condition[name], jnp.asarray(OTHERS[name])) for name in PLAIN
         } | {"label_bias": condition["label_bias"]}
-        study = draw(key, s.n_models, s.n_prompts, s.sd, judges)
-        rows, status, weights = [], jnp.zeros((), int), []
+        study = draw(key, s.n_models, s.n_prompts, s.sd, s.sd_answers, judges)
+        rows, statuses, weights = [], {}, []
         for name, n in methods(s):
             if name in ("labels", "ppi"):
                 sums = pair_sums(study, n)
@@ -157,7 +161,7 @@ def experiment_of(s: Settings) -> Experiment:
                 weights += [fit.weight] * (name == "ppi")
                 continue
             fit = FITS[name](study, s, n)
-            status = jnp.maximum(status, fit.status)
+            statuses[f"status_{name}{n or ''}"] = fit.status
             m = s.n_models
             theta, covariance = fit.estimate[:m], fit.covariance[:m, :m]
             win_rate, slope = _win_rates(theta), jax.jacobian(_win_rates)(theta)
@@ -168,7 +172,7 @@ def experiment_of(s: Settings) -> Experiment:
             rows.append((theta, covariance, win_rate, variance, degrees, jnp.zeros(m, bool)))
         names = ("estimate", "covariance", "win_rate", "win_variance", "degrees", "rare")
         out = {name: jnp.stack(v) for name, v in zip(names, zip(*rows, strict=True), strict=True)}
-        return {**out, "truth": study.win_rate, "weight": jnp.stack(weights), "status": status}
+        return {**out, "truth": study.win_rate, "weight": jnp.stack(weights), **statuses}
 
     return experiment
 
@@ -193,6 +197,7 @@ def _fit(
     likelihood: Any,
     extra: dict[str, tuple[int, float]],
     of_theta: np.ndarray | None = None,
+    steps: int = STEPS,
 ) -> RobustFit:
     """Fit theta and further parameters.
 
@@ -200,6 +205,7 @@ def _fit(
       likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> nats.
       extra: further parameters, name -> (number, prior precision).
       of_theta: prior precision of theta [M], default lam.
+      steps: of Newton's method.
     """
     first, second = pairs_of(s.n_models)
     ends = np.cumsum([s.n_models, *(n for n, _ in extra.values())])
@@ -212,7 +218,7 @@ def _fit(
     of_theta = np.full(s.n_models, s.lam) if of_theta is None else of_theta
     precision = np.concatenate([of_theta, *(np.full(n, p) for n, p in extra.values())])
     prompts = study.difference, study.won, study.label, study.turn
-    return robust_fit(log_likelihood, prompts, jnp.zeros(ends[-1]), jnp.asarray(precision))
+    return robust_fit(log_likelihood, prompts, jnp.zeros(ends[-1]), jnp.asarray(precision), steps)
 
 
 def naive(study: Study, s: Settings, n: int) -> RobustFit:
@@ -280,13 +286,13 @@ def judge_aware(study: Study, s: Settings, n: int) -> RobustFit:
 
     def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
         difference, won, label, turn = prompt
-        s = 1 + (at["s"] if n else jnp.append(0.0, at["s"]))
+        s = jnp.exp(at["log_s"] if n else jnp.append(0.0, at["log_s"]))
         z = s[:, None, None] * apart + at["c"][:, None, None] * difference
         of_judges = _log_share(z + at["kappa"][:, None, None] * ORDER, won).sum()
         return of_judges + jnp.where(turn < n, _log_share(apart, label), 0).sum()
 
-    extra = {"c": (j, s.lam_b), "kappa": (j, s.lam_b), "s": (j if n else j - 1, 1.0)}
-    return _fit(study, s, likelihood, extra)
+    extra = {"c": (j, s.lam_b), "kappa": (j, s.lam_b), "log_s": (j if n else j - 1, 1.0)}
+    return _fit(study, s, likelihood, extra, steps=2 * STEPS)
 
 
 FITS = {

@@ -1,10 +1,10 @@
 """Simulated studies of a leaderboard: models that answer all prompts, judges that see every pair in
 both orders, and trusted labels of some pairs.
 
-    phi_g = s_g theta + (c_g + gamma_g theta) x + favour_g,    labels: phi = theta + c_labels x
+    phi_g = s_g q + (c_g + gamma_g theta) x + favour_g,    labels: phi = q + c_labels x
 
-theta is a model's quality, x the covariate of its answer. The first shown wins with logit phi_first
-- phi_second + kappa_g, or ties (Davidson 1970).
+theta is a model's quality, q that of its answer and x the answer's covariate. The first shown wins
+with logit phi_first - phi_second + kappa_g, or ties (Davidson 1970).
 """
 
 from __future__ import annotations
@@ -51,12 +51,17 @@ def pairs_of(n_models: int) -> np.ndarray:
 
 
 def draw(
-    key: Key[Array, ""], n_models: int, n_prompts: int, sd: Any, judges: Mapping[str, Any]
+    key: Key[Array, ""],
+    n_models: int,
+    n_prompts: int,
+    sd: float,
+    sd_answers: float,
+    judges: Mapping[str, Any],
 ) -> Study:
     """Draw a study.
 
     Args:
-      sd: standard deviation of theta, logits.
+      sd, sd_answers: standard deviations of theta, and of q about theta, logits.
       judges: `discrimination`, `bias`, `interaction`, `favour`, `ties` (Davidson's nu), each [J],
         and `label_bias`, a number. `favour` is added to the last model's phi.
     """
@@ -65,12 +70,13 @@ def draw(
     mean = BETWEEN * jax.random.normal(stream(key, "covariate"), (n_models,))
     shape = (n_prompts, n_models)
     x = mean + WITHIN * jax.random.normal(stream(key, "answers"), shape)
+    q = theta + sd_answers * jax.random.normal(stream(key, "answer_quality"), shape)
     s, c, gamma, favour, nu = (
         judges[name][:, None, None]
         for name in ("discrimination", "bias", "interaction", "favour", "ties")
     )
     last = jnp.arange(n_models) == n_models - 1
-    phi = s * theta + (c + gamma * theta) * x + favour * last  # [J, G, M]
+    phi = s * q + (c + gamma * theta) * x + favour * last  # [J, G, M]
     apart = phi[..., first] - phi[..., second]
     logits = jnp.stack([apart + KAPPA, apart - KAPPA], 2)  # [J, G, 2, K]
     u = jax.random.uniform(stream(key, "verdicts"), logits.shape)
@@ -78,7 +84,7 @@ def draw(
     total = half + 1 / half + nu[..., None]
     won = jnp.where(u < half / total, 1.0, jnp.where(u < (half + nu[..., None]) / total, 0.5, 0.0))
     difference = x[:, first] - x[:, second]
-    of_label = theta[first] - theta[second] + judges["label_bias"] * difference
+    of_label = q[:, first] - q[:, second] + judges["label_bias"] * difference
     label = jax.random.bernoulli(stream(key, "labels"), jax.nn.sigmoid(of_label))
     order = jax.random.permutation(stream(key, "labelled"), label.size).reshape(label.shape)
     return Study(
@@ -87,15 +93,16 @@ def draw(
         jnp.swapaxes(won, 0, 1),
         label.astype(theta.dtype),
         order.astype(theta.dtype),
-        _win_rate(theta, mean, judges["label_bias"]),
+        _win_rate(theta, mean, judges["label_bias"], sd_answers),
     )
 
 
-def _win_rate(theta: Array, mean: Array, label_bias: Any) -> Array:
-    """[M] by Gauss-Hermite quadrature over the covariate of both answers."""
+def _win_rate(theta: Array, mean: Array, label_bias: Any, sd_answers: float) -> Array:
+    """[M] by Gauss-Hermite quadrature over what both answers have of their own."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
     centre = theta + label_bias * mean
-    apart = (centre[:, None] - centre)[..., None] + label_bias * WITHIN * np.sqrt(2) * nodes
+    sd = jnp.sqrt(2 * (sd_answers**2 + (label_bias * WITHIN) ** 2))
+    apart = (centre[:, None] - centre)[..., None] + sd * nodes
     chance = (jax.nn.sigmoid(apart) * (weights / weights.sum())).sum(-1)
     return (chance.sum(1) - 0.5) / (len(theta) - 1)
 

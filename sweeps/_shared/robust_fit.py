@@ -13,10 +13,12 @@ from jaxtyping import Array, Float, Int
 
 from jbt.types import Status, container
 
-STEPS = 25
-"""Steps of Newton's method."""
+STEPS = 14
+"""Steps of Newton's method, where the objective is concave."""
 LONGEST = 1.0
 """Largest change of a parameter in a step."""
+LENGTHS = (1.0, 0.5, 0.2, 0.05, 0.01, 0.0)
+"""Shares of a step of which the best is taken."""
 
 
 @container
@@ -35,6 +37,7 @@ def robust_fit(
     prompts: Any,
     start: Float[Array, " P"],
     precision: Float[Array, " P"],
+    steps: int = STEPS,
 ) -> RobustFit:
     """Maximise the sum over prompts less precision beta^2 / 2.
 
@@ -42,7 +45,12 @@ def robust_fit(
       log_likelihood: (beta, one prompt) -> nats.
       prompts: arrays [G, ...] in any structure.
       start: where the search begins; the prior's mean is 0.
+      steps: of Newton's method.
     """
+
+    def objective(beta: Array) -> Array:
+        likelihood = jax.vmap(log_likelihood, (None, 0))(beta, prompts).sum()
+        return likelihood - (precision * beta**2).sum() / 2
 
     def derivatives(beta: Array) -> tuple[Array, Array]:
         score = jax.vmap(jax.grad(log_likelihood), (None, 0))(beta, prompts)
@@ -56,16 +64,19 @@ def robust_fit(
         values, vectors = jnp.linalg.eigh(information.sum(0) + jnp.diag(precision))
         change = vectors @ ((vectors.T @ gradient) / jnp.maximum(jnp.abs(values), 1e-6))
         change = change * jnp.minimum(1, LONGEST / jnp.abs(change).max())
-        return beta + change, score, information, jnp.abs(change).max()
+        lengths = jnp.asarray(LENGTHS)[:, None]
+        best = jnp.argmax(jax.lax.map(objective, beta + lengths * change))
+        # At the maximum rounding decides between the lengths.
+        return beta + lengths[best] * change, score, information, jnp.abs(change).max()
 
     g, p = jax.tree.leaves(prompts)[0].shape[0], len(start)
     nothing = jnp.zeros((g, p)), jnp.zeros((g, p, p)), jnp.zeros(())
     # Derivatives are those before the last step, which is nothing at the maximum.
-    mode, score, information, last = jax.lax.fori_loop(0, STEPS, step, (start, *nothing))
+    mode, score, information, last = jax.lax.fori_loop(0, steps, step, (start, *nothing))
     inverse = jnp.linalg.inv(information.sum(0) + jnp.diag(precision))
     left_out = jnp.eye(p) - information @ inverse
     moved = jnp.linalg.solve(left_out, score[:, :, None])[:, :, 0] @ inverse
     pushed = jnp.eye(p) + inverse * precision
     covariance = (g - 1) / g * pushed @ (moved.T @ moved) @ pushed.T
-    status = jnp.where(last < 1e-8, Status.CONVERGED, Status.NOT_CONVERGED)
+    status = jnp.where(last < 1e-6, Status.CONVERGED, Status.NOT_CONVERGED)
     return RobustFit(mode, pushed @ mode, covariance, status)

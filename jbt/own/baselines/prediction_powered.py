@@ -18,7 +18,6 @@ from jbt import quick_compilation, runtime, stats
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
 from jbt.kernel import metrics
 from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.leaderboards.robust import ranks
 from jbt.own.tables.tables import Tables
 
 FEWEST_LABELLED = 10.0
@@ -101,7 +100,7 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
         win_rate=win_rate,
         low=low,
         high=high,
-        rank=ranks(win_rate),
+        rank=metrics.ranks(win_rate),
         rank_low=np.where(compared, 1 + better.sum(1), np.nan),
         rank_high=np.where(compared, known.sum() - better.sum(0), np.nan),
         weight=float(estimate.weight),

@@ -38,7 +38,7 @@ class LeaderboardOptions(JointOptions):
     """Give win rates against this model; default the mean over all others."""
     beside: tuple[str, ...] = ()
     """Other people's corrections to show beside (space-separated): length_controlled, the win rate
-    of AlpacaEval."""
+    of AlpacaEval; ppi, win rates by trusted labels (--anchors), whatever the judge's bias."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,13 +1,14 @@
 """Win rates that trusted labels would give, from a judge's verdicts and the labels of some pairs
 (`estimators.prediction_powered`).
 
-A model's win rate is its mean over the pairs of the table that have it: against all others alike
-where every prompt has every pair. It needs no model of the judge's bias, but the labelled pairs
-must be a random sample of the judged ones: of pairs, or of prompts.
+A model's win rate is its mean over the judged pairs that have it: against all others alike where
+every prompt has every pair. It needs no model of the judge's bias, but the labelled pairs must be a
+random sample of the judged ones: of pairs, or of prompts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -15,18 +16,59 @@ import numpy as np
 import pandas as pd
 
 from jbt import quick_compilation, runtime, stats
+from jbt.border.report import counted
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
 from jbt.kernel import metrics
-from jbt.own.leaderboards.intervals import LEVEL
+from jbt.own.baselines.contract import Beside, Question
 from jbt.own.tables.tables import Tables
+
+NAME = "ppi"
+
+LEVEL = 0.95
+"""Coverage of every interval."""
 
 FEWEST_LABELLED = 10.0
 """Effective number of labelled prompts of a model below which there is no interval. In simulations
-with 2.5 to 9 of them intervals cover .6 to .98, with 10 to 60 .93 and more."""
+(`benchmarks.calibration.prediction_powered`) intervals cover .93 and more from there on, and with
+fewer as little as .85."""
 
 PAIR = ["low", "high"]
 
+SHOWN = 6
+"""Most models that a sentence names."""
+
 _estimated = quick_compilation.jit(prediction_powered)
+
+
+def ppi(question: Question) -> list[Beside]:
+    """Rank the models by win rates as trusted labels would have them, for each judge.
+
+    Raises:
+      ValueError: see `labelled_win_rates`.
+    """
+    tables = question.tables
+    return [_beside(labelled_win_rates(tables, judge)) for judge in range(len(tables.judges))]
+
+
+def _beside(rates: LabelledWinRates) -> Beside:
+    return Beside(
+        name=NAME,
+        quantity="win rate by labels",
+        models=rates.models,
+        estimate=rates.win_rate,
+        low=rates.low,
+        high=rates.high,
+        rank_low=rates.rank_low,
+        rank_high=rates.rank_high,
+        share=True,
+        notes=tuple(rates.sentences()),
+        details={
+            "weight": rates.weight,
+            "n_labelled": rates.n_labelled,
+            "n_judged": rates.n_judged,
+            "n_prompts": rates.n_prompts,
+        },
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +82,6 @@ class LabelledWinRates:
     outside 0 to 1 where labels are few."""
     low: np.ndarray
     high: np.ndarray
-    rank: np.ndarray
-    """[M] 1 + the number of models with a higher win rate."""
     rank_low: np.ndarray
     """[M] 1 + the number of models significantly better: as `Leaderboard.rank_low`."""
     rank_high: np.ndarray
@@ -55,6 +95,26 @@ class LabelledWinRates:
     """Pools with a labelled pair (count)."""
     n_not_judged: int
     """Labelled pairs of two models without a verdict of the judge, left out (count)."""
+
+    def sentences(self) -> Iterator[str]:
+        """What the win rates rest on, and why intervals are missing."""
+        yield (
+            f"ppi: win rates as the labels would give them, from {self.n_labelled} labelled of "
+            f"{self.n_judged} judged pairs ({self.n_prompts} prompts), with weight "
+            f"{self.weight:.2f} on the judge; valid whatever its bias, if the labelled pairs are a "
+            "random sample of the judged ones"
+        )
+        if self.n_not_judged:
+            yield f"ppi: {counted(self.n_not_judged, 'labelled pair')} without a verdict left out"
+        known = np.isfinite(self.win_rate)
+        for models, why in (
+            (known & np.isnan(self.low), f"labelled on fewer than {FEWEST_LABELLED:g} prompts"),
+            (~known, "no labelled pair"),
+        ):
+            if models.any():
+                names = [m for m, there in zip(self.models, models, strict=True) if there]
+                more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+                yield f"ppi: no interval for {', '.join(names[:SHOWN])}{more}: {why}"
 
 
 def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
@@ -100,7 +160,6 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
         win_rate=win_rate,
         low=low,
         high=high,
-        rank=metrics.ranks(win_rate),
         rank_low=np.where(compared, 1 + better.sum(1), np.nan),
         rank_high=np.where(compared, known.sum() - better.sum(0), np.nan),
         weight=float(estimate.weight),

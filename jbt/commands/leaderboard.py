@@ -36,6 +36,9 @@ class LeaderboardOptions(JointOptions):
     not identify gamma."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
+    judge_aware: bool = False
+    """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
+    for the reference, or else for the anchors or the first judge."""
     beside: tuple[str, ...] = ()
     """Other people's corrections to show beside (space-separated): length_controlled, the win rate
     of AlpacaEval; ppi, win rates by trusted labels (--anchors), whatever the judge's bias."""
@@ -71,6 +74,7 @@ def main(argv: Sequence[str]) -> int:
         interaction=options.interaction,
         against=options.against,
         beside=options.beside,
+        judge_aware=options.judge_aware,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

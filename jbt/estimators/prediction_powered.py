@@ -68,18 +68,17 @@ def prediction_powered(sums: PairSums, weight: ScalarLike | None = None) -> Pred
     labels, of_labels = _ratio(sums.labels, sums.labelled)
     verdicts, of_verdicts = _ratio(sums.verdicts_labelled, sums.labelled)
     everywhere, of_everywhere = _ratio(sums.verdicts, sums.judged)
+    prompts = (sums.labelled > 0).sum(0)
+    factor = jnp.sqrt(((prompts - 1) / jnp.maximum(prompts, 1)).clip(0)) * known
     # A prompt's changes of the labels' part and of the judge's, if it is left out.
-    alone = jnp.where(known, of_labels, 0)
-    judge = jnp.where(known, of_everywhere - of_verdicts, 0)
-    square = (judge**2).sum()
+    alone, judge = factor * of_labels, factor * (of_everywhere - of_verdicts)
     if weight is None:
+        square = (judge**2).sum()
         best = -(alone * judge).sum() / jnp.where(square > 0, square, 1)
         weight = jnp.clip(best, 0, 1)
     weight = jnp.asarray(weight, n.dtype)
     change = alone + weight * judge
-    prompts = (sums.labelled > 0).sum(0)
-    factor = jnp.sqrt((prompts - 1) / jnp.maximum(prompts, 1)).clip(0)
-    covariance = factor[:, None] * factor * (change.T @ change)
+    covariance = change.T @ change
     win_rate = jnp.where(known, labels + weight * (everywhere - verdicts), jnp.nan)
     effective = n**2 / jnp.where(known, (sums.labelled**2).sum(0), 1)
     return PredictionPowered(win_rate, covariance, weight, effective - 1)

@@ -36,7 +36,6 @@ jbt --version
 """
 
 START = """jbt: when can you debias an LLM judge? Where to start:
-
 simulate: when does a correction for length pay?
   jbt sweep crossing --pools 2048
 your own verdicts: what do they support?

@@ -1,4 +1,4 @@
-"""The wheel and the sdist hold what the checkout runs: commands, library, experiments, data files."""
+"""Wheel and sdist hold what a checkout runs: commands, library, experiments, data files."""
 
 import os
 import subprocess

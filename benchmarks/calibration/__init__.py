@@ -7,7 +7,7 @@ the interval's assumptions fail. A cell counts the studies in which jbt prints t
 those of them in which the interval holds the truth.
 
 Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
-docs/results/calibration, from which the page docs/calibration.md is made.
+docs/calibration, from which the page docs/calibration.md is made.
 """
 
 from __future__ import annotations

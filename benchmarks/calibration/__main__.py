@@ -23,7 +23,7 @@ NAMES = tuple(
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
-KEPT = PAGE.parent / "results" / "calibration"
+KEPT = PAGE.with_suffix("")
 """The rows that the page is made from, a file for each file of this package."""
 
 HEAD = """# Do the intervals cover?
@@ -32,7 +32,7 @@ Every interval and rate that jbt prints, simulated where its assumptions hold an
 **Coverage** is the share of the printed intervals that hold the truth; **printed** is the share of
 studies in which jbt prints the interval instead of withholding it with a reason. Both are given
 from the least to the largest of an interval's settings; every setting has its row in
-[results/calibration](results/calibration). The target for 95 % intervals is .93 to .97; a setting
+[calibration](calibration). The target for 95 % intervals is .93 to .97; a setting
 misses it where the coverage's own 95 % interval lies wholly outside. A guarantee (≥) may cover more
 than it promises. Not simulated: differences between judges without a trusted one, theta and
 P(top k) of joint fits, joint leaderboards, and fits with `--lam`.

@@ -72,7 +72,7 @@ class WinRate:
         n = (own > 0).sum()
         change = np.where(own > 0, estimate - without + d @ slope, 0) * np.sqrt((n - 1) / n)
         won = float(weight @ share)
-        return cls(estimate, change, float(total**2 / (own**2).sum()), min(won, total - won))
+        return cls(estimate, change, float(total**2 / (own**2).sum()), float(min(won, total - won)))
 
     @classmethod
     def of_opponent(cls, n_prompts: int) -> WinRate:
@@ -82,7 +82,7 @@ class WinRate:
     @property
     def known(self) -> bool:
         """Whether it has an interval."""
-        return self.prompts >= FEWEST_CLUSTERS and self.fewest >= FEWEST
+        return bool(self.prompts >= FEWEST_CLUSTERS and self.fewest >= FEWEST)
 
     def interval(self) -> tuple[float, float]:
         """Ends of the interval; NaN without."""

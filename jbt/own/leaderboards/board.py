@@ -297,14 +297,15 @@ class Leaderboard:
             "trusted": list(self.trusted),
             "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
         }
+        beside = {baseline.name: baseline.record() for baseline in self.beside}
         return {
             "c": [c.record() for c in self.c],
             "kappa": kappa,
-            "log_nu": None if self.log_nu is None else self.log_nu.record(),
+            **({} if self.log_nu is None else {"log_nu": self.log_nu.record()}),
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
-            "beside": {baseline.name: baseline.record() for baseline in self.beside},
+            **({"beside": beside} if beside else {}),
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }

@@ -27,7 +27,8 @@ from jbt.border import plots
 from jbt.estimators.prediction_powered import prediction_powered
 from jbt.experiments import declare
 from jbt.experiments.run import main
-from jbt.own.baselines.prediction_powered import FEWEST_LABELLED, significantly_better
+from jbt.own.baselines.prediction_powered import FEWEST_LABELLED
+from jbt.own.baselines.win_rate_intervals import significantly_better
 from jbt.own.leaderboards.intervals import LEVEL
 from jbt.simulation.simulate import Condition, Experiment
 from jbt.types import check_count, check_positive
@@ -331,7 +332,7 @@ def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:
         half = _quantile(degrees) * np.sqrt(variance)
         low, high = rate - half, rate + half
     low, high = (np.where(enough, end, np.nan) for end in (low, high))
-    better = significantly_better(estimate, one["covariance"].values, degrees, enough)
+    better = significantly_better(estimate, one["covariance"].values, degrees + 1, enough)
     m = estimate.shape[-1]
     rank = 1 + (truth[..., None, :] > truth[..., :, None]).sum(-1)
     rank_low, rank_high = 1 + better.sum(-1), m - better.sum(-2)

@@ -76,13 +76,13 @@ class Setting:
     @property
     def theta(self) -> np.ndarray:
         """[models] quality, best first, mean 0."""
-        return self.sd * _normal_scores()
+        return self.sd * normal_scores()
 
     def draw(self, rng: np.random.Generator, n: int, verdicts: np.ndarray) -> Rows:
         """n studies, [n, rows]."""
         g = len(verdicts)
-        shuffled = _normal_scores()[[2, 5, 0, 4, 1, 3]]  # nearly uncorrelated with quality
-        mean = self.rho * _normal_scores() + np.sqrt(1 - self.rho**2) * shuffled
+        shuffled = normal_scores()[[2, 5, 0, 4, 1, 3]]  # nearly uncorrelated with quality
+        mean = self.rho * normal_scores() + np.sqrt(1 - self.rho**2) * shuffled
         x = 0.8 * mean + rng.normal(size=(n, g, MODELS))
         c = C + self.sd_c * rng.normal(size=(n, g, 1))
         apparent = self.theta + self.sd_theta * rng.normal(size=x.shape) + c * x
@@ -114,7 +114,8 @@ PLENTY = np.full(20000, 20)
 """Verdicts on very many prompts."""
 
 
-def _normal_scores() -> np.ndarray:
+def normal_scores() -> np.ndarray:
+    """[models] quantiles of the normal distribution, best first, of variance 1."""
     at = -stats.norm.ppf((np.arange(MODELS) + 0.5) / MODELS)
     return at / at.std()
 

@@ -394,6 +394,12 @@ def split(table):
     return [line.split(",") for line in table.splitlines()]
 
 
+def test_without_a_covariate_nothing_is_corrected(tables):
+    (board,) = ranked(tables(*simulated()), covariates=(), position="no")
+    np.testing.assert_allclose(board.theta, board.theta_naive)
+    assert not board.c
+
+
 def test_wrong_options(tables, capsys):
     v, i = tables(*simulated(10))
     table = ["--verdicts", str(v), "--items", str(i)]

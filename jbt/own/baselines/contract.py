@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jbt.border import files
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Position
 from jbt.own.tables.tables import Tables, Transform
@@ -55,9 +54,12 @@ class Beside:
     rank_high: np.ndarray
     share: bool = False
     """Whether estimates are shares, shown in per cent; else logits."""
+    reading: tuple[str, ...] = ()
+    """Sentences for "How to read this": what the baseline is and assumes, with its reference, and
+    how it departs from what was published. True of any tables."""
     notes: tuple[str, ...] = ()
-    """Sentences for the report: what the baseline assumes here, how it departs from what was
-    published, and why an interval is withheld."""
+    """Sentences for the basis of the ranking, about these tables: what was left out, and why an
+    interval is withheld."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further numbers for the JSON; undefined is None."""
 
@@ -78,18 +80,8 @@ class Beside:
         return dataclasses.replace(self, models=tuple(models), **columns)
 
     def record(self) -> dict[str, Any]:
-        """The entry of the JSON file."""
-        names = ("estimate", "low", "high", "rank", "rank_low", "rank_high")
-        rows = zip(*(getattr(self, name).tolist() for name in names), strict=True)
-        return {
-            "quantity": self.quantity,
-            "models": [
-                {"model": model, **{k: files.defined(v) for k, v in zip(names, row, strict=True)}}
-                for model, row in zip(self.models, rows, strict=True)
-            ],
-            "notes": list(self.notes),
-            **self.details,
-        }
+        """The entry of the JSON file; the numbers of each model are in its entry of `models`."""
+        return {"quantity": self.quantity, "notes": list(self.notes), **self.details}
 
 
 Baseline = Callable[[Question], Sequence[Beside]]

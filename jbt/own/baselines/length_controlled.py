@@ -20,20 +20,28 @@ opponent's own concise and verbose versions at a fifth of the weight, which othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from jbt.border.report import counted
 from jbt.own.baselines.contract import Beside, Question
 from jbt.own.baselines.duels import Duels
+from jbt.own.baselines.ridge import (
+    MAX_STEPS,
+    TOLERANCE,
+    log_likelihood,
+    moved,
+    ridge,
+    sigmoid,
+)
+from jbt.own.baselines.win_rate_intervals import WinRate, plausible_ranks
+from jbt.stats import FEWEST, FEWEST_CLUSTERS
 from jbt.types import Prior
 
 NAME = "length_controlled"
-
-MAX_STEPS, TOLERANCE = 100, 1e-10
-"""Of Newton's method; the tolerance is of the last step, in posterior standard deviations."""
 
 
 def length_controlled(question: Question) -> list[Beside]:
@@ -55,21 +63,62 @@ def length_controlled(question: Question) -> list[Beside]:
 def _ranking(
     duels: Duels, contents: Sequence[str], covariates: Sequence[str], prior: Prior
 ) -> Beside:
-    fits = fit(duels, prior)
-    models = (*(contents[c] for c in fits.models), duels.opponent)
-    estimate = np.append(fits.win_rate, 0.5)
-    nothing = np.full(len(models), np.nan)
+    fits, opponent = fit(duels, prior), duels.opponent
+    models = (*[contents[int(c)] for c in fits.models], opponent)
+    rates = [*fits.rates, WinRate.of_opponent(duels.n_prompts)]
+    low, high = np.array([rate.interval() for rate in rates]).T
+    rank_low, rank_high = plausible_ranks(rates)
+    names = " and ".join(covariates)
     return Beside(
         name=NAME,
-        quantity=f"win rate against {duels.opponent}",
+        quantity=f"win rate against {opponent}",
         models=models,
-        estimate=estimate,
-        low=nothing,
-        high=nothing,
-        rank_low=nothing,
-        rank_high=nothing,
+        estimate=np.array([rate.estimate for rate in rates]),
+        low=low,
+        high=high,
+        rank_low=rank_low,
+        rank_high=rank_high,
         share=True,
+        reading=(
+            f"length controlled: win rate against {opponent} at equal {names}, by a logistic "
+            "regression for each model on tanh of the difference over its standard deviation and "
+            "on the prompt's difficulty, estimated first (Dubois et al. 2024, with a ridge penalty "
+            "for their L1); position and --transform play no part",
+        ),
+        notes=tuple(_notes(duels, fits, models)),
+        details={
+            "opponent": opponent,
+            "coefficients": [
+                {"model": contents[c], "theta": b[0], "phi": b[1:-1], "psi": b[-1]}
+                for c, b in zip(fits.models.tolist(), fits.beta.tolist(), strict=True)
+            ],
+        },
     )
+
+
+def _notes(duels: Duels, fits: Fits, models: Sequence[str]) -> Iterator[str]:
+    if duels.n_others:
+        yield (
+            f"length controlled: {counted(duels.n_others, 'verdict')} without {duels.opponent} "
+            "left out"
+        )
+    n, g = int((~fits.identified).sum()), duels.n_prompts
+    if n == g:
+        yield (
+            "length controlled: the prompts' difficulties are not identified, as no prompt has "
+            "verdicts on two models: left out"
+        )
+    elif n:
+        yield (
+            f"length controlled: the difficulty of {n} of {g} prompts is not identified (verdicts "
+            "on fewer than two models) and taken as average"
+        )
+    unknown = [name for name, rate in zip(models, fits.rates, strict=False) if not rate.known]
+    if unknown:
+        yield (
+            f"length controlled: no interval for {', '.join(unknown)}: fewer than "
+            f"{FEWEST_CLUSTERS} prompts, or than {FEWEST} wins or losses"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +129,8 @@ class Fits:
     """[M] contents."""
     beta: np.ndarray
     """[M, D + 2] theta, phi, psi; psi is 0 where no gamma is identified."""
-    win_rate: np.ndarray
-    """[M]"""
+    rates: list[WinRate]
+    """M length-controlled win rates."""
     gamma: np.ndarray
     """[G] difficulty of each prompt for the opponent: higher where models win."""
     identified: np.ndarray
@@ -96,15 +145,17 @@ def fit(duels: Duels, prior: Prior) -> Fits:
     identified = np.bincount(pairs[0], minlength=duels.n_prompts) > 1
     gamma = difficulty(duels, owner, t, identified, prior)
     z = np.column_stack([np.ones(len(t)), t, gamma[duels.prompt]])
+    controlled = z.copy()
+    controlled[:, 1:-1] = 0
     precision = np.full(z.shape[1], prior.lam_b)
-    beta, rate = np.zeros((len(models), z.shape[1])), np.zeros(len(models))
+    beta, rates = np.zeros((len(models), z.shape[1])), []
     for m in range(len(models)):
         rows = owner == m
-        beta[m] = _ridge(z[rows], duels.share[rows], duels.weight[rows], precision)
-        beta[m, -1] *= identified.any()
-        at_zero = z[rows][:, [0, -1]] @ beta[m, [0, -1]]
-        rate[m] = np.average(_sigmoid(at_zero), weights=duels.weight[rows])
-    return Fits(models, beta, rate, gamma, identified)
+        outcomes = duels.share[rows], duels.weight[rows], precision
+        beta[m] = ridge(z[rows], *outcomes)
+        at = duels.prompt[rows], duels.n_prompts
+        rates.append(WinRate.of(beta[m], z[rows], controlled[rows], *outcomes, *at))
+    return Fits(models, beta, rates, gamma, identified)
 
 
 def scaled(duels: Duels, owner: np.ndarray) -> Float[np.ndarray, "R D"]:
@@ -128,79 +179,35 @@ def difficulty(
     """
     from scipy import sparse
 
-    g, gamma = duels.n_prompts, np.zeros(duels.n_prompts)
+    g = duels.n_prompts
     if not identified.any():
-        return gamma
-    n, k = len(owner), 1 + t.shape[1]
+        return np.zeros(g)
+    n, k, share, weight = len(owner), 1 + t.shape[1], duels.share, duels.weight
     columns = owner[:, None] * k + np.arange(k)
     values = np.column_stack([np.ones(n), t])
-    rows = np.repeat(np.arange(n), k)
-    x = sparse.csr_array(
-        (values.ravel(), (rows, columns.ravel())), shape=(n, k * (int(owner.max()) + 1))
-    )
+    place, last = (np.repeat(np.arange(n), k), columns.ravel()), k * (int(owner.max()) + 1)
+    x = sparse.csr_array((values.ravel(), place), shape=(n, last))
     known = identified[duels.prompt].astype(float)
     z = sparse.csr_array((known, (np.arange(n), duels.prompt)), shape=(n, g))
-    beta = np.zeros(x.shape[1])
-    share, weight = duels.share, duels.weight
-
-    def objective(beta: np.ndarray, gamma: np.ndarray) -> float:
-        penalty = prior.lam_b * beta @ beta / 2 + prior.lam * gamma @ gamma / 2
-        return penalty - _log_likelihood(x @ beta + z @ gamma, share, weight)
-
-    for _ in range(MAX_STEPS):
-        p = _sigmoid(x @ beta + z @ gamma)
-        residual, w = weight * (share - p), weight * p * (1 - p)
-        of_beta, of_gamma = x.T @ residual - prior.lam_b * beta, z.T @ residual - prior.lam * gamma
-        diagonal = z.T @ w + prior.lam
-        border = (x.T @ (z * w[:, None])).toarray()
-        block = (x.T @ (x * w[:, None])).toarray() + prior.lam_b * np.eye(len(beta))
-        reduced = block - border / diagonal @ border.T
-        step = np.linalg.solve(reduced, of_beta - border @ (of_gamma / diagonal))
-        step_gamma = (of_gamma - border.T @ step) / diagonal
-        length = _length(
-            lambda s, a=step, b=step_gamma: objective(beta + s * a, gamma + s * b)  # noqa: B023
-        )
-        beta, gamma = beta + length * step, gamma + length * step_gamma
-        if of_beta @ step + of_gamma @ step_gamma < TOLERANCE**2:
-            break
-    return gamma
-
-
-def _ridge(
-    z: np.ndarray, share: np.ndarray, weight: np.ndarray, precision: np.ndarray
-) -> Float[np.ndarray, " K"]:
-    """Ridge logistic regression."""
-    beta = np.zeros(z.shape[1])
+    both = sparse.hstack([x, z], format="csr")
+    precision = np.r_[np.full(last, prior.lam_b), np.full(g, prior.lam)]
 
     def objective(beta: np.ndarray) -> float:
-        return precision @ beta**2 / 2 - _log_likelihood(z @ beta, share, weight)
+        return float(precision @ beta**2 / 2 - log_likelihood(both @ beta, share, weight))
 
+    beta = np.zeros(len(precision))
     for _ in range(MAX_STEPS):
-        p = _sigmoid(z @ beta)
-        gradient = z.T @ (weight * (share - p)) - precision * beta
-        hessian = (z.T * (weight * p * (1 - p))) @ z + np.diag(precision)
-        step = np.linalg.solve(hessian, gradient)
-        beta = beta + _length(lambda s, a=step: objective(beta + s * a)) * step  # noqa: B023
+        p = sigmoid(both @ beta)
+        gradient = both.T @ (weight * (share - p)) - precision * beta
+        w = sparse.diags_array(weight * p * (1 - p))
+        diagonal = z.T @ w.diagonal() + prior.lam
+        border = (x.T @ w @ z).toarray()
+        block = (x.T @ w @ x).toarray() + prior.lam_b * np.eye(last)
+        scaled_border = border / diagonal
+        right = gradient[:last] - scaled_border @ gradient[last:]
+        step = np.linalg.solve(block - scaled_border @ border.T, right)
+        step = np.r_[step, gradient[last:] / diagonal - scaled_border.T @ step]
+        beta = moved(objective, beta, step)
         if gradient @ step < TOLERANCE**2:
             break
-    return beta
-
-
-def _length(objective: Callable[[float], float], shortest: float = 1e-4) -> float:
-    """1, or the first of its halves that does not raise the objective."""
-    at_start, length = objective(0.0), 1.0
-    while objective(length) > at_start + 1e-12 * abs(at_start) and length > shortest:
-        length /= 2
-    return length
-
-
-def _log_likelihood(logits: np.ndarray, share: np.ndarray, weight: np.ndarray) -> float:
-    from scipy.special import log_expit
-
-    return float(weight @ (share * log_expit(logits) + (1 - share) * log_expit(-logits)))
-
-
-def _sigmoid(logits: np.ndarray) -> np.ndarray:
-    from scipy.special import expit
-
-    return expit(logits)
+    return np.asarray(beta)[last:]

@@ -19,19 +19,23 @@ import pandas as pd
 from jbt import quick_compilation, runtime, stats
 from jbt.border.report import counted
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
-from jbt.kernel import metrics
 from jbt.own.baselines.contract import Beside, Question
+from jbt.own.baselines.win_rate_intervals import LEVEL, significantly_better
 from jbt.own.tables.tables import Tables
 
 NAME = "ppi"
-
-LEVEL = 0.95
-"""Coverage of every interval."""
 
 FEWEST_LABELLED = float(stats.FEWEST_CLUSTERS)
 """Effective number of labelled prompts of a model below which there is no interval. In simulations
 (`benchmarks.calibration.prediction_powered`) intervals cover .93 to .99 from there on; with 3 to 9
 of them .96 to 1.00, far wider than need be."""
+
+READING = (
+    "ppi: win rates as the labels would give them (PPI++: Angelopoulos et al. 2023), whatever the "
+    "judge's bias, if the labelled pairs are a random sample of the judged ones; a weight of 0 "
+    "counts the labels alone, of 1 trusts the judge's verdicts on other pairs as much as its "
+    "verdicts on labelled ones"
+)
 
 PAIR = ["low", "high"]
 
@@ -62,6 +66,7 @@ def _beside(rates: LabelledWinRates) -> Beside:
         rank_low=rates.rank_low,
         rank_high=rates.rank_high,
         share=True,
+        reading=(READING,),
         notes=tuple(rates.sentences()),
         details={
             "weight": rates.weight,
@@ -100,10 +105,8 @@ class LabelledWinRates:
     def sentences(self) -> Iterator[str]:
         """What the win rates rest on, and why intervals are missing."""
         yield (
-            f"ppi: win rates as the labels would give them, from {self.n_labelled} labelled of "
-            f"{self.n_judged} judged pairs ({self.n_prompts} prompts), with weight "
-            f"{self.weight:.2f} on the judge; valid whatever its bias, if the labelled pairs are a "
-            "random sample of the judged ones"
+            f"ppi: from {self.n_labelled} labelled of {self.n_judged} judged pairs, on "
+            f"{counted(self.n_prompts, 'prompt')}; weight of the judge {self.weight:.2f}"
         )
         if self.n_not_judged:
             yield f"ppi: {counted(self.n_not_judged, 'labelled pair')} without a verdict left out"
@@ -183,33 +186,8 @@ def intervals(*sums: np.ndarray) -> Intervals:
     ends = stats.effective_share(win_rate, np.diagonal(covariance), even, rare, level=LEVEL)
     enough = even >= FEWEST_LABELLED
     low, high = (np.where(enough, end, np.nan) for end in ends)
-    better = significantly_better(win_rate, covariance, even - 1, enough)
+    better = significantly_better(win_rate, covariance, even, enough)
     return Intervals(win_rate, low, high, better, enough, float(estimate.weight))
-
-
-def significantly_better(
-    estimate: np.ndarray, covariance: np.ndarray, degrees: np.ndarray, enough: np.ndarray
-) -> np.ndarray:
-    """[..., M, M] whether model j is significantly better than model i: the interval of the
-    difference, Bonferroni-corrected for the model's M - 1 differences, lies above 0.
-
-    Args:
-      estimate, covariance: [..., M] and [..., M, M].
-      degrees: [..., M] degrees of freedom; a difference has the smaller of its models'.
-      enough: [..., M] whether a model has an interval; else it is significantly better or worse
-        than none.
-    """
-    from scipy.special import stdtrit
-
-    m = enough.shape[-1]
-    comparable = enough[..., None, :] & enough[..., :, None] & ~np.eye(m, dtype=bool)
-    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
-    variance = (variance[..., None, :] + variance[..., :, None] - 2 * covariance).clip(0)
-    level = 1 - (1 - LEVEL) / 2 / max(1, m - 1)
-    degrees = np.minimum(degrees[..., None, :], degrees[..., :, None])
-    half_width = stdtrit(np.maximum(degrees, 1), level) * np.sqrt(variance)
-    apart = np.where(comparable, estimate[..., None, :] - estimate[..., :, None], 0)
-    return comparable & (apart > np.maximum(half_width, metrics.TIED))
 
 
 def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:

@@ -5,10 +5,10 @@ judge of `Question.tables`, and a line in `BASELINES`. It reads the verdicts fro
 and knows nothing of the leaderboard, which puts the models of each `Beside` in its own order, ranks
 them by `estimate`, and adds to each judge's section the columns `NAME rank` (with `rank_low` and
 `rank_high` where they are known) and `NAME QUANTITY` (with `low` and `high`), to its basis the
-`notes`, and to JSON and table.csv every number. Tables that lack what it needs (a covariate,
-anchors, a common opponent) raise `ValueError` with one line that says what to give. An interval
-whose coverage was not simulated in `benchmarks/calibration`, or is not .93 to .97 there, is NaN,
-with the reason in `notes`.
+`notes`, to "How to read this" the `reading`, and to JSON and table.csv every number. Tables that
+lack what it needs (a covariate, anchors, a common opponent) raise `ValueError` with one line that
+says what to give. An interval whose coverage was not simulated in `benchmarks/calibration`, or is
+not .93 to .97 there, is NaN, with the reason in `notes`.
 """
 
 from __future__ import annotations

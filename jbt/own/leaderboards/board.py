@@ -40,6 +40,8 @@ REASONS = {
 }
 """Why there is no interval, by status."""
 
+RANKS = ("rank", "rank_low", "rank_high")
+
 LOG_NU, DISCRIMINATION = "log nu", "discrimination"
 """Names of the coefficient of Davidson's ties, and of a judge's factor on quality."""
 
@@ -269,7 +271,12 @@ class Leaderboard:
         """A row for each model: the columns of the JSON, and `status` of theta (see
         `Coefficient.status`)."""
         frame = pd.DataFrame(self.record()["models"]).assign(status=self.status_of)
-        return frame.astype(dict.fromkeys(("rank", "rank_low", "rank_high", "rank_naive"), "Int64"))
+        ranks = [f"{prefix}{rank}" for prefix in ("", *self._prefixes()) for rank in RANKS]
+        return frame.astype(dict.fromkeys(["rank_naive", *ranks], "Int64"))
+
+    def _prefixes(self) -> list[str]:
+        """Of the baselines' columns."""
+        return [f"{baseline.name}_" for baseline in self.beside]
 
     def record(self) -> dict[str, Any]:
         """c, kappa, models and the reasons for missing intervals, for JSON: null where
@@ -278,17 +285,15 @@ class Leaderboard:
         if self.kappa is not None:
             kappa = self.kappa.numbers()
         numbers = ("theta", "low", "high", "theta_naive")
-        ranks = ("rank", "rank_low", "rank_high", "rank_naive")
         rates, models = self.win_rates(), []
         for i, name in enumerate(self.models):
             row = {"model": name, **{k: _defined(getattr(self, k)[i]) for k in numbers}}
-            for k in ranks:
-                rank = getattr(self, k)[i]
-                row[k] = None if np.isnan(rank) else int(rank)
+            row |= {k: _whole(getattr(self, k)[i]) for k in (*RANKS, "rank_naive")}
             row["win_rate"] = _defined(rates[i])
-            for b in self.beside:
-                columns = {"": b.estimate, "_low": b.low, "_high": b.high, "_rank": b.rank}
-                row |= {f"{b.name}{end}": _defined(v[i]) for end, v in columns.items()}
+            for prefix, b in zip(self._prefixes(), self.beside, strict=True):
+                columns = {"estimate": b.estimate, "low": b.low, "high": b.high}
+                row |= {f"{prefix}{k}": _defined(v[i]) for k, v in columns.items()}
+                row |= {f"{prefix}{k}": _whole(getattr(b, k)[i]) for k in RANKS}
             row |= {f"average_{name}": _defined(v[i]) for name, v in self.averages.items()}
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
@@ -297,14 +302,15 @@ class Leaderboard:
             "trusted": list(self.trusted),
             "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
         }
+        beside = {baseline.name: baseline.record() for baseline in self.beside}
         return {
             "c": [c.record() for c in self.c],
             "kappa": kappa,
-            "log_nu": None if self.log_nu is None else self.log_nu.record(),
+            **({} if self.log_nu is None else {"log_nu": self.log_nu.record()}),
             **(joint if self.judge == JOINT else {}),
             "models": models,
             "reasons": self.reasons(),
-            "beside": {baseline.name: baseline.record() for baseline in self.beside},
+            **({"beside": beside} if beside else {}),
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }
@@ -316,6 +322,10 @@ def _reason(status: str) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _whole(rank: float) -> int | None:
+    return None if np.isnan(rank) else int(rank)
 
 
 def _defined(value: Any) -> Any:

@@ -171,6 +171,8 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
             "c is the covariate's effect on the judge between two answers to one prompt, given the "
             "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
+    for baseline in board.beside:
+        yield from baseline.reading
     if board.interaction:
         yield (
             "--interaction: the bias is c + gamma theta, with c that of an average model; theta is "

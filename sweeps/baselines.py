@@ -2,8 +2,8 @@
 
 Six models answer all prompts; a judge sees every pair in both orders. The judge is fair, or pays
 for length, or does so and hardly hears quality, or pays stronger models more for it, or favours one
-model for no reason that is in a table; or trusted labels pay for length as well. Some pairs, drawn
-at random, have a trusted label. What is asked is the win rate of each model against the others by
+model for no reason that is in a table; or trusted labels pay for length as well. Some pairs have a
+trusted label: random ones, or rather the clear ones. What is asked is the win rate of each model against the others by
 trusted labels, its rank by that, and an interval or a set of plausible ranks for either.
 
 Naive, bias-aware, Davidson and length-controlled fits use the judge alone. `joint` adds two other
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(MapPrior, declare.Settings):
-    pools: int = 400
+    pools: int = 256
     """Studies simulated at every condition (count)."""
     n_prompts: int = 50
     """Prompts of a study (count)."""
@@ -79,6 +79,7 @@ OTHERS = {
 """The two other judges of a study: a fair one, and one that says little of quality."""
 
 PLAIN = {"discrimination": 1.0, "bias": 0.0, "interaction": 0.0, "favour": 0.0, "ties": 0.0}
+OF_LABELS = ("label_bias", "clear")
 JUDGES: dict[str, dict[str, float]] = {
     "fair": {},
     "pays for length": {"bias": 1.0},
@@ -87,6 +88,7 @@ JUDGES: dict[str, dict[str, float]] = {
     "favours one model": {"favour": 1.0},
     "labels pay too": {"bias": 1.0, "label_bias": 1.0},
     "ties": {"bias": 1.0, "ties": 1.0},
+    "clear pairs labelled": {"bias": 1.0, "clear": 1.0},
 }
 """Judge -> what differs from a fair one."""
 
@@ -120,7 +122,8 @@ def groups(s: Settings) -> list[declare.Group]:
     columns = {
         name: np.array([(PLAIN | changes)[name] for changes in JUDGES.values()]) for name in PLAIN
     }
-    columns["label_bias"] = np.array([c.get("label_bias", 0.0) for c in JUDGES.values()])
+    for name in OF_LABELS:
+        columns[name] = np.array([c.get(name, 0.0) for c in JUDGES.values()])
     every, models = methods(s), list(range(s.n_models))
     axes: dict[str, dict[str, Any]] = {"estimate": {"method": range(len(every)), "content": models}}
     axes |= dict.fromkeys(("win_rate", "win_variance", "degrees", "rare"), axes["estimate"])
@@ -146,7 +149,7 @@ def experiment_of(s: Settings) -> Experiment:
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         judges = {
             name: jnp.append(condition[name], jnp.asarray(OTHERS[name])) for name in PLAIN
-        } | {"label_bias": condition["label_bias"]}
+        } | {name: condition[name] for name in OF_LABELS}
         study = draw(key, s.n_models, s.n_prompts, s.sd, s.sd_answers, judges)
         rows, statuses, weights = [], {}, []
         for name, n in methods(s):

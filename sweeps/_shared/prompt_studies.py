@@ -40,7 +40,7 @@ class Study:
     label: Float[Array, "G K"]
     """1 where the label would prefer the pair's first model, else 0."""
     turn: Float[Array, "G K"]
-    """Place of the pair in the order in which pairs are labelled, from 0: a random one."""
+    """Place of the pair in the order in which pairs are labelled, from 0."""
     win_rate: Float[Array, " M"]
     """Truth: mean chance over prompts and other models that a label prefers the model."""
 
@@ -63,7 +63,8 @@ def draw(
     Args:
       sd, sd_answers: standard deviations of theta, and of q about theta, logits.
       judges: `discrimination`, `bias`, `interaction`, `favour`, `ties` (Davidson's nu), each [J],
-        and `label_bias`, a number. `favour` is added to the last model's phi.
+        and two numbers, `label_bias` and `clear`. `favour` is added to the last model's phi; pairs
+        are labelled in random order where `clear` is 0, else the clearer ones rather first.
     """
     first, second = pairs_of(n_models)
     theta = sd * jax.random.normal(stream(key, "theta"), (n_models,))
@@ -86,7 +87,9 @@ def draw(
     difference = x[:, first] - x[:, second]
     of_label = q[:, first] - q[:, second] + judges["label_bias"] * difference
     label = jax.random.bernoulli(stream(key, "labels"), jax.nn.sigmoid(of_label))
-    order = jax.random.permutation(stream(key, "labelled"), label.size).reshape(label.shape)
+    by_chance = jax.random.uniform(stream(key, "labelled"), label.shape)
+    score = by_chance - judges["clear"] * jnp.abs(of_label)
+    order = score.ravel().argsort().argsort().reshape(label.shape)
     return Study(
         theta,
         difference,

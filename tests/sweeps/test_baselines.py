@@ -28,7 +28,7 @@ def study():
         name: jnp.asarray((value, *baselines.OTHERS[name]))
         for name, value in (baselines.PLAIN | baselines.JUDGES["ties"]).items()
     }
-    judges["label_bias"] = jnp.asarray(0.5)
+    judges |= {"label_bias": jnp.asarray(0.5), "clear": jnp.asarray(0.0)}
     with runtime.precision("float64"):
         return draw(jax.random.key(3), 4, SETTINGS.n_prompts, 1.0, 1.0, judges)
 
@@ -85,7 +85,7 @@ def test_win_rates_by_labels_are_the_commands(study):
 def test_the_true_win_rate_is_that_of_many_labels(study):
     """A study with 4,000 prompts, within 5 standard errors."""
     plain = {name: jnp.ones(1) * value for name, value in baselines.PLAIN.items()}
-    judges = {**plain, "label_bias": jnp.asarray(1.0)}
+    judges = {**plain, "label_bias": jnp.asarray(1.0), "clear": jnp.asarray(0.0)}
     with runtime.precision("float64"):
         large = draw(jax.random.key(1), 4, 4000, 1.0, 1.0, judges)
         sums = pair_sums(large, large.label.size)
@@ -99,7 +99,7 @@ def test_ties_and_position_are_the_judges(study):
     """Shares of ties and of first wins in many comparisons of equals, within 5 standard errors."""
     plain = {name: jnp.ones(1) * value for name, value in baselines.PLAIN.items()}
     judges = {**plain, "discrimination": jnp.zeros(1), "ties": jnp.ones(1)}
-    judges["label_bias"] = jnp.asarray(0.0)
+    judges |= {"label_bias": jnp.asarray(0.0), "clear": jnp.asarray(0.0)}
     won = np.asarray(draw(jax.random.key(2), 4, 3000, 1.0, 0.0, judges).won)[:, 0, 0]
     kappa = prompt_studies.KAPPA
     total = np.exp(kappa / 2) + np.exp(-kappa / 2) + 1

@@ -3,8 +3,9 @@
 Six models answer all prompts; a judge sees every pair in both orders. The judge is fair, or pays
 for length, or does so and hardly hears quality, or pays stronger models more for it, or favours one
 model for no reason that is in a table; or trusted labels pay for length as well. Some pairs have a
-trusted label: random ones, or rather the clear ones. What is asked is the win rate of each model against the others by
-trusted labels, its rank by that, and an interval or a set of plausible ranks for either.
+trusted label: random ones, or rather the clear ones. What is asked is the win rate of each model
+against the others by trusted labels, its rank by that, and an interval or a set of plausible ranks
+for either.
 
 Naive, bias-aware, Davidson and length-controlled fits use the judge alone. `joint` adds two other
 judges, and `judge_aware` estimates a discrimination for each judge (the first judge's is 1, or the
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(MapPrior, declare.Settings):
-    pools: int = 256
+    pools: int = 128
     """Studies simulated at every condition (count)."""
     n_prompts: int = 50
     """Prompts of a study (count)."""
@@ -168,7 +169,7 @@ def experiment_of(s: Settings) -> Experiment:
             statuses[f"status_{name}{n or ''}"] = fit.status
             m = s.n_models
             theta, covariance = fit.estimate[:m], fit.covariance[:m, :m]
-            win_rate, slope = _win_rates(theta), jax.jacobian(_win_rates)(theta)
+            win_rate, slope = _win_rates(theta), jnp.asarray(jax.jacobian(_win_rates)(theta))
             if name == "length_controlled":  # win rates against one model alone
                 win_rate = jnp.full(m, jnp.nan)
             variance = jnp.einsum("ij,jk,ik->i", slope, covariance, slope)
@@ -250,9 +251,8 @@ def davidson(study: Study, s: Settings, n: int) -> RobustFit:
     def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
         z = apart + at["c"] * prompt[0] + at["kappa"] * ORDER
         chances = jnp.stack([z / 2, -z / 2, jnp.broadcast_to(at["log_nu"], z.shape)])
-        won = prompt[1][0]
-        of_outcome = jnp.where(won == 0.5, chances[2], (2 * won - 1) * z / 2)
-        return (of_outcome - jax.nn.logsumexp(chances, axis=0)).sum()
+        won, (win, loss, tie) = prompt[1][0], jax.nn.log_softmax(chances, axis=0)
+        return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
 
     extra = {"c": (1, s.lam_b), "kappa": (1, s.lam_b), "log_nu": (1, WEAK)}
     return _fit(study, s, likelihood, extra)

@@ -58,7 +58,8 @@ class Setting:
         x = rng.normal(size=(PROMPTS, MODELS)) + 0.5 * self.theta / self.sd
         phi = s * self.theta + (c + gamma * self.theta) * x
         apart = phi[:, FIRST] - phi[:, SECOND]
-        won = sum(rng.random(apart.shape) < expit(apart + kappa) for kappa in (0.3, -0.3)) / 2
+        orders = expit(apart + np.array([0.3, -0.3])[:, None, None])
+        won = (rng.random(orders.shape) < orders).mean(0)
         chance = expit(self.theta[FIRST] - self.theta[SECOND])
         label = (rng.random(apart.shape) < chance).astype(float)
         marked = (rng.random(apart.shape).argsort(1) < self.each).astype(float)

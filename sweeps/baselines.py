@@ -34,8 +34,8 @@ from jbt.own.leaderboards.intervals import LEVEL
 from jbt.simulation.simulate import Condition, Experiment
 from jbt.types import check_count, check_positive
 
-from ._shared.prompt_studies import Study, draw, pair_sums, pairs_of
-from ._shared.robust_fit import STEPS, RobustFit, robust_fit
+from ._shared.baseline_fits import FITS
+from ._shared.prompt_studies import draw, pair_sums
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ OF_LABELS = ("label_bias", "clear")
 JUDGES: dict[str, dict[str, float]] = {
     "fair": {},
     "pays for length": {"bias": 1.0},
-    "deaf, pays for length": {"bias": 1.0, "discrimination": 0.3},
+    "deaf and pays": {"bias": 1.0, "discrimination": 0.3},
     "pays the strong more": {"bias": 0.5, "interaction": 0.5},
     "favours one model": {"favour": 1.0},
     "labels pay too": {"bias": 1.0, "label_bias": 1.0},
@@ -96,8 +96,6 @@ JUDGES: dict[str, dict[str, float]] = {
 ONE_JUDGE = ("naive", "bias_aware", "davidson", "length_controlled")
 PANEL = ("joint", "judge_aware")
 NO_LABELS = 0
-WEAK, FIXED = 0.01, 1e9
-"""Prior precisions of Davidson's log nu, and of a parameter that is known."""
 
 
 def methods(s: Settings) -> list[tuple[str, int]]:
@@ -165,7 +163,7 @@ def experiment_of(s: Settings) -> Experiment:
                 )
                 weights += [fit.weight] * (name == "ppi")
                 continue
-            fit = FITS[name](study, s, n)
+            fit = FITS[name](study, s.prior, n)
             statuses[f"status_{name}{n or ''}"] = fit.status
             m = s.n_models
             theta, covariance = fit.estimate[:m], fit.covariance[:m, :m]
@@ -185,128 +183,6 @@ def experiment_of(s: Settings) -> Experiment:
 def _win_rates(theta: Float[Array, " M"]) -> Float[Array, " M"]:
     chance = jax.nn.sigmoid(theta[:, None] - theta)
     return (chance.sum(1) - 0.5) / (len(theta) - 1)
-
-
-def _log_share(z: Array, won: Array) -> Array:
-    """Log-likelihood of shares won, a tie as half a win, nats."""
-    return won * jax.nn.log_sigmoid(z) + (1 - won) * jax.nn.log_sigmoid(-z)
-
-
-ORDER = np.array([1.0, -1.0])[:, None]
-"""[2, 1] who is shown first."""
-
-
-def _fit(
-    study: Study,
-    s: Settings,
-    likelihood: Any,
-    extra: dict[str, tuple[int, float]],
-    of_theta: np.ndarray | None = None,
-    steps: int = STEPS,
-) -> RobustFit:
-    """Fit theta and further parameters.
-
-    Args:
-      likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> nats.
-      extra: further parameters, name -> (number, prior precision).
-      of_theta: prior precision of theta [M], default lam.
-      steps: of Newton's method.
-    """
-    first, second = pairs_of(s.n_models)
-    ends = np.cumsum([s.n_models, *(n for n, _ in extra.values())])
-
-    def log_likelihood(beta: Array, prompt: Any) -> Array:
-        theta, *parts = jnp.split(beta, ends[:-1])
-        apart = theta[first] - theta[second]
-        return likelihood(apart, dict(zip(extra, parts, strict=True)), prompt)
-
-    of_theta = np.full(s.n_models, s.lam) if of_theta is None else of_theta
-    precision = np.concatenate([of_theta, *(np.full(n, p) for n, p in extra.values())])
-    prompts = study.difference, study.won, study.label, study.turn
-    return robust_fit(log_likelihood, prompts, jnp.zeros(ends[-1]), jnp.asarray(precision), steps)
-
-
-def naive(study: Study, s: Settings, n: int) -> RobustFit:
-    """c = kappa = 0."""
-
-    def likelihood(apart: Array, _: Any, prompt: Any) -> Array:
-        return _log_share(apart, prompt[1][0]).sum()
-
-    return _fit(study, s, likelihood, {})
-
-
-def bias_aware(study: Study, s: Settings, n: int) -> RobustFit:
-    """The corrected leaderboard."""
-
-    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
-        z = apart + at["c"] * prompt[0] + at["kappa"] * ORDER
-        return _log_share(z, prompt[1][0]).sum()
-
-    return _fit(study, s, likelihood, {"c": (1, s.lam_b), "kappa": (1, s.lam_b)})
-
-
-def davidson(study: Study, s: Settings, n: int) -> RobustFit:
-    """Ties with a probability of their own (Davidson 1970)."""
-
-    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
-        z = apart + at["c"] * prompt[0] + at["kappa"] * ORDER
-        chances = jnp.stack([z / 2, -z / 2, jnp.broadcast_to(at["log_nu"], z.shape)])
-        won, (win, loss, tie) = prompt[1][0], jax.nn.log_softmax(chances, axis=0)
-        return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
-
-    extra = {"c": (1, s.lam_b), "kappa": (1, s.lam_b), "log_nu": (1, WEAK)}
-    return _fit(study, s, likelihood, extra)
-
-
-def length_controlled(study: Study, s: Settings, n: int) -> RobustFit:
-    """Every model against the first alone, with a coefficient of tanh(length) for each; prompts of
-    one difficulty, as these are (`own.baselines.length_controlled`)."""
-    first, second = pairs_of(s.n_models)
-    against = jnp.asarray(first == 0)
-    scale = study.difference.std(0, ddof=1)
-
-    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
-        z = apart + at["c"][second] * jnp.tanh(prompt[0] / scale)
-        return (_log_share(z, prompt[1][0]) * against).sum()
-
-    of_theta = np.append(FIXED, np.full(s.n_models - 1, s.lam_b))
-    return _fit(study, s, likelihood, {"c": (s.n_models, s.lam_b)}, of_theta)
-
-
-def joint(study: Study, s: Settings, n: int) -> RobustFit:
-    """All judges, each with its own c and kappa."""
-
-    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
-        z = apart + at["c"][:, None, None] * prompt[0] + at["kappa"][:, None, None] * ORDER
-        return _log_share(z, prompt[1]).sum()
-
-    j = study.won.shape[1]
-    return _fit(study, s, likelihood, {"c": (j, s.lam_b), "kappa": (j, s.lam_b)})
-
-
-def judge_aware(study: Study, s: Settings, n: int) -> RobustFit:
-    """All judges, each with its own discrimination, c and kappa; and n labels, without bias."""
-    j = study.won.shape[1]
-
-    def likelihood(apart: Array, at: Any, prompt: Any) -> Array:
-        difference, won, label, turn = prompt
-        s = jnp.exp(at["log_s"] if n else jnp.append(0.0, at["log_s"]))
-        z = s[:, None, None] * apart + at["c"][:, None, None] * difference
-        of_judges = _log_share(z + at["kappa"][:, None, None] * ORDER, won).sum()
-        return of_judges + jnp.where(turn < n, _log_share(apart, label), 0).sum()
-
-    extra = {"c": (j, s.lam_b), "kappa": (j, s.lam_b), "log_s": (j if n else j - 1, 1.0)}
-    return _fit(study, s, likelihood, extra, steps=2 * STEPS)
-
-
-FITS = {
-    "naive": naive,
-    "bias_aware": bias_aware,
-    "davidson": davidson,
-    "length_controlled": length_controlled,
-    "joint": joint,
-    "judge_aware": judge_aware,
-}
 
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:

@@ -14,6 +14,7 @@ from jbt.own.baselines.prediction_powered import labelled_win_rates
 from jbt.types import Prior, Status
 from sweeps import baselines
 from sweeps._shared import prompt_studies
+from sweeps._shared.baseline_fits import FITS
 from sweeps._shared.prompt_studies import draw, pair_sums, pairs_of
 
 pytestmark = pytest.mark.heavy
@@ -61,8 +62,8 @@ def test_naive_and_bias_aware_fits_are_the_leaderboards(study):
     (board,) = own.leaderboard(as_tables(study), ["x"], standardise=False, prior=prior)
     place = [board.models.index(f"m{m}") for m in range(4)]
     with runtime.precision("float64"):
-        aware = jax.jit(lambda s: baselines.bias_aware(s, SETTINGS, 0))(study)
-        naive = jax.jit(lambda s: baselines.naive(s, SETTINGS, 0))(study)
+        aware = jax.jit(lambda s: FITS["bias_aware"](s, prior, 0))(study)
+        naive = jax.jit(lambda s: FITS["naive"](s, prior, 0))(study)
     assert int(aware.status) == int(naive.status) == Status.CONVERGED
     np.testing.assert_allclose(aware.mode[:4], board.theta[place], atol=1e-6)
     np.testing.assert_allclose(naive.mode[:4], board.theta_naive[place], atol=1e-6)

@@ -343,7 +343,7 @@ def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
 def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "leaderboard.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 4
+    assert len(shown) == page.count("```sh") == 5
     monkeypatch.chdir(tmp_path)
     for name in ("alpaca_eval", "prd"):
         (tmp_path / name).symlink_to(data / name)

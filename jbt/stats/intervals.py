@@ -169,7 +169,7 @@ def effective_share(
     n = n * (z / stdtrit(np.maximum(even - 1, 1), (1 + level) / 2)) ** 2
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(spread / n + z**2 / (4 * n**2))
-    return np.maximum(middle - half, 0), np.minimum(middle + half, 1)
+    return np.asarray(np.maximum(middle - half, 0)), np.asarray(np.minimum(middle + half, 1))
 
 
 class Tested(NamedTuple):

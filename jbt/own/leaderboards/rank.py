@@ -92,8 +92,9 @@ def leaderboard(
         raise ValueError("an interaction needs a covariate (--covariates)")
     if interaction and (bootstrap or robust or together or difference != "plain"):
         raise ValueError(
-            "--interaction does not go with --joint, --bootstrap, --robust or --difference relative: "
-            "it is fitted, and its intervals were simulated, for plain differences and one judge"
+            "--interaction does not go with --joint, --bootstrap, --robust or --difference "
+            "relative: it is fitted, and its intervals were simulated, for plain differences and "
+            "one judge"
         )
     prior = Prior() if prior is None else prior
     compared = []

@@ -87,7 +87,7 @@ def davidson(study: Study, prior: Prior, n: int) -> RobustFit:
         return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
 
     extra = {"c": (1, prior.lam_b), "kappa": (1, prior.lam_b), "log_nu": (1, WEAK)}
-    return _fit(study, prior, likelihood, extra)
+    return _fit(study, prior, likelihood, extra, steps=2 * STEPS)  # log nu of no tie is far away
 
 
 def length_controlled(study: Study, prior: Prior, n: int) -> RobustFit:

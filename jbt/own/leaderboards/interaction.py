@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import identifiability
-from jbt.kernel import model
+from jbt.estimators import clusters
 from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient
 from jbt.own.leaderboards.intervals import Intervals, centring, intervals
 from jbt.own.leaderboards.problem import Problem
@@ -150,7 +150,7 @@ class _Newton:
         m = problem.design.n_contents
         centre = centring(np.asarray(problem.design.content_mask()), len(free))
         design = Design.of_contents(m, len(free) - m - 1)
-        precision = np.asarray(model.prior_precision(design, problem.prior))
+        precision = clusters.prior_precision(design, problem.prior)
         return cls(problem, free, centre, precision)
 
     def run(self, beta: np.ndarray) -> Interaction:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jbt import identifiability
 from jbt.estimators import clusters
-from jbt.kernel import metrics, model
+from jbt.kernel import metrics
 from jbt.stats.cluster_jackknife import NO_DIFFERENCE
 from jbt.stats.row_jackknife import Jackknife, jackknife
 from jbt.types import Design, Parameters, Prior, Rows, Variant
@@ -102,7 +102,7 @@ def intervals(
     m, known = design.n_contents, np.asarray(design.content_mask())
     if inverse is None:
         inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
-    precision = np.asarray(model.prior_precision(design, prior))
+    precision = clusters.prior_precision(design, prior)
     centre = centring(known, len(inverse))
     posterior = _Variances.of(inverse, centre, m)
     of_prior = _Variances.of(clusters.prior_part(inverse, precision), centre, m)
@@ -119,7 +119,7 @@ def intervals(
     few = planned.parameters < fewest
 
     pushed = np.eye(len(centre)) + inverse * precision
-    beta = np.asarray(mode.flat())
+    beta = mode.as_numpy()
     pull = -centre @ inverse @ (precision * beta)
     about = centre @ pushed @ beta
     low = high = np.full(len(beta), np.nan)

@@ -238,7 +238,7 @@ class _Fits:
         if status != Status.CONVERGED:
             intervals = Intervals.undefined(m, n, status.name.lower())
             return cls(problem, status, beta, beta_naive, intervals, intervals, {})
-        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
+        beta, beta_naive = (fit.parameters.as_numpy() for fit in (aware, naive))
         intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
         intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}

@@ -25,8 +25,9 @@ import numpy as np
 from jbt import identifiability
 from jbt.estimators import clusters
 from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient
-from jbt.own.leaderboards.intervals import Intervals, centring, intervals
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.problem import Problem
+from jbt.own.leaderboards.spread import centring
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.types import Design, Fit, Parameters, Status, Variant
 

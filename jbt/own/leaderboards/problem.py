@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import identifiability, quick_compilation, runtime
+from jbt.estimators import clusters
 from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.few_prompts import Fitted, more_prompts
 from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.listing import Difference, Listing, listed, stacked
+from jbt.own.leaderboards.spread import centring
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -179,6 +182,15 @@ class Problem:
         `intervals.intervals`."""
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
         return intervals(*arguments, **settings)
+
+    def more_prompts(self, fit: Fit, few: np.ndarray) -> int | None:
+        """See `few_prompts.more_prompts`; `few` [P]."""
+        mode, design = fit.parameters, self.design
+        inverse = clusters.inverse_hessian(mode, self.rows, design, self.prior, self.variant)
+        centre = centring(np.asarray(design.content_mask()), len(inverse))
+        precision = clusters.prior_precision(design, self.prior)
+        fitted = Fitted(inverse, mode, self.rows, self.source, precision, centre)
+        return more_prompts(fitted, few)
 
     def profile_range(self, fit: Fit, covariate: int) -> float:
         """Range of the profile log-likelihood within 1 of a fitted coefficient, nats."""

@@ -22,6 +22,8 @@ def in_chunks(function: Any, pools: Any, size: int | None = None) -> Any:
     """
     pools = jax.device_get(pools)
     n = len(jax.tree.leaves(pools)[0])
+    if not n:
+        return jax.device_get(function(pools))
     size = n if size is None else min(max(size, 1), n)
     filled = padding.size(n) if size == n > FEW else size
     parts = []
@@ -29,5 +31,5 @@ def in_chunks(function: Any, pools: Any, size: int | None = None) -> Any:
         rows = np.minimum(np.arange(start, start + filled), n - 1)
         chosen = jax.tree.map(lambda leaf, rows=rows: leaf[rows], pools)
         results = jax.device_get(function(chosen if filled > n or size < n else pools))
-        parts.append(jax.tree.map(lambda v, kept=min(size, n - start): v[:kept], results))
+        parts.append(jax.tree.map(lambda v, end=n - start: v[: min(size, end)], results))
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *v: np.concatenate(v), *parts)

@@ -152,7 +152,10 @@ def _cells(setting: Setting, drawn: list[Intervals]) -> Iterator[Cell]:
     truth[:m] -= truth[:m].mean()
     statuses, low, high = (np.array([getattr(r, k) for r in drawn]) for k in _FIELDS)
     note = "the models do not vary alike, as these intervals assume" if setting.unlike else ""
-    for name, place in (("theta", slice(m)), ("c", [m]), ("kappa", [m + 1])):
+    of_theta = (
+        ("theta of those that vary", slice(1, m, 2)) if setting.unlike else ("theta", slice(m))
+    )
+    for name, place in (of_theta, ("c", [m]), ("kappa", [m + 1])):
         printed = (statuses == "wide")[:, place]
         covered = (low <= truth)[:, place] & (truth <= high)[:, place] & printed
         yield Cell(

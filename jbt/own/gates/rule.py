@@ -63,11 +63,10 @@ class Rule:
         Args:
           bought: numbers of all labels, in a shape that broadcasts to it.
         """
-        critical = critical_values(self.alpha, padding.size(int((right + wrong).max(initial=0))))
+        most = padding.size(int((right + wrong).max(initial=1)))
         counts = [np.ravel(np.broadcast_to(v, right.shape)) for v in (right, wrong, bought)]
         counts = [v.astype(jnp.result_type(float)) for v in counts]
-        shared = critical, self.margin, self.margin_share, self.name
-        enable = in_chunks(lambda stack: _enabled(*stack, *shared), counts)
+        enable = in_chunks(lambda stack: _enabled(*stack, rule=self, most=most), counts)
         return enable.reshape(right.shape), p_value(right, wrong)
 
     def of_sequences(
@@ -82,7 +81,7 @@ class Rule:
           population: [sequences] number of pairs from which each was drawn without replacement.
         """
         n = np.array([len(sequence) for sequence in labels], int)
-        padded = np.full((len(n), padding.size(max(n.max(initial=0), 1))), TIE)
+        padded = np.full((len(n), padding.size(int(n.max(initial=1)))), TIE)
         for row, sequence in zip(padded, labels, strict=True):
             row[: len(sequence)] = sequence
         with runtime.precision("float64"):
@@ -93,12 +92,11 @@ class Rule:
         return largest >= 1 / self.alpha, 1 / largest
 
 
-@partial(quick_compilation.jit, static_argnames=("margin", "share", "rule"))
-def _enabled(
-    right: Array, wrong: Array, bought: Array, critical: Array, margin: int, share: float, rule: str
-) -> Array:
-    numbers = {"bought": bought, "share": share}
-    return decide(rule, right, wrong, critical=critical, margin=margin, **numbers)
+@partial(quick_compilation.jit, static_argnames=("rule", "most"))
+def _enabled(right: Array, wrong: Array, bought: Array, *, rule: Rule, most: int) -> Array:
+    critical, share = critical_values(rule.alpha, most), rule.margin_share
+    numbers = {"margin": rule.margin, "bought": bought, "share": share}
+    return decide(rule.name, right, wrong, critical=critical, **numbers)
 
 
 @quick_compilation.jit

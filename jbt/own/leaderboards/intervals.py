@@ -33,6 +33,16 @@ the prior would depend on the estimate, and intervals of estimates within it cov
 
 
 @dataclass(frozen=True, eq=False)
+class Differences:
+    """Differences of two models, [M, M] model j less model i, without the prior's pull."""
+
+    estimate: np.ndarray
+    variance: np.ndarray
+    degrees: np.ndarray
+    """Degrees of freedom of the variance."""
+
+
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """Ends of the intervals, their statuses, and comparisons of models. NaN where undefined."""
 
@@ -53,6 +63,8 @@ class Intervals:
     """[M] shift of theta by the prior in standard errors, to first order."""
     degrees: np.ndarray
     """[P] effective degrees of freedom: of the interval, or what is too few for one."""
+    differences: Differences
+    """Of the jackknife, or of the bootstrap; wide intervals have others."""
     prompt_sd: float = np.nan
     """Standard deviation of a model's quality between prompts, logits, as wide intervals assume;
     NaN without them."""
@@ -63,7 +75,9 @@ class Intervals:
         ends = np.full(n_models + n_covariates + 1, np.nan)
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
-        return cls(ends, ends, statuses, nothing, nothing, nothing[0], ends[:n_models], ends)
+        unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
+        tests = nothing, nothing, nothing.any(0)
+        return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
 
 
 def intervals(
@@ -161,12 +175,15 @@ def intervals(
     )
     runaway = np.any(runs_away, axis=0) & (status[:m] == "separated")
 
-    better = comparable & (about[:m] - about[:m, None] > np.maximum(half_widths, metrics.TIED))
+    apart = about[:m] - about[:m, None]
+    better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
     has_interval = (status == "converged") | (status == "wide")
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
     degrees = np.where(few, planned.parameters, df.parameters)
     pull = pull[:m] / error[:m]
-    return Intervals(low, high, status, better, comparable, runaway, pull, degrees, prompt_sd)
+    tests = better, comparable, runaway
+    differences = Differences(apart, variances.differences, df.differences)
+    return Intervals(low, high, status, *tests, pull, degrees, differences, prompt_sd)
 
 
 def _draws(

@@ -35,7 +35,7 @@ class Remedy:
         appearances = len(np.unique(np.tile(problem.source[real], 2) * m + ends))
         models = int((problem.n_verdicts > 0).sum() / factor)
         # A prompt cannot have more answers than models.
-        return cls(prompts, models if 1 < models and appearances <= n * models else None)
+        return cls(prompts, models if models > 1 and appearances <= n * models else None)
 
     def sentence(self) -> str:
         """In words."""

@@ -5,8 +5,9 @@ in the largest program of a simulation.
 
 Each sweep's smoke preset and the commands, on the example's tables and on prd, run twice from the
 code in CHECKOUT (default this one), each time in a process of its own: cold, with an empty folder
-for kept programs, and again. `jbt` stands for all commands. A command that fails, as
-those that CHECKOUT lacks, is named. Both start with the interpreter; the counts are those of JAX's monitoring.
+for kept programs, and again. `commands` names all commands. A command that fails, as those do that
+CHECKOUT lacks, is said to. Both runs start with the interpreter; the counts are those of JAX's
+monitoring.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def main(arguments: list[str]) -> None:
         for name in sweeps:
             jobs[name] = [f"sweeps.{name}", "--preset", "smoke"]
         for name, words in jobs.items():
-            if arguments and name not in arguments and words[0] not in arguments:
+            kind = "commands" if words[0] == "jbt" else "sweeps"
+            if arguments and not {name, kind} & set(arguments):
                 continue
             if words[0] != "jbt" and not os.environ.get("JBT_DATA") and _recorded(name):
                 continue

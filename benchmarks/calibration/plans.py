@@ -1,5 +1,6 @@
 """Check the promises of plans: `plan pairing` and `plan reference` promise the half-width of an
-interval for c, `plan gate` the rate at which a test enables, `plan prompts` the chance of a significant difference.
+interval for c, `plan gate` the rate at which a test enables, `plan prompts` the chance of a
+significant difference.
 
 A promised median is kept if half of the intervals from simulated verdicts are no wider, a promised
 range of pools if it holds 90 % of them. The interval for a rate must hold the rate over all pools,

@@ -8,7 +8,8 @@ prompts stay among them: for a true difference delta,
     d' ~ N((d + (K - 1) delta) / K, (V / K) (1 - 1 / K)),
 
 and with delta unknown, delta ~ N(d, V), d' ~ N(d, V (1 - 1 / K)). This is the conditional and the
-predictive power of a trial halfway (Spiegelhalter, Freedman & Blackburn 1986).
+predictive power of a trial halfway (Spiegelhalter, Freedman & Blackburn 1986); as V is an estimate,
+both have Student's t in place of the normal distribution.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def power(
     spread = variance * (1 - 1 / copies) * np.where(known, 1 / copies, 1)
     bound = special.stdtrit(df * copies, quantile) * np.sqrt(variance / copies)
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = special.ndtr((mean - bound) / np.sqrt(spread))
+        chance = special.stdtr(df, (mean - bound) / np.sqrt(spread))
     return np.where(spread > 0, chance, mean > bound)
 
 

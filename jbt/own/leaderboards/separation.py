@@ -158,8 +158,8 @@ def _sentence(row: pd.Series) -> str:
         return f"{pair} already: {apart}"
     if np.isinf(row["more"]):
         return (
-            f"no number of prompts up to {MOST_COPIES} times today's {row['prompts']:.0f} puts {pair} if "
-            f"the difference is as estimated, {apart}"
+            f"no number of prompts up to {MOST_COPIES} times today's {row['prompts']:.0f} puts "
+            f"{pair} if the difference is as estimated, {apart}"
         )
     end = _count(float(row["most"]))
     return (

@@ -103,6 +103,8 @@ def prompts(studies: int, seed: int) -> Iterator[Cell]:
                     int(these.sum()),
                     int(significant[these].sum()),
                     nominal=round(float(chance[these].mean()), 3),
+                    note="ten prompts say little of how much prompts differ" if today == 10 else "",
+                    may_miss=today == 10,
                 )
         half = t.ppf(quantile, today - 1) * np.sqrt(variance)
         ends = [

@@ -572,7 +572,8 @@ def test_few_prompts_have_wide_intervals_if_asked_for(tables, tmp_path):
     assert set(wide.status_of) == {"wide"}
     np.testing.assert_array_equal(wide.theta, withheld.theta)
     assert (wide.low < wide.high).all()
-    assert wide.prompt_sd >= 0 and math.isnan(withheld.prompt_sd)
+    assert wide.prompt_sd >= 0
+    assert math.isnan(withheld.prompt_sd)
     report = own.leaderboard(own.read(*written, covariates=["words"]), ["words"])
     text = report.report("", []).text()
     assert "more prompts like these" in text

@@ -1,4 +1,4 @@
-"""How many more prompts: against simulated studies, by what no number is enough for, as a command."""
+"""How many more prompts: against simulated studies, where no number is enough, as a command."""
 
 import json
 

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 from benchmarks import timing
+from jbt.commands.sweep import NO_SWEEPS
 
 HERE = Path(__file__).resolve().parent.parent
 TABLES = "--verdicts {0}/verdicts.csv --items {0}/items.csv --anchors {0}/anchors.csv"
@@ -116,8 +117,8 @@ def main(arguments: list[str]) -> None:
             for name, words in COMMANDS.items()
             if prd.is_dir() or not name.endswith("(prd)")
         }
-        sweeps = sorted(p.stem for p in (HERE / "sweeps").glob("[a-z]*") if p.suffix in ("", ".py"))
-        for name in sweeps:
+        sweeps = {p.stem for p in (HERE / "sweeps").glob("[a-z]*") if p.suffix in ("", ".py")}
+        for name in sorted(sweeps - set(NO_SWEEPS)):
             jobs[name] = [f"sweeps.{name}", "--preset", "smoke"]
         for name, words in jobs.items():
             kind = "commands" if words[0] == "jbt" else "sweeps"

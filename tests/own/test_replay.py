@@ -366,8 +366,8 @@ def test_what_cannot_be_run(tables, tmp_path):
 def test_merged_pools_are_as_large_as_their_models_are_many(tables, tmp_path, monkeypatch):
     """Of 750 answers of 5 models it said "at most 512"."""
     pairs = "".join(f"p{pool},a,b,first\np{pool},b,a,second\n" for pool in range(4))
-    answers = "".join(f"p{pool},a,\np{pool},b,\n" for pool in range(4))
-    written = tables("pool,first,second,winner\n" + pairs, "pool,item,quality\n" + answers)
+    answers = "".join(f"p{pool},a,a\np{pool},b,b\n" for pool in range(4))
+    written = tables("pool,first,second,winner\n" + pairs, "pool,item,content\n" + answers)
     merged = own.read(*written, merge_pools=True)
     batch = own.Batch.of(merged)
     monkeypatch.setattr(oracle, "LARGEST_COUNTS", 2)

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import pandas as pd
@@ -33,10 +34,13 @@ def main(names: list[str]) -> None:
     folder = Path(os.environ["JBT_DATA"]) / "prd"
     files = [pd.read_csv(folder / f"{name}.csv") for name in ("verdicts", "items", "anchors")]
     prompts = files[0]["pool"].unique()
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, s, **_: compiled.append(s) if name.endswith("backend_compile_duration") else 0
-    )
+    compiled: list[float] = []
+
+    def listen(name: str, seconds: float, **_: Any) -> None:
+        if name.endswith("backend_compile_duration"):
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     print(timing.header("Calls again, CPU seconds (programs)", ("jax", "numpy")))
     print(f"{'':18s}{'first':>14s}{'second':>14s}")
     for name in names or CALLS:

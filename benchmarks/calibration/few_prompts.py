@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +107,7 @@ def _fit(rows: Rows, seen: jax.Array, prior: Prior) -> Parameters:
     return fit_map(rows, _design(seen), prior, _variant()).parameters
 
 
-def _design(seen: jax.Array) -> Design:
+def _design(seen: jax.Array | np.ndarray) -> Design:
     return Design(jnp.zeros((len(seen), 1)), None, jnp.asarray(seen), len(seen))
 
 
@@ -124,9 +125,9 @@ def results(setting: Setting, studies: int, seed: int) -> Iterator[Intervals]:
         yield intervals(mode, rows, _design(seen), PRIOR, _variant(), prompt, wide=True)
 
 
-EFFECT = {"sd_theta": 0.7, "sd_c": 0.3}
+EFFECT: dict[str, Any] = {"sd_theta": 0.7, "sd_c": 0.3}
 SHAPES = ((8, 6, 6, 60), (20, 3, 20, 300), (20, 8, 8, 100), (59, 13, 15, 150))
-VARIED: tuple[dict[str, float], ...] = (
+VARIED: tuple[dict[str, Any], ...] = (
     {},
     {**EFFECT, "rho": 0.8},
     {"sd": 0.4, "sd_theta": 1.0},

@@ -76,7 +76,7 @@ class Intervals:
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
         unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
-        tests = nothing, nothing, nothing.any(0)
+        tests = nothing, nothing, np.zeros(n_models, bool)
         return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
 
 

@@ -146,7 +146,7 @@ def _closest(planned: pd.DataFrame) -> str:
     left = planned[planned["more"] > 0]
     if left.empty or np.isinf(left["more"].min()):
         return ""
-    row = left.loc[left["more"].idxmin()]
+    row = left.iloc[int(np.argmin(left["more"].to_numpy(float)))]
     return f"; next {row['better']} above {row['worse']}, with {row['more']:.0f} more"
 
 
@@ -211,16 +211,17 @@ def separation(
     with runtime.precision("float64"):
         for number, judge in enumerate(tables.judges):
             pair = None if better is None else (better, str(worse))
-            problem, names = setup.problem(number), np.asarray(tables.contents, object)
+            problem = setup.problem(number)
+            names = [tables.contents[content] for content in problem.contents]
             rows += [{"judge": judge, **row} for row in _of_judge(problem, names, pair, power)]
     return Separation(pd.DataFrame(rows, columns=pd.Index(COLUMNS)), power, better is None)
 
 
 def _of_judge(
-    problem: Problem, names: np.ndarray, pair: tuple[str, str] | None, power: float
+    problem: Problem, names: list[str], pair: tuple[str, str] | None, power: float
 ) -> list[dict[str, Any]]:
-    """A row for each pair of models."""
-    names, known = names[problem.contents].tolist(), problem.n_verdicts > 0
+    """A row for each pair of models; `names` of the problem's contents."""
+    known = problem.n_verdicts > 0
     nothing = dict.fromkeys(COLUMNS[3:-2], np.nan)
     without = {"better": "", "worse": "", **nothing, "prompts": problem.n_clusters}
     if pair is not None:

@@ -36,9 +36,9 @@ def main(names: list[str]) -> None:
     prompts = files[0]["pool"].unique()
     compiled: list[float] = []
 
-    def listen(name: str, seconds: float, **_: Any) -> None:
-        if name.endswith("backend_compile_duration"):
-            compiled.append(seconds)
+    def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     print(timing.header("Calls again, CPU seconds (programs)", ("jax", "numpy")))

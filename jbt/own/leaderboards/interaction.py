@@ -62,7 +62,8 @@ class Interaction:
     def intervals(self) -> Intervals:
         """Intervals of beta; the status of a gamma that is not identified is `flat`."""
         problem, m = self.problem, self.problem.design.n_contents
-        mode = Parameters.unflat(jnp.asarray(self.beta), m)
+        parts = (jnp.asarray(v) for v in (self.beta[:m], self.beta[m:-1], self.beta[-1]))
+        mode = Parameters(*parts)
         arguments = mode, problem.rows, problem.design, problem.prior, problem.variant
         result = intervals(*arguments, problem.source, inverse=self.inverse, loading=self.loading)
         status = result.status.copy()

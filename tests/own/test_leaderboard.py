@@ -585,5 +585,3 @@ def test_few_prompts_have_wide_intervals_if_asked_for(tables, tmp_path):
     assert "few_clusters" not in enough.status_of
     with pytest.raises(ValueError, match="does not go with --joint, --bootstrap or --interaction"):
         ranked(written, few_prompts="wide", bootstrap=100)
-    with pytest.raises(ValueError, match="few_prompts must be one of withhold, wide"):
-        ranked(written, few_prompts="narrow")

@@ -99,7 +99,9 @@ def leaderboard(
         raise ValueError("an interaction needs a covariate (--covariates)")
     if interaction and (bootstrap or robust or together or difference != "plain"):
         raise ValueError(
-            "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
+            "--interaction does not go with --joint, --bootstrap, --robust or --difference "
+            "relative: it is fitted, and its intervals were simulated, for plain differences and "
+            "one judge"
         )
     if tables.ties == "davidson" and (bootstrap or together or interaction):
         raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")

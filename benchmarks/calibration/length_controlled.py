@@ -103,6 +103,7 @@ SETTINGS = (
     *(Setting(g, judged=0.5) for g in (120, 200)),
     *(Setting(g, answers=1.0) for g in (50, 200)),
     *(Setting(g, graded=True) for g in (50, 200)),
+    Setting(400, 3, judge="linear"),
 )
 
 

@@ -97,12 +97,13 @@ class Setting:
 
 
 SETTINGS = (
-    *(Setting(12, judge=judge) for judge in JUDGES),
-    *(Setting(g, judge=judge) for g in (30, 100, 400) for judge in JUDGES),
-    *(Setting(g, m) for m in (1, 2, 20) for g in (30, 200)),
-    *(Setting(g, judged=0.5) for g in (30, 200)),
-    *(Setting(g, answers=1.0) for g in (30, 200)),
-    *(Setting(g, graded=True) for g in (30, 200)),
+    *(Setting(30, judge=judge) for judge in JUDGES),
+    *(Setting(g, judge=judge) for g in (50, 100, 400) for judge in JUDGES),
+    *(Setting(g, m) for m in (1, 2, 20) for g in (50, 200)),
+    *(Setting(g, judged=0.5) for g in (120, 200)),
+    *(Setting(g, answers=1.0) for g in (50, 200)),
+    *(Setting(g, graded=True) for g in (50, 200)),
+    Setting(400, 3, judge="linear"),
 )
 
 
@@ -116,7 +117,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 
 def _cells(setting: Setting, results: list[list[WinRate]]) -> Iterator[Cell]:
     truth, middle = setting.truth(), min(2, setting.models - 1)
-    note = "its form, tanh, is not the bias's" if setting.judge == "linear" else ""
+    note = "tanh is not the form of the bias" if setting.judge == "linear" else ""
     places = {"best": 0, "third": middle, "last": setting.models - 1}
     command = "jbt leaderboard --beside length_controlled"
     for name, m in places.items():

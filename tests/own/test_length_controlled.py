@@ -126,17 +126,17 @@ def test_it_equals_a_plain_reference():
 
 
 def test_its_intervals_are_the_jackknife_written_out():
-    verdicts, items = written(40)
+    verdicts, items = written(60)
     (beside,) = length_controlled(question(verdicts, items))
     fits, _, _ = reference(verdicts, items)
-    changes = {OPPONENT: np.zeros(40)}
+    changes, evens = {OPPONENT: np.zeros(60)}, {}
     for m, (b, z, y, w, pools) in fits.items():
         p, at = expit(z @ b), expit(b[0] + b[2] * z[:, 2])
         zero = z * [1, 0, 1]
         hessian = (z.T * (w * p * (1 - p))) @ z + LAM_B * np.eye(3)
         n = len(set(pools))
-        changes[m] = np.zeros(40)
-        for g in range(40):
+        changes[m] = np.zeros(60)
+        for g in range(60):
             own_rows = pools == f"p{g}"
             if not own_rows.any():
                 continue
@@ -148,12 +148,15 @@ def test_its_intervals_are_the_jackknife_written_out():
             changes[m][g] = (np.average(at, weights=w) - without) * np.sqrt((n - 1) / n)
         i = beside.models.index(m)
         rate, even = beside.estimate[i], w.sum() ** 2 / np.square(w).sum()
+        evens[m] = even
         error = np.sqrt((changes[m] ** 2).sum()) / (rate * (1 - rate))
         ends = expit(logit(rate) + student.ppf([0.025, 0.975], even - 1) * error)
         np.testing.assert_allclose([beside.low[i], beside.high[i]], ends, atol=1e-8)
     # A is better than C by more than their difference's Bonferroni-corrected interval, or not.
     a, c = (beside.models.index(m) for m in "AC")
-    half = student.ppf(1 - 0.025 / 3, 35) * np.linalg.norm(changes["A"] - changes["C"])
+    half = student.ppf(1 - 0.025 / 3, min(evens["A"], evens["C"]) - 1) * np.linalg.norm(
+        changes["A"] - changes["C"]
+    )
     assert beside.estimate[a] - beside.estimate[c] > half
     assert beside.rank_low[c] > 1
     assert beside.rank_high[a] < 4
@@ -177,10 +180,17 @@ def test_without_a_second_model_there_is_no_difficulty():
 
 
 def test_few_prompts_or_outcomes_have_no_interval():
-    verdicts, items = written(8)
+    verdicts, items = written(40)
     (beside,) = length_controlled(question(verdicts, items))
     assert np.isnan([*beside.low, *beside.rank_low]).all()
-    assert any("no interval for A, C, D: fewer than 10 prompts" in note for note in beside.notes)
+    assert any("no interval for A, C, D: fewer than 50 prompts" in note for note in beside.notes)
+    n = np.arange(120)
+    wins = (n % 2 == 0) & (n < 8) | (n % 4 == 1)  # 4 of model 0, 30 of model 1
+    difference = np.sin(n)[:, None]
+    duels = Duels("b", n % 2, n // 2, wins.astype(float), np.ones(120), difference, 0)
+    few, enough = fit(duels, Prior()).rates
+    assert np.isnan(few.interval()).all()
+    assert np.isfinite(enough.interval()).all()
 
 
 def test_a_covariate_that_never_differs_has_no_term():
@@ -193,7 +203,7 @@ def test_a_covariate_that_never_differs_has_no_term():
 
 
 def test_ranks_need_two_win_rates_with_an_interval():
-    verdicts, items = written(8)
+    verdicts, items = written(12)
     tables = question(verdicts, items).tables
     duels = Duels.of(tables, 0, ["words"], None, "test")
     low, high = plausible_ranks(fit(duels, Prior()).rates)

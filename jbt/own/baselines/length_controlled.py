@@ -37,8 +37,8 @@ from jbt.own.baselines.ridge import (
     ridge,
     sigmoid,
 )
-from jbt.own.baselines.win_rate_intervals import WinRate, plausible_ranks
-from jbt.stats import FEWEST, FEWEST_CLUSTERS
+from jbt.own.baselines.win_rate_intervals import FEWEST_PROMPTS, WinRate, plausible_ranks
+from jbt.stats import FEWEST
 from jbt.types import Prior
 
 NAME = "length_controlled"
@@ -117,7 +117,7 @@ def _notes(duels: Duels, fits: Fits, models: Sequence[str]) -> Iterator[str]:
     if unknown:
         yield (
             f"length controlled: no interval for {', '.join(unknown)}: fewer than "
-            f"{FEWEST_CLUSTERS} prompts, or than {FEWEST} wins or losses"
+            f"{FEWEST_PROMPTS} prompts, or than {FEWEST} wins or losses"
         )
 
 

@@ -6,7 +6,7 @@ information of all plus the penalty. The win rate, a mean of p_r over the model'
 with them, and because the prompt's own p_r are no longer in the mean. (G - 1) / G times the sum of
 the squared changes is its variance (as CR3; Bell & McCaffrey 2002), and their products for two
 models give that of a difference. Intervals are made on the logit scale with Student's t, where
-there are `FEWEST_CLUSTERS` effective prompts, and wins and losses worth `FEWEST` each.
+there are `FEWEST_PROMPTS` effective prompts, and wins and losses worth `FEWEST` each.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from jaxtyping import Float, Int
 
 from jbt.kernel import metrics
 from jbt.own.baselines.ridge import sigmoid
-from jbt.stats import FEWEST, FEWEST_CLUSTERS
+from jbt.stats import FEWEST
 
 LEVEL = 0.95
+
+FEWEST_PROMPTS = 50
+"""Effective number of prompts below which there is no interval: from 12 to 30 prompts, intervals
+that have wins and losses enough cover up to .998, as those without have not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,7 @@ class WinRate:
     @property
     def known(self) -> bool:
         """Whether it has an interval."""
-        return bool(self.prompts >= FEWEST_CLUSTERS and self.fewest >= FEWEST)
+        return bool(self.prompts >= FEWEST_PROMPTS and self.fewest >= FEWEST)
 
     def interval(self) -> tuple[float, float]:
         """Ends of the interval; NaN without."""

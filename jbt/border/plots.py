@@ -7,8 +7,9 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def new_figure(
 
 
 def save(
-    figure: Figure, path: Path | IO[bytes], *, literal: bool = False, kind: str = "png"
+    figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: str = "png"
 ) -> None:
     """Write a figure, by default as PNG. A text with `$` that is not valid TeX is shown literally.
     Characters that the font lacks are boxes; their number is printed on stderr.

@@ -76,6 +76,12 @@ def read(path: Path = FILE) -> list[Claim]:
     return claims
 
 
+def asked(path: Path = FILE) -> list[str]:
+    """All that the claims ask of results: numbers in notes, and rows that bear on them."""
+    supports = [claim.support for claim in read(path) if claim.support]
+    return BRACES.findall(path.read_text(encoding="utf-8")) + supports
+
+
 def counts(claims: list[Claim]) -> dict[str, tuple[int, int]]:
     """Verdict -> how often for judges of one bias, and for those whose bias may grow."""
     return {

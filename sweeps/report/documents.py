@@ -90,7 +90,7 @@ def name_of(column: str, value: str = "") -> str:
     """What people read for a value of a column, or for the column."""
     if column == "judge" and value in PUBLISHED:
         return PUBLISHED[value].model
-    return names().get((column, value), value or column.replace("_", " "))
+    return names().get((column, value), (value or column).replace("_", " "))
 
 
 # --- what a mark asks for
@@ -371,7 +371,7 @@ def choices(name: str) -> Iterator[Choice]:
             yield from mark.choices() if mark.name == name else ()
         numbers = [match[1] for match in INLINE.finditer(text)]
         if CLAIMS.search(text):
-            numbers += claims.BRACES.findall(claims.FILE.read_text(encoding="utf-8"))
+            numbers += claims.asked()
         for asked in numbers:
             first, *words = shlex.split(asked)
             yield from [Choice.parse(words)] if first == name else ()

@@ -23,10 +23,22 @@ from .runs import OUTCOME, Run
 TEMPLATE = Path(__file__).with_name("template.html")
 HTML, CSV, JSON = "report.html", "report.csv", "report.json"
 
+NOT_COMPARED = "not compared"
+MARKS = ("yes", "no", "calibrated", NOT_COMPARED)
+"""What `consistent` may be on the page."""
+
+COLUMNS = (
+    *("sweep", "setting", "quantity", *OUTCOME),
+    *("paper_pools", "role", "source", "command"),
+)
+"""Of the rows of all runs."""
+Row = dict[str, Any]
+"""A row of a table; `setting` is a dict of the columns that are not empty, all else text."""
+
 SHOWN_ROWS = 60
 """Rows of an experiment beyond the paper's numbers that the page shows; the CSV has all."""
 
-FORMAT = ".3g"
+FORMAT = "#.3g"
 LARGE = 1000
 """From here on, numbers are whole."""
 
@@ -47,25 +59,31 @@ def write(
       ValueError: jinja2 is not installed.
     """
     template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
-    rows = pd.concat([rows_of(run) for run in runs]) if runs else pd.DataFrame()
+    rows = [rows_of(run) for run in runs]
+    together = [row for of_run in rows for row in of_run]
     claims = claim_lines(runs)
-    counted = claims_file.counts(claims_file.read())
     html = template.render(
         preset=preset,
         command=command,
         version=__version__,
-        counts=counted,
+        marks=MARKS,
+        counts=claims_file.counts(claims_file.read()),
         claims=claims,
-        parts=parts(rows),
-        experiments=[experiment(run) for run in runs],
+        parts=parts(together),
+        experiments=[experiment(*of_run) for of_run in zip(runs, rows, strict=True)],
         absent=absent,
         files=(CSV, JSON),
     )
     out.mkdir(parents=True, exist_ok=True)
-    made = {"preset": preset, "command": command, "claims": claims, "absent": absent}
-    made["rows"] = rows.to_dict("records")
-    files.write_text(out / CSV, rows.to_csv(index=False))
-    files.write_text(out / JSON, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    made = {
+        "preset": preset,
+        "command": command,
+        "claims": claims,
+        "absent": absent,
+        "rows": together,
+    }
+    files.write_text(out / CSV, frame(together).to_csv(index=False))
+    files.write_text(out / JSON, json.dumps(made, ensure_ascii=False) + "\n")
     files.write_text(out / HTML, html)
     return out / HTML
 
@@ -85,34 +103,32 @@ def environment() -> Any:
     )
 
 
-def rows_of(run: Run) -> pd.DataFrame:
-    """All rows of a run, with their setting in words and their number's place in the paper."""
-    beside = run.beside()
-    varied, throughout = setting_columns(run.table)
-    columns = {
-        "sweep": run.name,
-        "setting": [setting(row, varied) for row in run.table.to_dict("records")],
-        "throughout": setting(run.table.iloc[0].to_dict(), throughout) if len(run.table) else "",
-        "quantity": run.table.quantity,
-        **{name: run.table[name] for name in OUTCOME},
-        "source": [n.source if n else "" for n in beside],
-        "paper_pools": [str(n.pools) if n else "" for n in beside],
-        "role": [n.role if n else "" for n in beside],
-        "command": run.record["command"],
-    }
-    return pd.DataFrame(columns)
+def rows_of(run: Run) -> list[Row]:
+    """All rows of a run, each with its setting and its number's place in the paper."""
+    setting = [c for c in run.table if c not in (*OUTCOME, "quantity")]
+    made = []
+    for row, beside in zip(run.table.to_dict("records"), run.beside(), strict=True):
+        made.append(
+            {
+                "sweep": run.name,
+                "setting": {c: row[c] for c in setting if row[c]},
+                "quantity": row["quantity"],
+                **{name: row[name] for name in OUTCOME},
+                "paper": beside.printed if beside else row["paper"],
+                "paper_pools": str(beside.pools) if beside else "",
+                "role": beside.role if beside else "",
+                "source": beside.source if beside else "",
+                "command": run.record["command"],
+            }
+        )
+    return made
 
 
-def setting_columns(table: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """The columns whose values differ between rows, and those that are the same throughout."""
-    named = [c for c in table if c not in (*OUTCOME, "quantity")]
-    varied = [c for c in named if table[c].nunique() > 1]
-    return varied, [c for c in named if c not in varied]
-
-
-def setting(row: dict[Any, str], columns: Sequence[str]) -> str:
-    """Values of these columns in words."""
-    return ", ".join(f"{name_of(c)} {name_of(c, row[c])}" for c in columns if row[c])
+def frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """Rows for the files beside the page; a setting is a text as in `paper.csv`."""
+    texts = [" ".join(f"{c}={v}" for c, v in row["setting"].items()) for row in rows]
+    written = [{**row, "setting": text} for row, text in zip(rows, texts, strict=True)]
+    return pd.DataFrame(written, columns=list(COLUMNS))
 
 
 # --- what the page shows
@@ -124,36 +140,49 @@ def compact(text: str) -> str:
         large = abs(float(text)) >= LARGE
     except ValueError:
         return text
-    return number(text, ",.0f" if large else FORMAT)
+    return number(text, ",.0f" if large else FORMAT).removesuffix(".")
 
 
-def interval(row: dict[Any, str]) -> str:
+def interval(row: Row) -> str:
     """An estimate and its 95 % interval."""
     first, low, high = (compact(row[name]) for name in ("estimate", "ci_low", "ci_high"))
     return f"{first} [{low}, {high}]" if low and high else first
 
 
-def studies(row: dict[Any, str]) -> str:
+def studies(row: Row) -> str:
     """Where 95 % of studies of the paper's size lie."""
     low, high = compact(row["replicate_low"]), compact(row["replicate_high"])
     return f"{low or 'none'} to {high or 'none'}" if low or high else ""
 
 
-def line(row: dict[Any, str]) -> dict[str, str]:
-    """A row of the results as the page shows it."""
-    _, _, note = _place(row["source"])
-    return {
-        "quantity": name_of("quantity", row["quantity"]).replace("_", " "),
-        "setting": row["setting"],
-        "ours": interval(row),
-        "studies": studies(row),
-        "paper": number(row["paper"], "g"),
-        "paper_pools": row["paper_pools"],
-        "consistent": row["consistent"] or "undecided",
-        "pools": row["n_pools"],
-        "note": note,
-        "sweep": row["sweep"],
-    }
+def lines(rows: Sequence[Row]) -> tuple[list[dict[str, str]], str]:
+    """Rows of one sweep as the page shows them, and the setting that they share."""
+    columns = list(dict.fromkeys(c for row in rows for c in row["setting"]))
+    shared = [c for c in columns if len({row["setting"].get(c) for row in rows}) == 1]
+    varied = [c for c in columns if c not in shared]
+    made = []
+    for row in rows:
+        made.append(
+            {
+                "quantity": name_of("quantity", row["quantity"]),
+                "setting": words(row, varied),
+                "ours": interval(row),
+                "studies": studies(row),
+                "paper": row["paper"].replace("-", "\N{MINUS SIGN}"),
+                "paper_pools": row["paper_pools"],
+                "consistent": row["consistent"] or NOT_COMPARED,
+                "pools": row["n_pools"],
+                "note": _place(row["source"])[2],
+                "sweep": row["sweep"],
+            }
+        )
+    return made, words(rows[0], shared) if rows else ""
+
+
+def words(row: Row, columns: Sequence[str]) -> str:
+    """Values of these columns of a setting in words."""
+    known = {c: row["setting"][c] for c in columns if c in row["setting"]}
+    return ", ".join(f"{name_of(c)} {name_of(c, v)}" for c, v in known.items())
 
 
 def _place(source: str) -> tuple[tuple[int, int], str, str]:
@@ -164,27 +193,27 @@ def _place(source: str) -> tuple[tuple[int, int], str, str]:
     return (kind, int(numbered[2]) if numbered else 0), name, remark
 
 
-def parts(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The tables, figures and paragraphs of the paper that have numbers beside ours."""
-    by_name: dict[str, list[dict[Any, str]]] = {}
-    order: dict[str, tuple[int, int]] = {}
-    for row in rows.to_dict("records") if len(rows) else []:
+    by_name: dict[tuple[tuple[int, int], str], list[Row]] = {}
+    for row in rows:
         if row["source"]:
-            rank, name, _ = _place(row["source"])
-            order[name] = rank
-            by_name.setdefault(name, []).append(row)
+            by_name.setdefault(_place(row["source"])[:2], []).append(row)
     made = []
-    for name in sorted(by_name, key=lambda name: order[name]):
-        found = by_name[name]
-        marks = [row["consistent"] or "undecided" for row in found]
+    for (_, name), here in sorted(by_name.items(), key=lambda item: item[0][0]):
+        marks = [row["consistent"] or NOT_COMPARED for row in here]
+        by_sweep = {row["sweep"]: [r for r in here if r["sweep"] == row["sweep"]] for row in here}
+        sweeps = []
+        for sweep, of_sweep in by_sweep.items():
+            shown, shared = lines(of_sweep)
+            command = of_sweep[0]["command"]
+            sweeps.append({"name": sweep, "lines": shown, "shared": shared, "command": command})
         made.append(
             {
                 "id": re.sub(r"\W+", "-", name.lower()),
                 "name": name,
-                "lines": [line(row) for row in found],
-                "counts": {m: marks.count(m) for m in ("yes", "no", "calibrated", "undecided")},
-                "sweeps": list(dict.fromkeys(row["sweep"] for row in found)),
-                "commands": list(dict.fromkeys(row["command"] for row in found)),
+                "sweeps": sweeps,
+                "counts": {m: marks.count(m) for m in MARKS},
             }
         )
     return made
@@ -216,21 +245,21 @@ def claim_lines(runs: Sequence[Run]) -> list[dict[str, str]]:
     return made
 
 
-def experiment(run: Run) -> dict[str, Any]:
+def experiment(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
     """What the page shows of a sweep: its command, its figure, its rows beyond the paper."""
-    everything = rows_of(run)
     shown = run.numbers()
     if run.sweep.headline is not None:
         shown = run.sweep.headline(shown, run.settings)
-    chosen = everything.loc[[i for i in shown.index if everything.paper[i] == ""]]
+    beyond = [rows[i] for i in shown.index if not rows[i]["paper"]]
+    made, shared = lines(beyond[:SHOWN_ROWS])
     return {
         "name": run.name,
         "description": run.sweep.description,
         "record": run.record,
-        "throughout": everything.throughout.iloc[0] if len(everything) else "",
         "svg": svg(run),
-        "lines": [line(row) for row in chosen.head(SHOWN_ROWS).to_dict("records")],
-        "rows": len(everything),
+        "shared": shared,
+        "lines": made,
+        "rows": len(rows),
     }
 
 

@@ -1,0 +1,72 @@
+"""The documentation site: `sphinx-build -W --keep-going docs site`, then open `site/index.html`.
+
+It opens from disk: no page asks another host for a script, a style, a font or an image.
+"""
+
+import re
+import shutil
+from importlib.metadata import version as installed
+from importlib.util import find_spec
+from pathlib import Path
+
+project = "jbt"
+release = version = installed("judge-bt")
+html_title = "jbt"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+exclude_patterns = ["README.md", "results"]
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"  # notebooks are shown with the outputs that they hold
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+default_role = "code"  # docstrings write `name`, as Markdown does
+
+html_theme = "sphinx_book_theme"
+html_theme_options = {"show_toc_level": 2}
+html_show_sourcelink = False
+# The summary is fetched from the page found, which browsers refuse to pages from disk.
+html_show_search_summary = False
+
+_package = find_spec("sphinx-mathjax-offline")
+assert _package and _package.submodule_search_locations, "pip install -e '.[docs]'"
+# Of the package's 17 MB the one file that needs no fonts.
+html_static_path = [f"{_package.submodule_search_locations[0]}/static/mathjax/tex-svg.js"]
+mathjax_path = "tex-svg.js"
+
+# Sphinx reads no page outside of this folder.
+DOCS = Path(__file__).parent
+shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
+shutil.copytree(DOCS.parent / "notebooks", DOCS / "notebooks")
+
+ENTRY = re.compile(r"^- \[(.*?)\]\((.*?)\)", re.MULTILINE)
+
+
+def from_the_list_of_pages(app, page, source):
+    """The index is docs/README.md, the list of pages on code hosts, with its sections as the
+    navigation. Links to and from notebooks lead to where the site has them."""
+    if page == "index":
+        source[0] = readme = (DOCS / "README.md").read_text()
+        for section in readme.split("\n## ")[1:]:
+            caption = section.partition("\n")[0]
+            pages = "\n".join(f"{title} <{path}>" for title, path in ENTRY.findall(section))
+            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
+    source[0] = re.sub(r"(\(|<)(?:\.\./)+(notebooks/\w+\.ipynb)", r"\1/\2", source[0])
+    if page.startswith("notebooks/"):
+        source[0] = source[0].replace("(../docs/", "(/")
+
+
+def as_restructured_text(app, what, name, obj, options, lines):
+    """Docstrings are plain text: a bar is a bar, an indented block after a blank line is a formula
+    or code, and a colon in an attribute's first line does not follow its type."""
+    text = "\n".join(lines).replace("|", "\\|")
+    if what == "attribute":
+        text = "..\n\n" + text
+    lines[:] = re.sub(r"(\n *[^ \n][^\n]*\n)\n(?=    \S)", r"\1\n::\n\n", text).splitlines()
+
+
+def setup(app):
+    app.connect("source-read", from_the_list_of_pages)
+    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)

@@ -3,6 +3,8 @@
 It opens from disk: no page asks another host for a script, a style, a font or an image.
 """
 
+import enum
+import inspect
 import re
 import shutil
 from importlib.metadata import version as installed
@@ -21,19 +23,25 @@ myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are shown with the outputs that they hold
 
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
 default_role = "code"  # docstrings write `name`, as Markdown does
 
 html_theme = "sphinx_book_theme"
 html_theme_options = {"show_toc_level": 2}
+html_context = {"default_mode": "auto"}  # dark where the reader's system is
+html_css_files = ["site.css"]
+html_use_index = html_domain_indices = False
 html_show_sourcelink = False
 # The summary is fetched from the page found, which browsers refuse to pages from disk.
 html_show_search_summary = False
 
 _package = find_spec("sphinx-mathjax-offline")
-assert _package and _package.submodule_search_locations, "pip install -e '.[docs]'"
+if not (_package and _package.submodule_search_locations):
+    raise SystemExit("formulas need sphinx-mathjax-offline: pip install -e '.[docs]'")
 # Of the package's 17 MB the one file that needs no fonts.
-html_static_path = [f"{_package.submodule_search_locations[0]}/static/mathjax/tex-svg.js"]
+html_static_path = [
+    "_static",
+    f"{_package.submodule_search_locations[0]}/static/mathjax/tex-svg.js",
+]
 mathjax_path = "tex-svg.js"
 
 # Sphinx reads no page outside of this folder.
@@ -48,6 +56,7 @@ def from_the_list_of_pages(app, page, source):
     """The index is docs/README.md, the list of pages on code hosts, with its sections as the
     navigation. Links to and from notebooks lead to where the site has them."""
     if page == "index":
+        app.env.note_dependency(DOCS / "README.md")
         source[0] = readme = (DOCS / "README.md").read_text()
         for section in readme.split("\n## ")[1:]:
             caption = section.partition("\n")[0]
@@ -64,9 +73,34 @@ def as_restructured_text(app, what, name, obj, options, lines):
     text = "\n".join(lines).replace("|", "\\|")
     if what == "attribute":
         text = "..\n\n" + text
-    lines[:] = re.sub(r"(\n *[^ \n][^\n]*\n)\n(?=    \S)", r"\1\n::\n\n", text).splitlines()
+    text = re.sub(r"(\n[^ \n][^\n]*\n)\n(?=    \S)", r"\1\n::\n\n", f"\n{text}")
+    lines[:] = text.splitlines()
+
+
+class Written(str):
+    """An annotation that is shown as the source has it, without quotes."""
+
+    __repr__ = str.__str__
+
+
+def with_written_annotations(app, what, name, obj, options, signature, returned):
+    """Signatures as the source has them: evaluated, their annotations are many times longer."""
+    if not signature or isinstance(obj, enum.EnumType):
+        return None
+    written = inspect.signature(obj)
+    parameters = [
+        each.replace(annotation=Written(each.annotation))
+        if isinstance(each.annotation, str)
+        else each
+        for each in written.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    result = written.return_annotation
+    shown = str(written.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    return shown, result if isinstance(result, str) else returned
 
 
 def setup(app):
     app.connect("source-read", from_the_list_of_pages)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
+    app.connect("autodoc-process-signature", with_written_annotations)

@@ -81,7 +81,7 @@ def page(folder: Path) -> str:
     for name, rows in tables.items():
         parts.append(f"\n`python -m benchmarks.calibration {name}`")
         for interval, cells in rows.groupby("interval", sort=False):
-            parts.append(f"\n### {interval}\n")
+            parts.append(f"\n## {interval}\n")
             parts.append("| setting | studies | printed | nominal | coverage | | median width | |")
             parts.append("|---|---|---|---|---|---|---|---|")
             for r in (

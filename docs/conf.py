@@ -16,7 +16,7 @@ release = version = installed("judge-bt")
 html_title = "jbt"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["README.md", "results"]
+exclude_patterns = ["README.md"]
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4

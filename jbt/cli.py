@@ -35,6 +35,18 @@ experiments
 jbt --version
 """
 
+START = """jbt: when can you debias an LLM judge? Where to start:
+simulate: when does a correction for length pay?
+  jbt sweep crossing --pools 2048
+your own verdicts: what do they support?
+  jbt example tables; jbt doctor --verdicts tables/verdicts.csv --items tables/items.csv
+a judge of your own: which pair should it see next?
+  jbt ask run --items items.csv --k 3 --budget 100 --out queries.csv
+plan: how many answers to render twice?
+  jbt plan pairing
+all commands: jbt --help
+"""
+
 COMMANDS = {
     "ask": "ask",
     "doctor": "doctor",
@@ -78,8 +90,8 @@ def _dispatch(argv: list[str]) -> int:
         near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         meant = f"did you mean jbt {near[0]}" if near else f"one of {', '.join(COMMANDS)}"
         raise ValueError(f"unknown command {argv[0]!r}: {meant}")
-    print(USAGE, end="", file=sys.stderr)
-    return 2
+    print(START, end="")
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.calibration import Cell
-from benchmarks.calibration.__main__ import NAMES, cells_of, row
+from benchmarks.calibration.__main__ import KEPT, NAMES, PAGE, cells_of, page, row
 
 
 def test_a_cell_knows_whether_its_coverage_can_be_on_target():
@@ -16,6 +16,11 @@ def test_a_cell_knows_whether_its_coverage_can_be_on_target():
     assert not cell(1000).on_target
     assert cell(1000, one_sided=True).on_target
     assert Cell("i", "s", 10, 0, 0).on_target  # withheld everywhere
+
+
+def test_the_page_is_that_of_the_kept_rows():
+    assert PAGE.read_text() == page()
+    assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES)
 
 
 @pytest.mark.slow

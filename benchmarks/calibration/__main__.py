@@ -7,7 +7,6 @@ import importlib
 import platform
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import pandas as pd
@@ -24,24 +23,34 @@ NAMES = tuple(
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
+KEPT = PAGE.with_suffix("")
+"""The rows that the page is made from, a file for each file of this package."""
+
 HEAD = """# Do the intervals cover?
 
 Every interval and rate that jbt prints, simulated where its assumptions hold and where they fail.
-**Coverage** is the share of the printed intervals that hold the truth, with its own 95 % interval;
-**printed** is the share of studies in which jbt prints the interval instead of withholding it with
-a reason. The target for 95 % intervals is .93 to .97; a row is marked ✗ where the coverage's own
-interval lies wholly outside, and the last column gives the reason, or what the command prints
-there. A guarantee (≥) may cover more than it promises. Not simulated: differences between judges
-without a trusted one, theta and P(top k) of joint fits, joint leaderboards, and fits with `--lam`.
+**Coverage** is the share of the printed intervals that hold the truth; **printed** is the share of
+studies in which jbt prints the interval instead of withholding it with a reason. Both are given
+from the least to the largest of an interval's settings; every setting has its row in
+[calibration](calibration). The target for 95 % intervals is .93 to .97; a setting
+misses it where the coverage's own 95 % interval lies wholly outside. A guarantee (≥) may cover more
+than it promises. Not simulated: differences between judges without a trusted one, theta and
+P(top k) of joint fits, joint leaderboards, and fits with `--lam`.
 
-`python -m benchmarks.calibration` makes this page.
-
-| file | rows | on target | with ✗ |
-|---|---|---|---|
+`python -m benchmarks.calibration NAME --keep` simulates a section again and makes this page.
 """
 
+MISSED = """
+## Where they miss
+
+The last column gives the reason, or what the command prints there.
+
+| interval | setting | coverage | |
+|---|---|---|---|"""
+
+
 COMPARED = "for comparison"
-"""Marks intervals that jbt does not print."""
+"""Marks intervals that jbt does not print, whose misses are no fault of it."""
 
 
 def cells_of(name: str) -> Cells:
@@ -68,40 +77,36 @@ def row(cell: Cell) -> dict[str, object]:
     }
 
 
-def _counts(name: str, rows: pd.DataFrame) -> str:
-    printed = rows[~rows.interval.str.contains(COMPARED)]
-    on_target = int(printed.on_target.sum())
-    return f"| {name} | {len(printed)} | {on_target} | {len(printed) - on_target} |"
-
-
-def page(folder: Path) -> str:
+def page(folder: Path = KEPT) -> str:
     """The page made from all CSV files in a folder."""
-    tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-    parts = [HEAD + "\n".join(_counts(name, rows) for name, rows in tables.items())]
-    for name, rows in tables.items():
-        parts.append(f"\n`python -m benchmarks.calibration {name}`")
+    parts, missed = [HEAD], [MISSED]
+    for path in sorted(folder.glob("*.csv")):
+        rows = pd.read_csv(path)
+        parts.append(f"\n## {path.stem}\n")
+        parts.append("| interval | settings | printed | nominal | coverage | on target |")
+        parts.append("|---|---|---|---|---|---|")
         for interval, cells in rows.groupby("interval", sort=False):
-            parts.append(f"\n## {interval}\n")
-            parts.append("| setting | studies | printed | nominal | coverage | | median width | |")
-            parts.append("|---|---|---|---|---|---|---|---|")
-            for r in (
-                SimpleNamespace(**{str(k): v for k, v in record.items()})
-                for record in cells.to_dict("records")
-            ):
-                covered = (
-                    "none"
-                    if pd.isna(r.coverage)
-                    else f"{r.coverage:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}]"
-                )
-                width = "" if pd.isna(r.median_width) else f"{r.median_width:.3g}"
-                sign = "≥ " if r.one_sided else ""
-                note = "" if r.on_target or pd.isna(r.note) else r.note
-                mark = "✓" if r.on_target else "✗"
-                parts.append(
-                    f"| {r.setting} | {r.studies} | {r.printed:.3f} | {sign}{r.nominal:g} "
-                    f"| {covered} | {mark} | {width} | {note} |"
-                )
-    return "\n".join(parts) + "\n"
+            sign = "≥ " if cells.one_sided.any() else ""
+            nominal = "/".join(f"{n:g}" for n in sorted(set(cells.nominal)))
+            parts.append(
+                f"| {interval} | {len(cells)} | {_span(cells.printed)} | {sign}{nominal} "
+                f"| {_span(cells.coverage)} | {int(cells.on_target.sum())} |"
+            )
+            if COMPARED in str(interval):
+                continue
+            for r in cells[~cells.on_target].astype({"note": object}).to_dict("records"):
+                note = "" if pd.isna(r["note"]) else r["note"]
+                covered = f"{r['coverage']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}]"
+                missed.append(f"| {interval} | {r['setting']} | {covered} | {note} |")
+    return "\n".join([*parts, *missed]) + "\n"
+
+
+def _span(values: pd.Series) -> str:
+    """The least and the largest of some shares."""
+    if not values.notna().any():
+        return "none"
+    least, largest = f"{values.min():.3f}", f"{values.max():.3f}"
+    return least if least == largest else f"{least} to {largest}"
 
 
 def main() -> None:
@@ -110,6 +115,9 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=2000, help="studies in a cell (count)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/calibration"))
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the rows, and make docs/calibration.md of them"
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:
@@ -128,9 +136,12 @@ def main() -> None:
                 f"{'' if cell.on_target else '  MISSED'}",
                 flush=True,
             )
-        files.write_text(options.out / f"{name}.csv", pd.DataFrame(rows).to_csv(index=False))
+        table = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g")
+        for folder in (options.out, *([KEPT] if options.keep else [])):
+            files.write_text(folder / f"{name}.csv", table)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
-    PAGE.write_text(page(options.out))
+    if options.keep:
+        PAGE.write_text(page())
 
 
 if __name__ == "__main__":

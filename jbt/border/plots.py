@@ -8,14 +8,13 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rc_context, rcParams
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.mathtext import MathTextParser
-from matplotlib.text import Text
+
+if TYPE_CHECKING:  # matplotlib takes a third of a second, which --help should not wait for
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = {
     "blue": "#0072B2",
@@ -67,6 +66,8 @@ def new_figure(
 ) -> tuple[Figure, Any]:
     """A figure without global state (no pyplot), and its Axes [n_rows, n_columns]; dimensions of
     size 1 are dropped."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
     return figure, figure.subplots(n_rows, n_columns)
 
@@ -78,6 +79,9 @@ def save(figure: Figure, path: Path, *, literal: bool = False) -> None:
     Args:
       literal: treat no text as TeX, as where names are a user's own.
     """
+    from matplotlib import rc_context, rcParams
+    from matplotlib.text import Text
+
     for text in figure.findobj(Text):
         if literal or not _is_tex(text.get_text()):
             text.set_parse_math(False)
@@ -100,6 +104,8 @@ def save(figure: Figure, path: Path, *, literal: bool = False) -> None:
 
 def _is_tex(text: str) -> bool:
     """Whether a text is valid TeX, or Matplotlib does not take it for TeX."""
+    from matplotlib.mathtext import MathTextParser
+
     try:
         if text.count("$") - text.count(r"\$"):
             MathTextParser("agg").parse(text)

@@ -13,6 +13,9 @@ from types import ModuleType
 import jbt
 from jbt.experiments.run import main as run
 
+NO_SWEEPS = ("report",)
+"""Modules beside the sweeps that are none."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Run `jbt sweep NAME ...`, which in a checkout is `python -m sweeps.NAME ...`; returns the
@@ -23,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     """
     sweeps = _sweeps()
     modules = (module.name for module in pkgutil.iter_modules(sweeps.__path__))
-    names = sorted(name for name in modules if not name.startswith("_"))
+    names = sorted(n for n in modules if not n.startswith("_") and n not in NO_SWEEPS)
     if not argv or argv[0] in ("--help", "-h"):
         print("sweeps: " + ", ".join(names))
         return 0

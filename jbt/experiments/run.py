@@ -253,14 +253,12 @@ def _simulate_missing(
             )
     results.check_metrics(groups, simulations, folder, part)
     results.check_room(simulations, folder)
-    total = sum((len(part.pools(g.pools)) if part else g.pools) * g.n_conditions for g in groups)
-    left = sum(
-        len(simulations[g.name].pool_ids) * g.n_conditions for g in groups if g.name in simulations
-    )
+    total = sum(len(part.pools(g.pools)) if part else g.pools for g in groups)
+    left = sum(len(simulation.pool_ids) for simulation in simulations.values())
     name = f"{sweep.name} {part}" if part else sweep.name
-    # As in `simulate`, a problem is a pool under one condition.
+    print(_intention(name, [g for g in groups if g.name in simulations], left), file=sys.stderr)
     done = {"total": total, "initial": total - left, "unit_scale": True}
-    with progress.bar(name=name, unit="problem", **done) as bar:
+    with progress.bar(name=name, unit="pool", **done) as bar:
         for group in groups:
             if group.name not in simulations:
                 continue
@@ -268,8 +266,20 @@ def _simulate_missing(
             for ids, out in simulations.pop(group.name).chunks():
                 out[shards.SECONDS] = time.perf_counter() - begin
                 shards.save_shard(folder, group.name, ids, out, part)
-                bar.update(len(ids) * group.n_conditions)
+                bar.update(len(ids))
                 begin = time.perf_counter()
+
+
+def _intention(name: str, groups: list[Group], pools: int) -> str:
+    """What a run is about to do, before the first chunk tells how long it takes."""
+    conditions = sorted({group.n_conditions for group in groups})
+    counts = " or ".join(f"{c:,}" for c in conditions)
+    programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
+    s = "s" if conditions != [1] else ""
+    return (
+        f"{name}: {pools:,} pools under {counts} condition{s} each; compiles {programs}, some "
+        "seconds each unless kept from an earlier run"
+    )
 
 
 def _default_chunk(group: Group) -> int | None:

@@ -360,7 +360,7 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
     record = {"x": "k", "y": "m", "won": "m", "prompt": 3, "by": "j", "text x": "a b", "text y": "",
               "n x": 5, "n y": "0.5"}  # fmt: skip
     found = generic(tmp_path, columns, record)
-    assert found.verdicts == [("3", "j", "k", "m", 0.0, 1, False)]
+    assert found.verdicts == [("3", "j", "k", "m", 0.0, 1, False, False)]
     items = found.items["3"]
     assert (items["k"].measures["words"], items["k"].measures["tokens"]) == (2, 5)
     assert (items["m"].measures["words"], items["m"].measures["tokens"]) == (0, 0.5)

@@ -329,6 +329,17 @@ def test_a_home_made_table_says_what_an_independent_reader_finds(shape, tmp_path
     assert int(tables.counts["n_verdicts"].sum()) == len(rows) - p[None]
 
 
+def test_winners_that_may_be_steps_of_a_scale_are_noted(tmp_path):
+    path = tmp_path / "numbered.csv"
+    path.write_text(NUMBERED)
+    note = "winners 1 and 2 are read as first and second; if they are steps of a longer scale"
+    assert note in " ".join(formats.collect([path]).notes())
+    scaled = GenericColumns(outcomes=Outcomes.of_scale("1:2"))
+    assert not formats.collect([path], columns=scaled).notes()
+    path.write_text(SCORED)
+    assert not formats.collect([path]).notes()
+
+
 def test_orders_of_both_columns_are_known(tmp_path):
     path = tmp_path / "both.csv"
     path.write_text(BOTH_ORDERS)

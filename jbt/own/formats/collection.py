@@ -163,8 +163,8 @@ class _Collection:
                 if judge is None:
                     self.unnamed[row.file] = None
                 first, second = self._add_item(v.pool, v.first), self._add_item(v.pool, v.second)
-                verdict = VerdictRow(v.pool, judge, first, second, v.p_first, v.count, v.shown)
-                self.verdicts.append(verdict)
+                outcome = v.p_first, v.count, v.shown, v.numbered
+                self.verdicts.append(VerdictRow(v.pool, judge, first, second, *outcome))
             elif isinstance(record, Answer):
                 self._add_item(record.pool, record.item)
             else:

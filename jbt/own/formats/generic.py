@@ -129,10 +129,11 @@ def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
     outcome = _Outcome(row, columns, first.name, second.name)
     swapped = outcome.swapped_column()
     shown = swapped is not None or _shown(row)
-    yield Verdict(pool, first, second, outcome.p_first(), judge, shown=shown, count=_count(row))
+    more: dict[str, Any] = {"count": _count(row), "numbered": outcome.numbered()}
+    yield Verdict(pool, first, second, outcome.p_first(), judge, shown=shown, **more)
     if swapped is not None:
         turned = outcome.p_first_swapped(swapped)
-        yield Verdict(pool, second, first, turned, judge, shown=True, count=_count(row))
+        yield Verdict(pool, second, first, turned, judge, shown=True, **more)
 
 
 def _pool(row: Row, columns: GenericColumns) -> str:
@@ -249,6 +250,15 @@ class _Outcome:
             return 1.0
         keys = ", ".join(map(repr, list(row.values)[:12]))
         raise Refused(f"nothing says who won, name the column (--winner); columns are {keys}")
+
+    def numbered(self) -> bool:
+        """Whether the winner is a bare 1 or 2 whose meaning nobody gave."""
+        columns = self.columns
+        if columns.outcomes is not None or columns.scores is not None or len(columns.winner) > 1:
+            return False
+        column = self._column()
+        value = None if column is None else self.row.values.get(column)
+        return str(value).strip() in ("1", "2", "1.0", "2.0")
 
     def _column(self) -> str | None:
         if self.columns.winner:

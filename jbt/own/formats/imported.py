@@ -34,6 +34,7 @@ class VerdictRow(NamedTuple):
     p_first: float | None
     count: int
     shown: bool
+    numbered: bool = False
 
 
 @dataclass
@@ -159,6 +160,11 @@ class Imported:
             )
         if self.given_order == "shown" and self.format.order != "recorded" and self.pattern:
             notes.append(f"order is shown, as you say, though {self.pattern}")
+        if any(v.numbered for v in self.verdicts):
+            notes.append(
+                "winners 1 and 2 are read as first and second; if they are steps of a longer "
+                "scale, say which: --scale 1:7"
+            )
         if self.n_unjudged:
             notes.append(f"{self.n_unjudged} answers that no verdict compares are left out")
         return notes

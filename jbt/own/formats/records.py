@@ -49,6 +49,8 @@ class Verdict:
     shown: bool
     """Whether the judge is known to have seen `first` before `second`."""
     count: int = 1
+    numbered: bool = False
+    """Whether the winner is a bare 1 or 2, which may also be two steps of a longer scale."""
 
 
 @dataclass(frozen=True)

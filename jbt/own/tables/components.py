@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from jbt.identifiability.design_matrix import NULL
 from jbt.own.tables.tables import Tables
@@ -65,6 +63,9 @@ def _potentials(
       a, b: [edges] the nodes of each edge.
       apart: [edges, D] potential of a minus that of b.
     """
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
     graph = sparse.coo_array((np.ones(len(a)), (a, b)), shape=(n, n)).tocsr()
     _, island = csgraph.connected_components(graph, directed=False)
     # One more node, joined to one of each component, makes the forest a tree.

@@ -1,0 +1,1 @@
+"""The report of all sweeps, and the tables of the documents; see `python -m sweeps.report`."""

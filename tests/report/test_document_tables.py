@@ -1,0 +1,175 @@
+"""Tables and numbers in the documents are those of the results kept beside them."""
+
+import json
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+from jbt.border import files
+from jbt.experiments import folder as store
+from jbt.experiments import provenance
+from sweeps.crossing import SWEEP
+from sweeps.report import documents, kept
+
+TABLE = pd.DataFrame(
+    [
+        ["llama", "naive", "recall", "0.4964", "0.491", "0.5016", "0.5", "0.39", "0.6", "yes"],
+        ["llama", "naive", "recall", "0.4964", "0.491", "0.5016", "0.7", "0.39", "0.6", "no"],
+        ["llama", "aware", "recall", "0.7421", "", "", "", "", "", ""],
+        ["mine", "naive", "recall", "-0.0004", "-0.1", "0.1", "", "", "0.21", ""],
+    ],
+    columns=[
+        *("judge", "model", "quantity", "estimate", "ci_low", "ci_high", "paper"),
+        *("replicate_low", "replicate_high", "consistent"),
+    ],
+)
+SHOWN = """
+| judge | naive | studies | paper | aware |
+| --- | --- | --- | --- | --- |
+| Llama-3.1-8B | 0.496 [0.491, 0.502] | 0.39 to 0.60 | 0.5 ✓ / 0.7 ✗ | +74% |
+| mine | 0.000 [-0.100, 0.100] | none to 0.21 |  |  |
+""".replace("[-", "[\N{MINUS SIGN}")
+MARK = """<!-- table made quantity=recall by=judge
+naive | model=naive
+studies | model=naive range:.2f
+paper | model=naive paper+verdict:.1f
+aware | model=aware point:+.0%
+-->"""
+
+
+def table_of(name):
+    assert name == "made"
+    return TABLE
+
+
+@pytest.mark.parametrize(
+    "page", documents.pages(), ids=lambda p: str(p.relative_to(documents.ROOT))
+)
+def test_pages_are_as_they_would_be_made_anew(page):
+    text = page.read_text()
+    assert documents.renewed(text, kept.table) == text
+
+
+def test_what_is_kept_says_how_it_was_made():
+    tables = {path.stem for path in kept.KEPT.glob("*.csv")}
+    assert tables == set(kept.read_provenance())
+    assert {path.name for path in kept.KEPT.iterdir()} == {
+        *(f"{name}.csv" for name in tables),
+        kept.PROVENANCE,
+    }
+
+
+def test_a_table_is_made():
+    page = f"before\n\n{MARK}\nold\n<!-- /table -->\nafter\n"
+    new = documents.renewed(page, table_of)
+    assert new == f"before\n\n{MARK}\n{SHOWN}\n<!-- /table -->\nafter\n"
+    assert documents.renewed(new, table_of) == new
+
+
+def test_rows_of_their_own_and_columns_of_values():
+    lines = (
+        "- who\n- ours | judge=mine\n- theirs | judge!=mine\n{model} | model=aware,naive point:.2f"
+    )
+    made = documents.Mark.parse(f"made quantity=recall\n{lines}").markdown(TABLE)
+    assert made.splitlines() == [
+        "| who | aware | naive |",
+        "| --- | --- | --- |",
+        "| ours |  | 0.00 |",
+        "| theirs | 0.74 | 0.50 |",
+    ]
+
+
+def test_a_number_in_a_sentence_is_made():
+    page = "It is <!-- = made judge=llama model=aware estimate:.2g -->9<!-- -->, not 0.6."
+    made = "It is <!-- = made judge=llama model=aware estimate:.2g -->0.74<!-- -->, not 0.6."
+    assert documents.renewed(page, table_of) == made
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ("judge=nobody", "page: <!-- made judge=nobody ...: no row has judge=nobody"),
+        ("judge=llama", "3 rows, which differ in model"),
+        ("colour=red", "no column colour, only judge, model"),
+        ("judge=mine width", "cannot show width"),
+        ("judge=mine point range", "what to show is said twice: point and range"),
+    ],
+)
+def test_a_number_that_is_not_there_or_not_one_is_named(mark, message):
+    with pytest.raises(ValueError, match=message):
+        documents.renewed(f"<!-- = made {mark} --><!-- -->", table_of)
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ("made quantity=recall\nnaive | model=naive", "must say what names a row"),
+        ("made by=judge\nnaive", "a column needs a heading and |"),
+        ("made by=colour\nnaive | model=naive", "no column colour"),
+        ("made by=judge\nother | model=other", "no row has model=other"),
+        ("made by=judge\nany | quantity=recall", "2 rows, which differ in model|3 rows"),
+        ("made by=judge\n{model} | quantity=recall", "needs model=VALUE"),
+    ],
+)
+def test_a_table_that_cannot_be_made_is_named(mark, message):
+    with pytest.raises(ValueError, match=message):
+        documents.renewed(f"<!-- table {mark}\n-->\n<!-- /table -->", table_of)
+
+
+def run_of(folder, **changes):
+    """A finished run of `full`, or of other settings, without its metrics."""
+    settings = SWEEP.presets["full"]
+    config = {**provenance.configuration_of(settings), **changes}
+    attrs = {"config": json.dumps(config), "code": "{}", "preset": "full", "device": "none"}
+    attrs |= {**provenance.packages(), "wall_seconds": 1.5}
+    run = folder / "crossing"
+    run.mkdir(parents=True)
+    results = xr.Dataset(attrs=attrs)
+    files.write_whole(
+        run / store.RESULTS,
+        lambda path: results.to_netcdf(path, engine="h5netcdf"),
+        digest=run / store.DIGEST,
+    )
+    TABLE.to_csv(run / store.TABLE, index=False)
+    return folder
+
+
+@pytest.fixture
+def documents_of_a_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "ROOT", tmp_path)
+    monkeypatch.setattr(kept, "KEPT", tmp_path / "docs" / "results")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("<!-- = crossing judge=mine point --><!-- -->\n")
+    return tmp_path
+
+
+def test_finished_runs_are_kept(documents_of_a_test, monkeypatch):
+    root = documents_of_a_test
+    (root / "results" / "unfinished").mkdir(parents=True)
+    assert kept.collect(run_of(root / "results")) == ["crossing"]
+    written = (root / "results" / "crossing" / "table.csv").read_bytes()
+    assert (root / "docs" / "results" / "crossing.csv").read_bytes() == written
+    record = kept.read_provenance()["crossing"]
+    assert record["command"] == "python -m sweeps.crossing"
+    assert (record["pools"], record["seconds"]) == (8192, 1.5)
+    assert documents.renew(kept.table) == [root / "README.md"]
+    assert "-->0.000<!--" in (root / "README.md").read_text()
+    assert documents.renew(kept.table) == []
+    # Of a large table only what a page or a number of the paper needs.
+    monkeypatch.setattr(kept, "WHOLE_BYTES", 100)
+    kept.collect(root / "results", ["crossing"])
+    assert kept.read(root / "docs" / "results" / "crossing.csv").estimate.tolist() == [
+        *("0.4964", "0.4964", "-0.0004")
+    ]
+
+
+def test_other_settings_need_a_name(documents_of_a_test):
+    folder = run_of(documents_of_a_test / "results", interaction=0.5, rho=[0.1, 0.2])
+    command = "python -m sweeps.crossing --interaction 0.5 --rho 0.1 0.2"
+    with pytest.raises(ValueError, match=rf"is of {command}: name it with --variant"):
+        kept.collect(folder)
+    assert kept.collect(folder, variant="growing") == ["crossing-growing"]
+    assert kept.read_provenance()["crossing-growing"]["command"] == command
+    with pytest.raises(ValueError, match="has no finished gate"):
+        kept.collect(folder, ["gate"])

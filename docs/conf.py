@@ -11,7 +11,9 @@ from importlib.metadata import version as installed
 from importlib.util import find_spec
 from pathlib import Path
 
-project = "jbt"
+from docutils import nodes
+
+project, author = "jbt", "The jbt developers"
 release = version = installed("judge-bt")
 html_title = "jbt"
 
@@ -100,7 +102,15 @@ def with_written_annotations(app, what, name, obj, options, signature, returned)
     return shown, result if isinstance(result, str) else returned
 
 
+def with_public_names(app, doctree):
+    """The evaluated annotations of fields name the private module of `jax.Array`."""
+    for text in list(doctree.findall(nodes.Text)):
+        if "jaxlib._jax." in text:
+            text.parent.replace(text, nodes.Text(text.replace("jaxlib._jax.", "")))
+
+
 def setup(app):
     app.connect("source-read", from_the_list_of_pages)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
     app.connect("autodoc-process-signature", with_written_annotations)
+    app.connect("doctree-read", with_public_names)

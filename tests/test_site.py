@@ -8,65 +8,50 @@ import pytest
 from support import browser
 
 ROOT = Path(__file__).parents[1]
+WIDE = ("index", "mathematics", "verdicts", "findings/crossing", "api/own")
+"""Pages that are also opened on a wide screen, light."""
 
-# One build and one browser for all: `--dist loadgroup` keeps the group on one worker.
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("site")]
+pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def build(folder):
+    """The site, made in a folder; a warning is an error."""
     pytest.importorskip("sphinx_book_theme", reason="needs the extra docs")
-    folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     ran = subprocess.run(
-        [*build, "-d", str(tmp_path_factory.mktemp("doctrees")), str(ROOT / "docs"), str(folder)],
+        [*command, "-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "site")],
         capture_output=True,
         text=True,
     )
-    assert ran.returncode == 0, ran.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser.browser() as started:
-        yield started
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder / "site"
 
 
 def pages(site):
-    made = (page for page in site.rglob("*.html") if "_static" not in page.parts)
-    return sorted(page for page in made if "_downloads" not in page.parts)
+    """The site's own pages, without what the theme brings and without files to download."""
+    theirs = {"_static", "_downloads"}
+    return sorted(page for page in site.rglob("*.html") if not theirs & set(page.parts))
 
 
-def test_every_page_opens_on_a_narrow_dark_screen(site, chromium):
-    found = {
-        page.name: browser.problems(chromium, page, width=400, dark=True) for page in pages(site)
-    }
-    assert {page: problems for page, problems in found.items() if problems} == {}
-    assert len(found) > 40
-
-
-@pytest.mark.parametrize(
-    "page", ["index", "mathematics", "verdicts", "findings/crossing", "api/own"]
-)
-def test_pages_open_on_a_wide_light_screen(site, chromium, page):
-    assert browser.problems(chromium, site / f"{page}.html") == []
-
-
-def test_formulas_are_drawn(site, chromium):
-    with browser.opened(chromium, site / "mathematics.html") as (tab, problems):
-        tab.wait_for_selector("mjx-container svg")
-        assert "\\(" not in tab.inner_text("main")
-    assert problems == []
-
-
-def test_search_finds_the_crossing(site, chromium):
-    search = browser.opened(chromium, site / "search.html", query="?q=crossing")
-    with search as (tab, problems):
-        tab.wait_for_selector("#search-results li a")
-        found = tab.eval_on_selector_all("#search-results li a", "links => links.map(a => a.href)")
-    assert any(link.split("?")[0].endswith("/findings/crossing.html") for link in found)
-    assert problems == []
+def test_the_site_opens_from_disk(tmp_path):
+    """One test, as the site is built once: every page, formulas and search."""
+    site = build(tmp_path)
+    every = pages(site)
+    assert len(every) > 40
+    with browser.browser() as started:
+        found = {page: browser.problems(started, page, width=400, dark=True) for page in every}
+        found |= {name: browser.problems(started, site / f"{name}.html") for name in WIDE}
+        with browser.opened(started, site / "mathematics.html") as (tab, problems):
+            tab.wait_for_selector("mjx-container svg")
+            assert "\\(" not in tab.inner_text("main")
+            found["formulas"] = problems
+        search = browser.opened(started, site / "search.html", query="?q=crossing")
+        with search as (tab, problems):
+            tab.wait_for_selector("#search-results li a")
+            links = tab.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
+            assert any("/findings/crossing.html" in link for link in links)
+            found["search"] = problems
+    assert {str(page): problems for page, problems in found.items() if problems} == {}
 
 
 BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></script>
@@ -75,9 +60,16 @@ BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></scr
 <script>throw new Error("thrown")</script></body></html>"""
 
 
-def test_what_is_wrong_with_a_page_is_seen(tmp_path, chromium):
-    (tmp_path / "bad.html").write_text(BAD)
-    found = "\n".join(browser.problems(chromium, tmp_path / "bad.html", width=400, dark=True))
+def test_what_is_wrong_with_a_page_is_seen(tmp_path):
+    bad, good, light = (tmp_path / f"{name}.html" for name in ("bad", "good", "light"))
+    bad.write_text(BAD)
+    good.write_text("<!doctype html><meta name=color-scheme content='light dark'><p>text</p>")
+    light.write_text("<!doctype html><p>text</p>")
+    with browser.browser() as started:
+        found = "\n".join(browser.problems(started, bad, width=400, dark=True))
+        assert browser.problems(started, good, width=400, dark=True) == []
+        assert browser.problems(started, good, width=1200) == []
+        assert browser.problems(started, light, dark=True) == ["dark text on light"]
     for problem in (
         "asks for https://example.org/a.js",
         "gone.css",
@@ -88,8 +80,3 @@ def test_what_is_wrong_with_a_page_is_seen(tmp_path, chromium):
         "text of contrast",
     ):
         assert problem in found
-    good = tmp_path / "good.html"
-    good.write_text("<!doctype html><meta name=color-scheme content='light dark'><p>text</p>")
-    assert browser.problems(chromium, good, width=400, dark=True) == []
-    good.write_text("<!doctype html><p>text</p>")
-    assert browser.problems(chromium, good, dark=True) == ["dark text on light"]

@@ -14,7 +14,7 @@ judge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -33,12 +33,13 @@ from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.kernel import metrics
+from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
-from jbt.types import Fit, Variant
+from jbt.types import Comparisons, Design, Fit, Prior, Variant
 
 from . import judges as sweep_judges
 from ._shared.active import REFERENCE, RunSettings, allocation, design_of
@@ -56,13 +57,19 @@ ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
 BIASED = "biased"
 """Entry of the column `judge`: the mean over the five, with weights as the paper's pools."""
-ESTIMATORS = {
-    "naive": estimators.naive,
-    "bias_aware": estimators.bias_aware,
-    "local": estimators.local,
-}
-"""Fits of every verdict, in the rule's column."""
 
+
+def fitted(verdicts: Comparisons, design: Design, prior: Prior, free: Array) -> Fit:
+    """MAP of the bias-aware model or, with c and kappa not free, of the naive one."""
+    return fit_map(verdicts, design, prior, Variant(free[None], free))
+
+
+def local(verdicts: Comparisons, design: Design, prior: Prior, free: Array) -> Fit:
+    return estimators.local(verdicts, design, prior)
+
+
+ESTIMATORS = {"naive": fitted, "bias_aware": fitted, "local": local}
+"""Fits of every verdict, in the rule's column."""
 
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
@@ -150,17 +157,16 @@ def loop(s: Settings, rule: str) -> Loop:
     return Loop(rule, K, s.refit_every, s.protocol, s.n_samples, s.membership)
 
 
-def active(s: Settings, rule: str, model: str = "bias_aware") -> Experiment:
+def active(s: Settings, rule: str) -> Experiment:
     """Experiment: runs of one rule on one pool; recall and share of the showings at the boundary
     [seed, budget], unknown for all verdicts."""
-    free = np.array(model == "bias_aware")
     draw, settings = twins.paper_pool(), loop(s, rule)
     answers = twins.answers if s.protocol == "frozen" else twins.probability
     at = np.searchsorted(reports(s.budget, s.refit_every), s.budget)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = draw(stream(key, "pool"), condition)
-        variant = Variant(jnp.asarray(free[None]), jnp.asarray(free))
+        pool, free = draw(stream(key, "pool"), condition), condition["aware"] > 0
+        variant = Variant(free[None], free)
         task = Task.build(pool, answers(key, pool, condition), variant=variant, prior=s.prior)
 
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
@@ -178,14 +184,14 @@ def active(s: Settings, rule: str, model: str = "bias_aware") -> Experiment:
     return one
 
 
-def every_verdict(s: Settings, name: str) -> Experiment:
+def every_verdict(s: Settings, estimate: Callable[..., Fit]) -> Experiment:
     """Experiment: one fit of all verdicts."""
-    draw, estimate = twins.paper_pool(), ESTIMATORS[name]
+    draw = twins.paper_pool()
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
         verdicts = judges.reveal(twins.answers(key, pool, condition), pairs.every_pair(pool))
-        fit: Fit = estimate(verdicts, pool.design, s.prior)
+        fit = estimate(verdicts, pool.design, s.prior, condition["aware"] > 0)
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
         unknown = jnp.full(len(s.budget), jnp.nan, recall.dtype)
         recall = jnp.broadcast_to(jnp.append(unknown, recall), (s.n_seeds, len(s.budget) + 1))
@@ -233,20 +239,29 @@ def groups(s: Settings) -> list[declare.Group]:
     labels = {"judge": [m.name for m in simulated], "member": [m.member for m in simulated]}
     labels["interaction"] = [m.interaction for m in simulated]
     axes = axes_of(s)
-    runs = {rule: active(s, rule) for rule in s.rule}
+    refits = s.n_seeds * len(reports(s.budget, s.refit_every))
+    # Runs that differ in a mask alone share a program.
+    runs = [([rule], active(s, rule)) for rule in s.rule]
     if s.two_by_two and set(TWO) <= set(s.rule):
-        runs |= {f"{NAIVE}{rule}": active(s, rule, "naive") for rule in TWO}
+        runs = [(n + [f"{NAIVE}{n[0]}"] * (n[0] in TWO), e) for n, e in runs]
+    fits_of = {e: [n for n in ESTIMATORS if ESTIMATORS[n] == e] for e in ESTIMATORS.values()}
     if s.protocol == "frozen":
-        runs |= {name: every_verdict(s, name) for name in ESTIMATORS}
+        runs += [(names, every_verdict(s, estimate)) for estimate, names in fits_of.items()]
 
-    def group(name: str, experiment: Experiment, fits: int) -> declare.Group:
-        of_rule = labels | {"rule": [name] * len(simulated), "n_items": [N_ITEMS] * len(simulated)}
+    def group(names: list[str], experiment: Experiment) -> declare.Group:
+        of_rules = {name: values * len(names) for name, values in labels.items()}
+        of_rules["rule"] = [name for name in names for _ in simulated]
+        n = len(of_rules["rule"])
+        traced = {name: np.concatenate([v] * len(names)) for name, v in conditions.items()}
+        naive = [name == "naive" or name.startswith(NAIVE) for name in of_rules["rule"]]
+        traced["aware"] = 1.0 - np.array(naive)
+        fits = 2 if names[0] in ESTIMATORS else refits
+        name, labelled = "-".join(names), of_rules | {"n_items": [N_ITEMS] * n}
         return declare.Group(
-            name, experiment, conditions, of_rule, N_ITEMS, s.pools, axes=axes, fits=fits
+            name, experiment, traced, labelled, N_ITEMS, s.pools, axes=axes, fits=fits
         )
 
-    refits = s.n_seeds * len(reports(s.budget, s.refit_every))
-    every = [group(n, e, 2 if n in ESTIMATORS else refits) for n, e in runs.items()]
+    every = [group(names, experiment) for names, experiment in runs]
     return every + (tables_of_judges(s, conditions, labels) if s.protocol == "frozen" else [])
 
 

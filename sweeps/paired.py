@@ -28,6 +28,7 @@ from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Parameters, Pool, Prior, Status, check_positive
 
 from ._shared.judge import BANK
+from ._shared.scenario import VaryingBias
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +65,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(VaryingBias, declare.Settings):
     pools: int = 200
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
@@ -135,8 +136,9 @@ def conditions(s: Settings) -> dict[str, np.ndarray]:
     """The judges."""
     if s.pool == BANK:
         oracle = {"draw": "draws"}.get(s.oracle, s.oracle)
-        return twins.conditions([twins.twin(name, oracle=oracle) for name in s.judge])
-    of_judges = judges.conditions([judges.OPEN[name] for name in s.judge])
+        of_twins = twins.conditions([twins.twin(name, oracle=oracle) for name in s.judge])
+        return of_twins | {"interaction": np.full(len(s.judge), s.interaction)}
+    of_judges = judges.conditions([s.growing(judges.OPEN[name]) for name in s.judge])
     return of_judges | {"pair_noise": np.full(len(s.judge), s.pair_noise)}
 
 

@@ -27,6 +27,8 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Pool, Prior, check_positive
 
+from ._shared.scenario import VaryingBias
+
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
@@ -49,7 +51,7 @@ HORSESHOE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(VaryingBias, declare.Settings):
     pools: int = 200
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
@@ -185,7 +187,7 @@ def every_prior(
 
 def groups(s: Settings) -> list[declare.Group]:
     check(s)
-    conditions = judges.conditions([judges.JUDGES[name] for name in s.judge])
+    conditions = judges.conditions([s.growing(judges.JUDGES[name]) for name in s.judge])
     axis = {
         "prior": [
             f"{name}, lam {a:g}" + ("" if b is None else f", lam_b {b:g}")

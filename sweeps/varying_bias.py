@@ -27,10 +27,11 @@ from jbt.estimators import reference
 from jbt.experiments import declare
 from jbt.experiments.run import main
 from jbt.kernel import metrics
+from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Judge, Pool, Posterior, Prior, Status
+from jbt.types import Comparisons, Judge, Pool, Posterior, Prior, Status, Variant
 
 from ._shared.scenario import MapPrior
 
@@ -161,14 +162,18 @@ def recall_of(theta: Float[Array, " M"], pool: Pool) -> Float[Array, ""]:
     return metrics.top_k_recall(theta, pool.quality, K)
 
 
-def estimated(name: str) -> Callable[..., dict[str, Array]]:
-    """Method: one estimator."""
+def fitted(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
+    """Method: the MAP of the naive or of the bias-aware model, as the condition says."""
+    free = condition["aware"] > 0
+    verdicts = verdicts_of(key, pool, condition)
+    fit = fit_map(verdicts, pool.design, s.prior, Variant(free[None], free))
+    return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0])
 
-    def method(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-        fit = getattr(estimators, name)(verdicts_of(key, pool, condition), pool.design, s.prior)
-        return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0])
 
-    return method
+def local(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
+    """Method: bias-aware, refitted to the verdicts at the boundary."""
+    fit = estimators.local(verdicts_of(key, pool, condition), pool.design, s.prior)
+    return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0])
 
 
 def interaction(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
@@ -230,10 +235,11 @@ def of_stretched(prior: Prior, stretch: Float[Array, " M"]) -> Prior:
     return Prior(prior.lam / stretch**2, prior.lam_b)
 
 
-METHODS: dict[str, Callable[..., dict[str, Array]]] = {
-    "naive": estimated("naive"),
-    "bias_aware": estimated("bias_aware"),
-    "local": estimated("local"),
+Method = Callable[..., dict[str, Array]]
+METHODS: dict[str, Method] = {
+    "naive": fitted,
+    "bias_aware": fitted,
+    "local": local,
     "known": known,
     "interaction": interaction,
     "census": census,
@@ -244,13 +250,13 @@ PAIRED = ("naive", "bias_aware", "interaction")
 """Methods that are also given contents in both forms."""
 
 
-def every_verdict(s: Settings, kind: str, model: str, paired: bool) -> Experiment:
+def every_verdict(s: Settings, kind: str, method: Method, paired: bool) -> Experiment:
     """Experiment: one method on one pool."""
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = drawn(kind, key, condition)
         pool = pools.in_both_forms(pool) if paired else pool
-        out = METHODS[model](key, pool, condition, s)
+        out = method(key, pool, condition, s)
         unknown = jnp.full(len(s.budget), jnp.nan, jnp.float32)
         return out | {"recall": jnp.append(unknown, out["recall"])}
 
@@ -335,23 +341,33 @@ def groups_of(s: Settings, kind: str) -> list[declare.Group]:
     conditions |= {"pair_noise": of.pair_noise * ones, "argmax": of.argmax * ones}
     conditions["rho"] = np.array(labels["rho"], float)
     axes = {"recall": {"budget": [*s.budget, ALL]}}
-    runs = [(m, "all", "unpaired", every_verdict(s, kind, m, False)) for m in METHODS]
-    runs += [(m, "all", "paired", every_verdict(s, kind, m, True)) for m in PAIRED]
+    runs: list[tuple[list[str], str, str, Experiment]] = []
+    for design, models in (("unpaired", tuple(METHODS)), ("paired", PAIRED)):
+        # Models of one method differ in a mask, which is traced.
+        for method in dict.fromkeys(METHODS[m] for m in models):
+            alike = [m for m in models if METHODS[m] == method]
+            one = every_verdict(s, kind, method, design == "paired")
+            runs.append((alike, "all", design, one))
     for design in DESIGNS:
         paired = design == "paired"
         asking = [r for r in s.rule if r != KNOWING]
-        runs += [("bias_aware", r, design, adaptive(s, kind, r, paired)) for r in asking]
+        runs += [(["bias_aware"], r, design, adaptive(s, kind, r, paired)) for r in asking]
     asking = [r for r in s.rule if r in (RULES[0], KNOWING)]
-    runs += [("known", r, "unpaired", knowing(s, kind, r)) for r in asking]
+    runs += [(["known"], r, "unpaired", knowing(s, kind, r)) for r in asking]
     out = []
-    for model, rule, design, experiment in runs:
-        same = {"pool_kind": kind, "judge": "default", "model": model, "rule": rule}
-        named = labels | {n: [v] * len(cells) for n, v in (same | {"design": design}).items()}
-        name = f"{kind}-{design}-{model}-{rule}"
-        n = N_ITEMS * (1 + (design == "paired"))
+    for models, rule, design, experiment in runs:
+        n = len(models)
+        named = {name: values * n for name, values in labels.items()}
+        named["model"] = [m for m in models for _ in cells]
+        same = {"pool_kind": kind, "judge": "default", "rule": rule, "design": design}
+        named |= {name: [v] * len(named["model"]) for name, v in same.items()}
+        traced = {name: np.tile(values, n) for name, values in conditions.items()}
+        traced["aware"] = np.array([float(m != "naive") for m in named["model"]])
+        name = f"{kind}-{design}-{'-'.join(models)}-{rule}"
+        n_items = N_ITEMS * (1 + (design == "paired"))
         fits = len(reports(s.budget, REFIT_EVERY)) if rule != "all" else 6
         out.append(
-            declare.Group(name, experiment, conditions, named, n, s.pools, axes=axes, fits=fits)
+            declare.Group(name, experiment, traced, named, n_items, s.pools, axes=axes, fits=fits)
         )
     return out
 

@@ -103,7 +103,15 @@ def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[s
 
     Args:
       unit: logits per statement [J], which matter only where verdicts are drawn afresh: see `unit`.
+
+    Raises:
+      ValueError: a parameter that is not finite, or a noise below 0.
     """
+    for name, column in zip(BOUNDS, parameters.T, strict=True):
+        least = 0.0 if name.endswith("noise") else -np.inf
+        if not (np.isfinite(column) & (column >= least)).all():
+            allowed = " and at least 0" * (least == 0)
+            raise ValueError(f"{name} must be finite{allowed}, got {column.tolist()}")
     one = np.ones(len(parameters)) * unit
     values = {name: v * one for name, v in zip(BOUNDS, parameters.T, strict=True)}
     return {**values, "discrimination": one, "argmax": np.ones(len(one))}

@@ -195,6 +195,8 @@ def groups(s: Settings) -> list[declare.Group]:
         ("displaced", all_twins, 30, TOP, s.displaced_pools, ways),
         ("large", large, LARGE, LARGE_TOP, s.large_pools, (*itself, *ways)),
     ]
+    if s.pools == s.displaced_pools:  # one program for both
+        parts[:2] = [("table", all_twins, 30, TOP, s.pools, (*itself, *ways))]
     out = []
     for name, chosen, n_items, k, n_pools, steps in parts:
         simulated = [(step, twin) for step in steps for twin in chosen]

@@ -58,6 +58,7 @@ def test_from_items_to_a_spent_budget(folder, capsys):
     out = capsys.readouterr()
     assert out.out == "2 answers told\n"
     assert out.err == "1 verdict, 1 error, 2 answers awaited; not stopped\n"
+    assert jbt("status run") == 0
     told = own.Study.open("run").verdicts()
     assert told.tokens.tolist()[0] == "12"
     # The failed one is asked again; two more are awaited.
@@ -98,6 +99,7 @@ def test_a_study_that_is_sure_says_so(folder):
     )
     assert jbt("tell run told.csv") == 3
     assert jbt("ask run") == 3
+    assert jbt("status run") == 3
 
 
 def test_queries_on_standard_output(folder, capsys):

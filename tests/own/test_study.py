@@ -55,9 +55,8 @@ def simulated(study, table, budget=BUDGET, **terms):
 
 
 def assert_same(study, queries, trace):
-    asked = [numbers(study, q) for q in queries]
-    expected = list(zip(trace.queries.first.tolist(), trace.queries.second.tolist(), strict=True))
-    assert asked == expected
+    pairs = zip(trace.queries.first.tolist(), trace.queries.second.tolist(), strict=True)
+    assert [numbers(study, q) for q in queries] == [pair for pair in pairs if pair[0] >= 0]
     parameters = study.look().parameters
     for name in ("theta", "c", "kappa"):
         ours, theirs = getattr(parameters, name), getattr(trace.parameters, name)
@@ -79,45 +78,54 @@ def test_a_study_of_a_frozen_judge_is_the_simulators_run(tmp_path, rule):
     assert_same(study, queries, simulated(study, table))
 
 
+def drawn_afresh(study, chances):
+    """The simulator's draws of these probabilities: (time, first, second[, judge]) -> 1 or 0."""
+
+    @jax.jit
+    def draw(time, *at):
+        key = pick_keys(study.engine.keys[0], time)[1]
+        return judges.fresh_verdict(key, jnp.asarray(chances), *at)
+
+    return lambda *at: float(draw(*at))
+
+
 def test_a_study_of_a_stochastic_judge_is_the_simulators_run(tmp_path):
     study = opened(tmp_path, repeats="fresh", budget=BUDGET)
     chances = np.random.default_rng(2).uniform(0.1, 0.9, (N, N))
     queries = []
     with runtime.precision("float64"):
-        draw = jax.jit(
-            lambda time, i, j: judges.fresh_verdict(
-                pick_keys(study.engine.keys[0], time)[1],
-                jnp.asarray(chances),
-                i,
-                j,
-            )
-        )
+        draw = drawn_afresh(study, chances)
         while batch := study.ask():
             (query,) = batch
             won = draw(len(queries), *numbers(study, query))
             queries.append(query)
-            study.tell(query.id, p_first=float(won))
+            study.tell(query.id, p_first=won)
     assert_same(study, queries, simulated(study, chances))
 
 
 @pytest.mark.heavy
-def test_a_study_of_two_judges_with_prices_is_the_simulators_run(tmp_path):
+@pytest.mark.parametrize("repeats", ["never", "fresh"])
+def test_a_study_of_two_judges_with_prices_is_the_simulators_run(tmp_path, repeats):
     prices = {"cheap": CHEAP_PRICE, "dear": 1.0}
     purse = 8.0
-    study = opened(tmp_path, judges=prices, purse=purse, rule="escalation")
-    table = answers(np.random.default_rng(3), 2)
+    study = opened(tmp_path, judges=prices, purse=purse, rule="escalation", repeats=repeats)
+    rng = np.random.default_rng(3)
+    table = answers(rng, 2) if repeats == "never" else rng.uniform(0.1, 0.9, (N, N, 2))
     queries = []
-    while batch := study.ask():
-        (query,) = batch
-        queries.append(query)
-        at = (*numbers(study, query), list(prices).index(query.judge))
-        study.tell(query.id, "first" if table[at] else "second")
+    with runtime.precision("float64"):
+        draw = drawn_afresh(study, table)
+        while batch := study.ask():
+            (query,) = batch
+            at = (*numbers(study, query), list(prices).index(query.judge))
+            won = table[at] if repeats == "never" else draw(len(queries), *at)
+            study.tell(query.id, p_first=won)
+            queries.append(query)
     assert study.stopped == "budget spent"
     terms = {"price": np.array(list(prices.values())), "purse": purse}
     trace = simulated(study, table, 40, **terms)
     asked = trace.queries.first >= 0
     assert [q.judge for q in queries] == [list(prices)[g] for g in trace.queries.judge[asked]]
-    assert [numbers(study, q)[0] for q in queries] == trace.queries.first[asked].tolist()
+    assert_same(study, queries, trace)
     assert study.cost == pytest.approx(trace.cost[-1])
     assert {q.judge for q in queries} == set(prices)
 
@@ -199,8 +207,13 @@ def test_a_batch_is_not_one_pair_many_times(tmp_path):
 
 def test_what_is_awaited_counts_against_budget_and_purse(tmp_path):
     budget = opened(tmp_path / "budget", budget=3)
-    assert len(budget.ask(10)) == 3
+    asked = budget.ask(10)
+    assert len(asked) == 3
     assert (budget.ask(10), budget.stopped, budget.waiting) == ([], None, 3)
+    budget.tell_all([{"id": query.id, "winner": "first"} for query in asked])
+    before = (tmp_path / "budget" / "journal.jsonl").read_bytes()
+    assert (budget.ask(10), budget.stopped, budget.waiting) == ([], "budget spent", 0)
+    assert (tmp_path / "budget" / "journal.jsonl").read_bytes() == before
     purse = opened(tmp_path / "purse", judges={"one": 0.5}, purse=1.6)
     (first, *rest) = purse.ask(10)
     assert len(rest) == 2
@@ -467,6 +480,7 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
 
 def test_other_settings_and_tables_are_refused(tmp_path):
     opened(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(ValueError, match="other settings: k was 2, is 3; orders was 'rule'"):
         own.Study.open(tmp_path, k=3, orders="both")
     with pytest.raises(ValueError, match="refit_every was 4, is 1"):
@@ -476,6 +490,7 @@ def test_other_settings_and_tables_are_refused(tmp_path):
         own.Study.open(tmp_path, items().iloc[:-1], **usual)
     with pytest.raises(ValueError, match="a cell has changed"):
         own.Study.open(tmp_path, items(seed=5), **usual)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     table = tmp_path / "items.csv"
     table.write_text(table.read_text().replace("m7", "m8"))
     with pytest.raises(ValueError, match="not the table that the study began with"):

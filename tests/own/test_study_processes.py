@@ -56,23 +56,29 @@ def check(folder, noted):
     "kills", [8, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_killed_at_random_moments(tmp_path, processes, kills):
-    folder, notes = tmp_path / "study", tmp_path / "notes"
+    folder, notes, moment = (tmp_path / name for name in ("study", "notes", "moment"))
     notes.touch()
+    moment.touch()
     begin(folder, 40)
-    moments = random.Random(0)
+    waits, killed = random.Random(0), Counter()
     for _ in range(kills):
         size = (folder / "journal.jsonl").stat().st_size
-        worker = processes.Process(target=work, args=(str(folder), str(notes), LEASE, 5.0))
+        worker = processes.Process(
+            target=work, args=(str(folder), str(notes), LEASE, 5.0, str(moment))
+        )
         worker.start()
         while (folder / "journal.jsonl").stat().st_size == size and worker.is_alive():
             time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.06))
+        time.sleep(waits.uniform(0, 0.06))
         worker.kill()
         worker.join()
+        killed[moment.read_text()] += 1
         check(folder, {int(line) for line in notes.read_text().split()})
     study = own.Study.open(folder)
     assert study.n_told == len(tells(folder))
     assert study.n_told >= len(notes.read_text().split()) > 0
+    print("killed within an ask, a tell, between:", [killed[letter] for letter in "at-"])
+    assert kills < 100 or min(killed[letter] for letter in "at-") > 0
 
 
 @pytest.mark.heavy

@@ -276,6 +276,24 @@ def test_bad_settings_of_partial_pairing(change, message):
         partial_pairing.groups(dataclasses.replace(PARTIAL, **change))
 
 
+@pytest.mark.parametrize(
+    ("sweep", "options"),
+    [(paired, {}), (paired, {"pool": paired.BANK}), (prior_sensitivity, {})],
+    ids=["paired", "twins", "priors"],
+)
+def test_the_bias_may_grow_with_quality(sweep, options):
+    """It is the judge's, or replaces the twin's; no number of the paper stands beside it."""
+    constant = dataclasses.replace(sweep.PRESETS["full"], **options)
+    growing = dataclasses.replace(constant, interaction=0.5)
+    pairs = zip(sweep.groups(constant), sweep.groups(growing), strict=True)
+    for of_constant, of_growing in pairs:
+        assert (of_constant.conditions["interaction"] == 0).all()
+        assert (of_growing.conditions["interaction"] == 0.5).all()
+        other = {n: v for n, v in of_growing.conditions.items() if n != "interaction"}
+        assert all((of_constant.conditions[n] == v).all() for n, v in other.items())
+    assert {n.setting["settings.interaction"] for n in paper_of(sweep.SWEEP)} == {"0"}
+
+
 @pytest.mark.heavy
 def test_the_table_of_priors():
     few = ("llama", "phi", "unbiased")

@@ -103,6 +103,21 @@ def test_what_is_refused():
         regions.region(LLAMA, most={"pair_noise": -1.0})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("statement_noise", -0.5, "statement_noise must be finite and at least 0, got"),
+        ("interaction", np.nan, "interaction must be finite, got"),
+    ],
+)
+def test_judges_that_cannot_be(name, value, message):
+    parameters = np.zeros((2, len(regions.BOUNDS)))
+    assert (regions.conditions(parameters)[name] == 0).all()
+    parameters[1, list(regions.BOUNDS).index(name)] = value
+    with pytest.raises(ValueError, match=message):
+        regions.conditions(parameters)
+
+
 def test_statements_are_as_many_as_quality_says():
     pool = twins.paper_pool()(jax.random.key(0), {})
     held = np.asarray(pools.statements(jax.random.key(1), pool))

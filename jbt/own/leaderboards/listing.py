@@ -90,7 +90,7 @@ def about_the_mean(
     sides, pools = np.stack([a, b]), np.tile(source, 2)
     _, place = np.unique(items, return_index=True)
     sums = np.zeros((source.max(initial=0) + 1, 1 + a.shape[1]))
-    values = sides.reshape(-1, a.shape[1])[place]
+    values = sides.reshape(len(pools), a.shape[1])[place]
     np.add.at(sums, pools[place], np.insert(values, 0, 1, axis=1))
     return sides - (sums[:, 1:] / np.maximum(sums[:, :1], 1))[source]
 

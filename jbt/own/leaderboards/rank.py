@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
 from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.interaction import (
     Interaction,
     bias_by_quality,
@@ -28,11 +29,12 @@ from jbt.own.leaderboards.interaction import (
 from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
+from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside, ranks
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
-from jbt.types import Fit, Prior, Status, check_count
+from jbt.types import Fit, Prior, Status, check_count, check_word
 
 FEWEST_RESAMPLES = 100
 
@@ -52,6 +54,7 @@ def leaderboard(
     robust: bool = False,
     interaction: bool = False,
     against: str | None = None,
+    few_prompts: FewPrompts = "withhold",
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -73,13 +76,17 @@ def leaderboard(
       interaction: rank with a bias c + gamma theta, see `interaction`. A judge whose verdicts do
         not identify gamma has no ranking: its status is FLAT.
       against: the model against which the report gives win rates; default the mean over all others.
+      few_prompts: withhold intervals of the corrected fit where prompts are too few, or give `wide`
+        ones, which assume that every model's quality varies alike between prompts, see
+        `leaderboards.few_prompts`.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
-        or with bootstrap, robust, together or relative differences; see also `covariate_values` and
+        or with bootstrap, robust, together or relative differences; `wide` with interaction,
+        bootstrap or together; see also `covariate_values` and
         `listed`.
     """
     if bootstrap:
@@ -92,7 +99,15 @@ def leaderboard(
         raise ValueError("an interaction needs a covariate (--covariates)")
     if interaction and (bootstrap or robust or together or difference != "plain"):
         raise ValueError(
-            "--interaction does not go with --joint, --bootstrap, --robust or --difference relative"
+            "--interaction does not go with --joint, --bootstrap, --robust or --difference "
+            "relative: it is fitted, and its intervals were simulated, for plain differences and "
+            "one judge"
+        )
+    check_word("few_prompts", few_prompts, get_args(FewPrompts))
+    wide = few_prompts == "wide"
+    if wide and (bootstrap or interaction or together):
+        raise ValueError(
+            "--few-prompts wide does not go with --joint, --bootstrap or --interaction"
         )
     prior = Prior() if prior is None else prior
     compared = []
@@ -111,7 +126,7 @@ def leaderboard(
     )
     with runtime.precision("float64"):
         boards = [
-            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction)
+            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction, wide)
             for judge in range(len(tables.judges))
         ]
         if together is not None:
@@ -129,11 +144,12 @@ def _board(
     bootstrap: int,
     seed: int,
     interaction: bool,
+    wide: bool,
 ) -> Leaderboard:
     """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
     unit of each as it is used."""
     problem, tables = setup.problem(judge), setup.tables
-    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
+    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed, wide)
     by_quality: tuple[BiasByQuality, ...] = ()
     if fits.aware is not None:
         by_quality, fit, intervals = bias_by_quality(problem, fits.aware, covariates)
@@ -224,9 +240,18 @@ class _Fits:
     """Profile range in nats of each profiled coefficient, by its place in P."""
     aware: Fit | None = None
     """The bias-aware fit."""
+    remedy: Remedy | None = None
+    """None where prompts are not too few for an interval."""
 
     @classmethod
-    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
+    def of(
+        cls,
+        problem: Problem,
+        profiled: list[int],
+        bootstrap: int,
+        seed: int,
+        wide: bool = False,
+    ) -> _Fits:
         """Fit a problem; `profiled`: covariates for whose coefficients to profile the
         likelihood."""
         m, n = len(problem.contents), problem.design.n_covariates
@@ -238,11 +263,15 @@ class _Fits:
         if status != Status.CONVERGED:
             intervals = Intervals.undefined(m, n, status.name.lower())
             return cls(problem, status, beta, beta_naive, intervals, intervals, {})
-        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
-        intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
-        intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        beta, beta_naive = (fit.parameters.as_numpy() for fit in (aware, naive))
+        settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed}
+        intervals = problem.intervals(aware, problem.variant, **settings, wide=wide)
+        intervals_naive = problem.intervals(naive, problem.naive, **settings)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
-        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence, aware)
+        few = np.isin(intervals.status, ("few_clusters", "wide"))
+        remedy = Remedy.of(problem, aware, few) if few.any() and not bootstrap else None
+        ends = intervals, intervals_naive
+        return cls(problem, status, beta, beta_naive, *ends, evidence, aware, remedy)
 
     def with_interaction(self, fit: Interaction, intervals: Intervals | None) -> _Fits:
         """These fits, the bias-aware one with a bias c + gamma theta."""
@@ -252,7 +281,7 @@ class _Fits:
             intervals = Intervals.undefined(m, n, fit.status.name.lower())
             beta = np.full(len(beta), np.nan)
         changes = {"problem": fit.problem, "status": fit.status, "beta": beta, "evidence": {}}
-        return dataclasses.replace(self, **changes, intervals=intervals)
+        return dataclasses.replace(self, **changes, intervals=intervals, remedy=None)
 
     @property
     def theta(self) -> np.ndarray:
@@ -302,6 +331,8 @@ class _Fits:
             degrees=intervals.degrees[:m][order],
             runaway=tuple(names[intervals.runaway]),
             pull=intervals.pull[order],
+            prompt_sd=intervals.prompt_sd,
+            remedy=self.remedy,
             averages={k: v[problem.contents][order] for k, v in (averages or {}).items()},
             **rest,
         )

@@ -1,0 +1,82 @@
+"""The documentation site builds without warnings and opens from disk, in a real browser."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import browser
+
+ROOT = Path(__file__).parents[1]
+WIDE = ("index", "mathematics", "verdicts", "findings/crossing", "api/own")
+"""Pages that are also opened on a wide screen, light."""
+
+pytestmark = pytest.mark.heavy
+
+
+def build(folder):
+    """The site, made in a folder; a warning is an error."""
+    pytest.importorskip("sphinx_book_theme", reason="needs the extra docs")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    ran = subprocess.run(
+        [*command, "-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "site")],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder / "site"
+
+
+def pages(site):
+    """The site's own pages, without what the theme brings and without files to download."""
+    theirs = {"_static", "_downloads"}
+    return sorted(page for page in site.rglob("*.html") if not theirs & set(page.parts))
+
+
+def test_the_site_opens_from_disk(tmp_path):
+    """One test, as the site is built once: every page, formulas and search."""
+    site = build(tmp_path)
+    every = pages(site)
+    assert len(every) > 40
+    with browser.browser() as started:
+        found = {page: browser.problems(started, page, width=400, dark=True) for page in every}
+        found |= {name: browser.problems(started, site / f"{name}.html") for name in WIDE}
+        with browser.opened(started, site / "mathematics.html") as (tab, problems):
+            tab.wait_for_selector("mjx-container svg")
+            assert "\\(" not in tab.inner_text("main")
+            found["formulas"] = problems
+        search = browser.opened(started, site / "search.html", query="?q=crossing")
+        with search as (tab, problems):
+            tab.wait_for_selector("#search-results li a")
+            links = tab.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
+            assert any("/findings/crossing.html" in link for link in links)
+            found["search"] = problems
+    assert {str(page): problems for page, problems in found.items() if problems} == {}
+
+
+BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></script>
+<link rel="stylesheet" href="gone.css"></head><body style="background:#fff;color:#eee"><p>text</p>
+<div style="width:900px">wide</div><img src="gone.png"><script>console.error("no")</script>
+<script>throw new Error("thrown")</script></body></html>"""
+
+
+def test_what_is_wrong_with_a_page_is_seen(tmp_path):
+    bad, good, light = (tmp_path / f"{name}.html" for name in ("bad", "good", "light"))
+    bad.write_text(BAD)
+    good.write_text("<!doctype html><meta name=color-scheme content='light dark'><p>text</p>")
+    light.write_text("<!doctype html><p>text</p>")
+    with browser.browser() as started:
+        found = "\n".join(browser.problems(started, bad, width=400, dark=True))
+        assert browser.problems(started, good, width=400, dark=True) == []
+        assert browser.problems(started, good, width=1200) == []
+        assert browser.problems(started, light, dark=True) == ["dark text on light"]
+    for problem in (
+        "asks for https://example.org/a.js",
+        "gone.css",
+        "missing image: file:",
+        "console: no",
+        "script: thrown",
+        "pixels wider than the window of 400",
+        "text of contrast",
+    ):
+        assert problem in found

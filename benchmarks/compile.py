@@ -3,9 +3,11 @@ in the largest program of a simulation.
 
     python -m benchmarks.compile [CHECKOUT] [NAME ...]
 
-Each sweep's smoke preset and some commands on the example's tables run twice from the code in
-CHECKOUT (default this one), each time in a process of its own: cold, with an empty folder for kept
-programs, and again. Both start with the interpreter; the counts are those of JAX's monitoring.
+Each sweep's smoke preset and the commands, on the example's tables and on prd, run twice from the
+code in CHECKOUT (default this one), each time in a process of its own: cold, with an empty folder
+for kept programs, and again. `commands` names all commands. A command that fails, as those do that
+CHECKOUT lacks, is said to. Both runs start with the interpreter; the counts are those of JAX's
+monitoring.
 """
 
 from __future__ import annotations
@@ -24,12 +26,31 @@ from jbt.commands.sweep import NO_SWEEPS
 
 HERE = Path(__file__).resolve().parent.parent
 TABLES = "--verdicts {0}/verdicts.csv --items {0}/items.csv --anchors {0}/anchors.csv"
+COVARIATES = "--covariates words --transform log"
+ON_TABLES = {
+    "jbt doctor": f"doctor {TABLES} {COVARIATES}",
+    "jbt judge": f"judge {TABLES} {COVARIATES}",
+    "jbt identify": f"identify {TABLES} {COVARIATES}",
+    "jbt fit": f"fit {TABLES} {COVARIATES}",
+    "jbt leaderboard": f"leaderboard {TABLES} {COVARIATES}",
+    "jbt gate": f"gate {TABLES} {COVARIATES}",
+    "jbt replay": f"replay {TABLES} {COVARIATES} --seeds 1 --rules random",
+    "jbt plan labels": f"plan labels {TABLES} {COVARIATES}",
+    "jbt plan prompts": f"plan prompts {TABLES} {COVARIATES}",
+}
+"""Commands on a user's tables, measured on the example's and on prd."""
+
 COMMANDS = {
     "jbt --help": "--help",
-    "jbt fit": f"fit {TABLES} --covariates words --transform log",
-    "jbt leaderboard": f"leaderboard {TABLES} --covariates words --transform log",
-    "jbt replay": f"replay {TABLES} --covariates words --transform log --seeds 1 --rules random",
+    **{f"{name} (example)": words for name, words in ON_TABLES.items()},
+    **{f"{name} (prd)": words for name, words in ON_TABLES.items()},
+    "jbt plan gate": "plan gate --pools 100",
+    "jbt plan pairing": "plan pairing --pools 100",
+    "jbt plan reference": "plan reference --pools 100",
 }
+WIDTH = 26
+"""Of the column of names."""
+
 COUNTED = """
 import json, os, runpy, sys
 if sys.argv[1] != "jbt" or sys.argv[2:] != ["--help"]:
@@ -71,9 +92,7 @@ def measure(words: list[str], checkout: Path, cache: Path, scratch: Path) -> dic
         [sys.executable, "-c", COUNTED, *words], cwd=checkout, env=settings, capture_output=True
     )
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if run.returncode:
-        print(run.stderr.decode()[-2000:])
-        raise SystemExit(f"{' '.join(words)} ended with {run.returncode}")
+    run.check_returncode()
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     numbers = json.loads(counts.read_text()) if counts.exists() else {}
     return {"wall": wall, "cpu": cpu, **numbers}
@@ -84,7 +103,7 @@ def main(arguments: list[str]) -> None:
         Path(arguments.pop(0)).resolve() if arguments[:1] and Path(arguments[0]).is_dir() else HERE
     )
     print(timing.header(f"Waiting for the first number: {checkout}", ("jax", "jaxlib", "numpy")))
-    line = "{:22s}" + "{:>9s}" * 7
+    line = f"{{:{WIDTH}}}" + "{:>9s}" * 7
     heads = "cold", "compile", "programs", "loops", "again", "compile", "wall"
     print(line.format("", *heads), flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -92,20 +111,30 @@ def main(arguments: list[str]) -> None:
         tables = scratch / "tables"
         make = [sys.executable, "-m", "jbt", "example", str(tables)]
         subprocess.run(make, cwd=checkout, check=True, capture_output=True)
-        jobs = {name: ["jbt", *words.format(tables).split()] for name, words in COMMANDS.items()}
+        prd = Path(os.environ.get("JBT_DATA", "")) / "prd"
+        jobs = {
+            name: ["jbt", *words.format(prd if name.endswith("(prd)") else tables).split()]
+            for name, words in COMMANDS.items()
+            if prd.is_dir() or not name.endswith("(prd)")
+        }
         sweeps = {p.stem for p in (HERE / "sweeps").glob("[a-z]*") if p.suffix in ("", ".py")}
         for name in sorted(sweeps - set(NO_SWEEPS)):
             jobs[name] = [f"sweeps.{name}", "--preset", "smoke"]
         for name, words in jobs.items():
-            if arguments and name not in arguments:
+            kind = "commands" if words[0] == "jbt" else "sweeps"
+            if arguments and not {name, kind} & set(arguments):
                 continue
             if words[0] != "jbt" and not os.environ.get("JBT_DATA") and _recorded(name):
                 continue
             cache = scratch / f"cache {name}"
             runs = []
-            for i in ("cold", "again"):
-                out = [] if words[0] == "jbt" else ["--out", str(scratch / i)]
-                runs.append(measure([*words, *out], checkout, cache, scratch))
+            try:
+                for i in ("cold", "again"):
+                    out = [] if words[0] == "jbt" else ["--out", str(scratch / i)]
+                    runs.append(measure([*words, *out], checkout, cache, scratch))
+            except subprocess.CalledProcessError as failed:
+                print(f"{name:{WIDTH}} ended with {failed.returncode}", flush=True)
+                continue
             cold, again = runs
             numbers = [
                 cold["cpu"],

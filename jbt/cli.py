@@ -24,6 +24,7 @@ your own verdicts
   jbt gate --verdicts FILE            whether to correct, decided from trusted labels
   jbt plan labels --verdicts FILE     which labels to collect for that decision
   jbt plan gate                       how many labels a decision needs
+  jbt plan prompts --verdicts FILE    how many more prompts until one model is above another
 a judge of your own, asked live
   jbt ask STUDY                       which pairs to show next; begins the study (--items FILE)
   jbt tell STUDY ANSWERS              what the judge answered

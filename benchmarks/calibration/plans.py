@@ -1,5 +1,6 @@
 """Check the promises of plans: `plan pairing` and `plan reference` promise the half-width of an
-interval for c, `plan gate` the rate at which a test enables.
+interval for c, `plan gate` the rate at which a test enables, `plan prompts` the chance of a
+significant difference.
 
 A promised median is kept if half of the intervals from simulated verdicts are no wider, a promised
 range of pools if it holds 90 % of them. The interval for a rate must hold the rate over all pools,
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
+from scipy.stats import t
 
 from benchmarks.calibration import Cell
 from jbt import identifiability, planning, runtime
@@ -28,6 +30,8 @@ MOST = 400
 N_REFERENCE = (5, 10, 20, 45)
 PAIRING = ((10, 2000, 4), (10, 400, 4), (10, 400, 1), (10, 100, 10))
 """Contents, verdicts, contents rendered twice."""
+PROMPTS = ((10, 20), (30, 30), (30, 90), (100, 100))
+"""Prompts today, and to add."""
 PLANNED = 200
 """Pools of a plan of rates (count)."""
 
@@ -57,6 +61,68 @@ def paired(key: Key[Array, ""], n_contents: int, budget: int, n_twice: int) -> A
     p = judges.verdict_probability(pool, Judge(jnp.ones(1), 0.0))
     comparisons = judges.fresh_comparisons(c, p, shown)
     return half_width(identifiability.estimate_bias(comparisons, pool.design))
+
+
+def differences(
+    rng: np.random.Generator, studies: int, today: int, more: int, truth: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Difference of two models and its variance [studies], of today's prompts and of all: means of
+    one number a prompt, the influence of its verdicts, with sd 2 and the tails of t with 5."""
+    noise = 2 * rng.standard_t(5, (studies, today + more)) / np.sqrt(5 / 3)
+    values = truth[:, None] + noise
+    return tuple(
+        v
+        for part in (values[:, :today], values)
+        for v in (part.mean(1), part.var(1, ddof=1) / part.shape[1])
+    )
+
+
+def prompts(studies: int, seed: int) -> Iterator[Cell]:
+    """Cells of `jbt plan prompts`: the chance it gives for a number of prompts, at the true
+    difference and for one as uncertain as today's prompts leave it; and whether its range holds the
+    number that the true difference takes."""
+    for number, (today, more) in enumerate(PROMPTS):
+        rng = np.random.default_rng([seed, number])
+        truth = rng.uniform(-2, 2, studies)
+        d, variance, total, total_variance = differences(rng, studies, today, more, truth)
+        quantile = 0.975
+        bound = t.ppf(quantile, today + more - 1) * np.sqrt(total_variance)
+        significant = total > bound
+        setting = f"{today} prompts and {more} more, true differences uniform within 2 logits"
+        for name, given in (
+            ("the true difference", truth),
+            ("one as uncertain as today's", np.nan),
+        ):
+            chance = planning.power(more, given, d, variance, today - 1, today, quantile)
+            for low, high in ((0.2, 0.5), (0.5, 0.8), (0.8, 0.95)):
+                these = (low < chance) & (chance <= high)
+                yield Cell(
+                    f"jbt plan prompts: chance of a significant difference, for {name}",
+                    f"{setting}, planned chance {low:g} to {high:g}",
+                    int(these.sum()),
+                    int(these.sum()),
+                    int(significant[these].sum()),
+                    nominal=round(float(chance[these].mean()), 3),
+                    note="ten prompts say little of how much prompts differ" if today == 10 else "",
+                    may_miss=today == 10,
+                )
+        half = t.ppf(quantile, today - 1) * np.sqrt(variance)
+        ends = [
+            [planning.more_prompts(v, d_, v_, today - 1, today) for v, d_, v_ in numbers]
+            for numbers in (
+                list(zip(end, d, variance, strict=True)) for end in (d + half, truth, d - half)
+            )
+        ]
+        fewest, needed, most = np.array(ends)[:, : min(studies, MOST)]
+        yield Cell(
+            "jbt plan prompts: range of prompts",
+            setting,
+            len(needed),
+            len(needed),
+            int(((fewest <= needed) & (needed <= most)).sum()),
+            one_sided=True,
+            note="infinite where no number looked at is enough; whole numbers often coincide",
+        )
 
 
 def half_width(estimate: identifiability.BiasEstimate) -> Array:
@@ -110,6 +176,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             ends = (plan.low["all"][0], plan.half_width["all"][0], plan.high["all"][0])
             setting = f"{budget} verdicts, {n_twice} of {contents} twice"
             yield from kept("jbt plan pairing", setting, half, np.repeat(ends, [1, 18, 1]), "")
+    yield from prompts(studies, seed)
     rng = np.random.default_rng(seed)
     for name, shape in (("often", (2.0, 0.5)), ("seldom", (0.2, 4.0)), ("half", (1.0, 1.0))):
         for pools_simulated in (10, 30, PLANNED):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions
+from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import merge_pools
 from jbt.simulation.simulate import check_seed
@@ -34,6 +35,9 @@ class LeaderboardOptions(JointOptions):
     interaction: bool = False
     """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
     not identify gamma."""
+    few_prompts: FewPrompts = "withhold"
+    """Where prompts are too few for an interval: withhold it, or give a wide one of at least 95 %,
+    which assumes that every model's quality varies alike between prompts."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
     beside: tuple[str, ...] = ()
@@ -71,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
         interaction=options.interaction,
         against=options.against,
         beside=options.beside,
+        few_prompts=options.few_prompts,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

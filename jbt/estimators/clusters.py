@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jbt import quick_compilation
-from jbt.kernel import model
+from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
@@ -22,11 +22,20 @@ def inverse_hessian(
 ) -> Float[np.ndarray, "P P"]:
     """H^-1 at the mode in float64, which is also the posterior covariance of `laplace`; zero in the
     rows and columns of fixed parameters."""
-    free = np.asarray(model.free_mask(variant, design))
-    information = np.asarray(_information(mode, rows, design), float)
-    hessian = information + np.diag(np.asarray(model.prior_precision(design, prior), float))
+    free = np.concatenate([design.content_mask(), variant.c, variant.kappa], axis=None)
+    padded = padding.pad_contents(design)
+    information = _information(padding.pad_parameters(mode, padded.n_contents), rows, padded)
+    places = padding.kept(design.n_contents, len(free), padded.n_contents)
+    information = np.asarray(information, float)[np.ix_(places, places)]
+    hessian = information + np.diag(prior_precision(design, prior))
     hessian = np.where(free[:, None] & free, hessian, np.eye(len(free)))
     return np.where(free[:, None] & free, np.linalg.inv(hessian), 0)
+
+
+def prior_precision(design: Design, prior: Prior) -> Float[np.ndarray, " P"]:
+    """`model.prior_precision` of one judge in NumPy."""
+    lam = np.broadcast_to(np.asarray(prior.lam, float), design.n_contents)
+    return np.r_[lam, np.broadcast_to(np.asarray(prior.lam_b, float), design.n_covariates + 1)]
 
 
 @quick_compilation.jit

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import quick_compilation
-from jbt.kernel import model
+from jbt.kernel import model, padding
 from jbt.kernel.fit import FLAT, fit_supremum, scaled_information
 from jbt.kernel.newton import information_scale
-from jbt.types import Design, Parameters, Variant, Verdicts
+from jbt.types import Design, Parameters, Rows, Variant, Verdicts
 
 
 def undetermined(
@@ -35,8 +35,16 @@ def undetermined(
     Raises:
       ValueError: float32.
     """
+    n_contents = design.n_contents
+    if isinstance(comparisons, Rows):
+        design = padding.pad_contents(design)
+        start = start and padding.pad_parameters(start, design.n_contents)
     scaled, scale = jax.device_get(_at_supremum(comparisons, design, variant, start))
-    values, vectors = np.linalg.eigh(scaled)
+    places = padding.kept(
+        n_contents, len(scale) - design.n_contents + n_contents, design.n_contents
+    )
+    values, vectors = np.linalg.eigh(scaled[np.ix_(places, places)])
+    scale = scale[places]
     directions = vectors[:, ~(values > FLAT)].T / np.sqrt(scale)
     return directions / np.abs(directions).max(1, initial=1e-300, keepdims=True)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt.kernel import panel, rows
@@ -51,7 +52,8 @@ def variant(name: str, design: Design, n_judges: int | None = None) -> Variant:
         raise ValueError(f"unknown model {name!r}: one of {', '.join(VARIANTS)}")
     free_c, free_kappa = VARIANTS[name]
     judges = () if n_judges is None else (n_judges,)
-    return Variant(jnp.full((design.n_covariates, *judges), free_c), jnp.full(judges, free_kappa))
+    c, kappa = np.full((design.n_covariates, *judges), free_c), np.full(judges, free_kappa)
+    return Variant(jnp.asarray(c), jnp.asarray(kappa))  # from NumPy: compiles nothing
 
 
 def free_mask(v: Variant, design: Design) -> Bool[Array, "P ..."]:

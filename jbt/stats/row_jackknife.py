@@ -76,7 +76,7 @@ def jackknife(
     """
     from scipy import sparse
 
-    data = _Data.of(mode, rows, cluster, loading, moments)
+    data = Clusters.of(mode, rows, cluster, loading, moments)
     g, m = data.n_clusters, data.n_contents
     if g < 2:
         raise ValueError(f"a jackknife needs 2 clusters, got {g}")
@@ -94,8 +94,7 @@ def jackknife(
     covariance = (g - 1) / g * inverse @ meat @ inverse
 
     total = np.bincount(data.content, information, m)[data.content]
-    share = np.divide(information, total, out=np.zeros_like(total), where=total > 0)
-    weight = share / np.maximum(1 - share, 1e-9)
+    weight = _weights(information, total)
     squares = np.divide(y**2, total, out=np.zeros_like(total), where=total > 0)
     observed = np.bincount(data.content, squares, m)
     theta_df = _degrees(data.content, weight, weight**2, observed)
@@ -103,6 +102,43 @@ def jackknife(
     observed = np.diagonal(covariance)[m:] * g / (g - 1)
     bias_df = _degrees(coefficient, kept.ravel(), lost.ravel(), observed)
     return Jackknife(covariance, *np.concatenate([theta_df, bias_df], axis=1))
+
+
+def planned_degrees(
+    inverse: Float[np.ndarray, "P P"],
+    mode: Parameters,
+    rows: Rows,
+    cluster: Int[np.ndarray, " R"],
+    copies: float,
+) -> Float[np.ndarray, " P"]:
+    """`Jackknife.planned` with `copies` times as many clusters as these, with as many verdicts on
+    the same pairs.
+
+    Args:
+      inverse: H^-1 with so many clusters.
+      mode, rows, cluster: see `jackknife`.
+    """
+    data = Clusters.of(mode, rows, cluster, None)
+    m, n_biases = data.n_contents, data.x.shape[1]
+    information = np.zeros(len(data.content))
+    kept, lost = np.zeros((2, data.n_clusters, n_biases))
+    for block in data.blocks():
+        solved = block.solve(inverse)
+        information[block.entries] = solved[1]
+        kept[block.clusters], lost[block.clusters] = solved[3:]
+    total = copies * np.bincount(data.content, information, m)[data.content]
+    weight = _weights(information, total)
+    theta = _degrees(data.content, weight, weight**2, np.zeros(m))[0]
+    coefficient = np.tile(np.arange(n_biases), data.n_clusters)
+    biases = _degrees(coefficient, kept.ravel(), lost.ravel(), np.zeros(n_biases))[0]
+    return copies * np.r_[theta, biases]
+
+
+def _weights(information: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """[entries] `kept` of `_degrees` for a theta at known other parameters, from the information of
+    each entry and of all clusters about its content."""
+    share = np.divide(information, total, out=np.zeros_like(total), where=total > 0)
+    return share / np.maximum(1 - share, 1e-9)
 
 
 def _degrees(
@@ -135,7 +171,7 @@ def _degrees(
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class Clusters:
     """The parts of scores and information: rows with a verdict, and as entries the contents that
     each cluster compares."""
 
@@ -165,8 +201,8 @@ class _Data:
         rows: Rows,
         cluster: np.ndarray,
         loading: np.ndarray | None,
-        moments: np.ndarray | None,
-    ) -> _Data:
+        moments: np.ndarray | None = None,
+    ) -> Clusters:
         from scipy.special import expit
 
         shown = np.asarray(rows.shown)
@@ -188,7 +224,7 @@ class _Data:
         of_rows = sides, loading, x, residual, weight
         return cls(len(names), m, index, *of_rows, keys // m, keys % m)
 
-    def blocks(self) -> Iterator[_Block]:
+    def blocks(self) -> Iterator[Block]:
         """All clusters, grouped by the approximate size of their information."""
         size = np.bincount(self.owner, minlength=self.n_clusters)
         width = -(-size // STEP) * STEP
@@ -199,7 +235,7 @@ class _Data:
             for begin in range(0, len(clusters), step):
                 yield self._block(clusters[begin : begin + step], int(q))
 
-    def _block(self, clusters: np.ndarray, q: int) -> _Block:
+    def _block(self, clusters: np.ndarray, q: int) -> Block:
         n, b = len(clusters), self.x.shape[1]
         w = q + b
         position = np.full(self.n_clusters, -1)
@@ -235,11 +271,11 @@ class _Data:
             for h in range(b):
                 border[:, q + h] = np.bincount(row, weight * x[:, k] * x[:, h], n)
             information[:, q + k, :] = information[:, :, q + k] = border
-        return _Block(clusters, entries, place, index, information, score, b)
+        return Block(clusters, entries, place, index, information, score, b)
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
+class Block:
     """n clusters, each with at most q contents, and w = q + D + 1 coordinates: first the contents',
     then those of c and kappa."""
 

@@ -74,8 +74,9 @@ class Design:
     @classmethod
     def of_contents(cls, n_contents: int, n_covariates: int, dtype: Any = None) -> Design:
         """The design for `Rows`: every content once, with covariates of zero."""
-        x = jnp.zeros((n_contents, n_covariates), dtype or jnp.result_type(float))
-        return cls(x, None, jnp.ones(n_contents, bool), n_contents)
+        dtype = dtype or jnp.result_type(float)
+        x = jnp.asarray(np.zeros((n_contents, n_covariates), dtype))  # in NumPy: compiles nothing
+        return cls(x, None, jnp.asarray(np.ones(n_contents, bool)), n_contents)
 
     @property
     def n_items(self) -> int:

@@ -106,8 +106,10 @@ class Rows:
         if (w < 0).any() or not np.isin(o, (0, 1)).all():
             raise ValueError("weight must not be negative, ordered must be true or false")
         dtype = jnp.result_type(float)
-        values = [jnp.asarray(v, dtype) for v in (d, o, w, w * p)]
-        return cls(jnp.asarray(f, jnp.int32), jnp.asarray(s, jnp.int32), *values)
+        # Cast in NumPy: JAX would compile a program for each number of rows.
+        contents = [jnp.asarray(v.astype(np.int32)) for v in (f, s)]
+        values = [jnp.asarray(v.astype(dtype)) for v in (d, o, w, w * p)]
+        return cls(contents[0], contents[1], *values)
 
 
 @container

@@ -559,3 +559,35 @@ def test_percentiles_are_withheld_where_they_do_not_cover(tables):
     (robust,) = ranked(written)
     assert robust.c[0].status == "converged"
     assert 5 < robust.c[0].degrees < 20
+
+
+def few_prompts(n_pools=5):
+    """Five prompts of six models, one of which has no verdict on each."""
+    verdicts, items = simulated(n_pools, models={**QUALITY, "E": 0.1, "F": -0.1})
+    header, *rows = verdicts.splitlines()
+    kept = [header, *(r for r in rows if "ABCDEF"[int(r[1])] not in r.split(",")[1:3])]
+    return "\n".join(kept) + "\n", items
+
+
+@pytest.mark.heavy
+def test_few_prompts_have_wide_intervals_if_asked_for(tables, tmp_path):
+    written = tables(*few_prompts())
+    (withheld,), (wide,) = ranked(written), ranked(written, few_prompts="wide")
+    few = withheld.status_of == "few_clusters"
+    assert few.any()
+    np.testing.assert_array_equal(wide.status_of == "wide", few)
+    np.testing.assert_array_equal(wide.low[~few], withheld.low[~few])
+    np.testing.assert_array_equal(wide.theta, withheld.theta)
+    assert (wide.low < wide.high)[few].all()
+    assert wide.prompt_sd >= 0
+    assert math.isnan(withheld.prompt_sd)
+    report = own.leaderboard(own.read(*written, covariates=["words"]), ["words"])
+    text = report.report("", []).text()
+    assert "more prompts like these" in text
+    assert "--few-prompts wide gives wider ones now" in text
+    # Twice so many prompts are enough; these have the sixth model too.
+    more = withheld.remedy.prompts
+    (enough,) = ranked(tables(*simulated(5 + 2 * more, models={**QUALITY, "E": 0.1, "F": -0.1})))
+    assert "few_clusters" not in enough.status_of
+    with pytest.raises(ValueError, match="does not go with --joint, --bootstrap or --interaction"):
+        ranked(written, few_prompts="wide", bootstrap=100)

@@ -9,6 +9,7 @@ import pytest
 from support import twin
 
 from jbt import cli, own, runtime, stats
+from jbt.own.replays import oracle
 from jbt.own.replays.curves import COLUMNS, Curves, needed
 from jbt.own.replays.oracle import oracles
 from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
@@ -360,3 +361,23 @@ def test_what_cannot_be_run(tables, tmp_path):
     named = GRADED.replace("\nq,", "\nall,"), QUALITY.replace("\nq,", "\nall,")
     with pytest.raises(ValueError, match="a pool is called 'all'"):
         own.replay(*read(tables, tmp_path, *named, "pool,better,worse\np,a,b\n"))
+
+
+def test_merged_pools_are_as_large_as_their_models_are_many(tables, tmp_path, monkeypatch):
+    """Of 750 answers of 5 models it said "at most 512"."""
+    pairs = "".join(f"p{pool},a,b,first\np{pool},b,a,second\n" for pool in range(4))
+    answers = "".join(f"p{pool},a,a\np{pool},b,b\n" for pool in range(4))
+    written = tables("pool,first,second,winner\n" + pairs, "pool,item,content\n" + answers)
+    merged = own.read(*written, merge_pools=True)
+    batch = own.Batch.of(merged)
+    monkeypatch.setattr(oracle, "LARGEST_COUNTS", 2)
+    with runtime.precision("float64"):
+        (judge,), _ = oracles(merged, batch, 1, "naive", Prior())
+        assert judge.tasks.answers.shape == (1, 8, 8)
+        monkeypatch.setattr(oracle, "LARGEST_COUNTS", 1)
+        with pytest.raises(ValueError, match="pool 'all' has 2 contents; at most 1"):
+            oracles(merged, batch, 1, "naive", Prior())
+        monkeypatch.setattr(oracle, "LARGEST_COUNTS", 2)
+        monkeypatch.setattr(oracle, "LARGEST_ITEMS", 7)
+        with pytest.raises(ValueError, match="pool 'all' has 8 items; at most 7"):
+            oracles(merged, batch, 1, "naive", Prior())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-PLANS = ("gate", "labels", "pairing", "reference")
+PLANS = ("gate", "labels", "pairing", "prompts", "reference")
 
 
 def main(argv: Sequence[str]) -> int:

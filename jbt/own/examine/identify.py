@@ -28,6 +28,7 @@ from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
+from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.marginal_fit import PoolStack
 from jbt.own.tables.tables import Tables
 from jbt.types import Design, Fit, Panel, Prior, Rows, Status, Variant, Verdicts
@@ -238,7 +239,7 @@ def _of_group(
     """Yield the place in `batch.pools` and the coefficients of each pool and judge."""
     covariates = jnp.arange(len(batch.covariates))
     fit = group.comparisons, group.design, group.variant
-    measured = _Measured(*jax.device_get(_measure(*fit, covariates, None, prior)))
+    measured = _Measured(*in_chunks(lambda stack: _measure(*stack, covariates, None, prior), fit))
     leaves = jax.device_get(fit)
     for i, number in enumerate(group.index.tolist()):
         comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
@@ -279,7 +280,7 @@ def _of_panels(
     coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
     judge, covariate = (jnp.asarray(v) for v in zip(*coefficients, strict=True))
     fit = group.panel, group.design, group.variant
-    measured = _Measured(*jax.device_get(_measure(*fit, covariate, judge, prior)))
+    measured = _Measured(*in_chunks(lambda stack: _measure(*stack, covariate, judge, prior), fit))
     by_judges, leaves = _IdentifiedByJudges(group), jax.device_get(fit)
     for i, number in enumerate(group.index.tolist()):
         panel, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)

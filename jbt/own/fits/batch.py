@@ -286,7 +286,7 @@ def _group(
         )
         n_covariates = layout.x.shape[1]
         variant = jax.vmap(Variant)(
-            jnp.ones((len(index), n_covariates), bool), jnp.asarray(free[index])
+            jnp.asarray(np.ones((len(index), n_covariates), bool)), jnp.asarray(free[index])
         )
         if not as_rows:
             return Group(

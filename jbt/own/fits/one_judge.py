@@ -204,8 +204,8 @@ def profiles(batch: Batch, judges: Sequence[JudgeFit]) -> tuple[np.ndarray, np.n
                 continue
             judge = group.index[members] % len(judges)
             leaves = (group.comparisons, group.design, group.variant)
-            leaves = jax.tree.map(lambda leaf, members=members: leaf[members], leaves)
-            arguments = (*leaves, jnp.asarray(grids[judge]))
+            leaves = jax.tree.map(lambda leaf, members=members: np.asarray(leaf)[members], leaves)
+            arguments = (*leaves, grids[judge])
             (curves,) = in_chunks(lambda s: (_profile_of(*s),), arguments, 1024)
             np.add.at(sums, judge, curves)
     return grids, sums - sums.max(-1, keepdims=True)

@@ -101,7 +101,7 @@ def prior_free_bias(batch: Batch, group: Group) -> np.ndarray:
     members = batch.sharing(group)
     if d and len(members):
         leaves = (group.comparisons, group.design, group.variant)
-        leaves = jax.tree.map(lambda leaf: leaf[members], leaves)
+        leaves = jax.tree.map(lambda leaf: np.asarray(leaf)[members], leaves)
         estimates[:, members] = in_chunks(lambda stack: _bias_of(*stack), leaves, 1024)
     return estimates
 

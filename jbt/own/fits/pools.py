@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +16,7 @@ from jbt.own.fits.batch import Batch, Group, PoolTable
 from jbt.own.fits.frames import Fits
 from jbt.own.fits.one_judge import JudgeFit, fit_judges
 from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
+from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.tables.components import chains
 from jbt.own.tables.order_flips import flips
@@ -215,7 +215,9 @@ def _fit_group(
     of quality (`known_sd` [judges]), theta has no interval."""
     priors = jnp.asarray(lam[group.index % len(lam)]), jnp.asarray(prior.lam_b, float)
     leaves = group.comparisons, group.design, group.items, group.variant
-    naive, aware, phi, differ = jax.device_get(fit_both(*leaves, *priors, k))
+    naive, aware, phi, differ = in_chunks(
+        lambda stack: fit_both(*stack, priors[1], k), (*leaves, priors[0])
+    )
     if intervals:
         sd_theta, sd_kappa, top_k = posterior(group, aware.parameters, *priors, k)
         bias = prior_free_bias(batch, group)

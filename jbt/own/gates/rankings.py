@@ -17,6 +17,7 @@ from jbt.gate import exact_top
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import check_sizes, fit
+from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, check_count
 
@@ -137,7 +138,8 @@ class Rankings:
         real = (at >= 0) & ((at >= 0).sum(1, keepdims=True) > k)
         estimates = np.stack([self.naive, self.aware])
         with runtime.precision("float64"):
-            tops = np.asarray(_exact_tops(estimates[..., at], k, order, real))
+            pools = np.moveaxis(estimates[..., at], 2, 0), order, real
+            tops = np.moveaxis(in_chunks(lambda stack: _exact_tops(*stack, k), pools), 0, 2)
         inside = np.zeros(estimates.shape, bool)
         inside[..., at[real]] = tops[..., real]
         return inside & np.isfinite(estimates).all(0)
@@ -160,7 +162,10 @@ def seeded(seed: int, *names: str) -> np.random.Generator:
 
 
 @partial(quick_compilation.jit, static_argnames="k")
-def _exact_tops(estimates: Array, k: int, order: Array, real: Array) -> Array:
-    """[2, J, pools, M] tops of estimates of this shape; order and real are [pools, M]."""
-    of_pools = jax.vmap(lambda v, o, r: exact_top(v, k, o, r))
-    return jax.vmap(jax.vmap(lambda v: of_pools(v, order, real)))(estimates)
+def _exact_tops(estimates: Array, order: Array, real: Array, k: int) -> Array:
+    """[pools, 2, J, M] tops of estimates of this shape; order and real are [pools, M]."""
+
+    def one_pool(estimates: Array, order: Array, real: Array) -> Array:
+        return jax.vmap(jax.vmap(lambda v: exact_top(v, k, order, real)))(estimates)
+
+    return jax.vmap(one_pool)(estimates, order, real)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from jbt.gate import (
     decide,
     p_value,
 )
+from jbt.kernel import padding
+from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.tables.anchors import TIE
 from jbt.types import check_count, check_word
 
@@ -60,12 +63,11 @@ class Rule:
         Args:
           bought: numbers of all labels, in a shape that broadcasts to it.
         """
-        critical = critical_values(self.alpha, int((right + wrong).max(initial=0)))
-        counts = jnp.asarray(right, float), jnp.asarray(wrong, float)
-        labels = jnp.broadcast_to(jnp.asarray(bought, float), right.shape)
-        numbers = {"bought": labels, "share": self.margin_share}
-        enable = decide(self.name, *counts, critical=critical, margin=self.margin, **numbers)
-        return np.asarray(enable), p_value(right, wrong)
+        most = padding.size(int((right + wrong).max(initial=1)))
+        counts = [np.ravel(np.broadcast_to(v, right.shape)) for v in (right, wrong, bought)]
+        counts = [v.astype(jnp.result_type(float)) for v in counts]
+        enable = in_chunks(lambda stack: _enabled(*stack, rule=self, most=most), counts)
+        return enable.reshape(right.shape), p_value(right, wrong)
 
     def of_sequences(
         self, labels: Sequence[np.ndarray], population: np.ndarray
@@ -79,14 +81,22 @@ class Rule:
           population: [sequences] number of pairs from which each was drawn without replacement.
         """
         n = np.array([len(sequence) for sequence in labels], int)
-        padded = np.full((len(n), max(n.max(initial=0), 1)), TIE)
+        padded = np.full((len(n), padding.size(int(n.max(initial=1)))), TIE)
         for row, sequence in zip(padded, labels, strict=True):
             row[: len(sequence)] = sequence
         with runtime.precision("float64"):
-            wealth = _wealth(jnp.asarray(padded), jnp.asarray(population, float))
+            numbers = padded, np.asarray(population, float)
+            wealth = in_chunks(lambda stack: _wealth(*stack), numbers)
         present = np.arange(padded.shape[1]) < n[:, None]
         largest = np.where(present, wealth, 1).max(1, initial=1)
         return largest >= 1 / self.alpha, 1 / largest
+
+
+@partial(quick_compilation.jit, static_argnames=("rule", "most"))
+def _enabled(right: Array, wrong: Array, bought: Array, *, rule: Rule, most: int) -> Array:
+    critical, share = critical_values(rule.alpha, most), rule.margin_share
+    numbers = {"margin": rule.margin, "bought": bought, "share": share}
+    return decide(rule.name, right, wrong, critical=critical, **numbers)
 
 
 @quick_compilation.jit

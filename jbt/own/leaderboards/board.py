@@ -14,7 +14,9 @@ from jbt.border import files
 from jbt.own.baselines.contract import Beside
 from jbt.own.fits.judges import JOINT
 from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
-from jbt.own.leaderboards.intervals import FEWEST_DEGREES, FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
+from jbt.own.leaderboards.intervals import FEWEST_RESAMPLED, PRIOR_SHARE
+from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.robust import Outside
 from jbt.own.shared_coefficients.bias_slope import FEWEST_DEGREES as FEWEST_OVER_POOLS
 from jbt.own.shared_coefficients.coefficient import Coefficient
@@ -44,6 +46,9 @@ RANKS = ("rank", "rank_low", "rank_high")
 
 LOG_NU = "log nu"
 """Name of the coefficient of Davidson's ties."""
+
+WITH_INTERVAL = ("converged", "wide")
+"""Statuses of parameters with an interval."""
 
 IN_SHORT = {
     "few_clusters": "too few prompts",
@@ -204,6 +209,11 @@ class Leaderboard:
     """Whether the models are ranked with a bias c + gamma theta."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
     """Agreement of each other judge with the trusted ones."""
+    prompt_sd: float = np.nan
+    """Standard deviation of a model's quality between prompts, logits, as wide intervals assume;
+    NaN without them."""
+    remedy: Remedy | None = None
+    """What would give the intervals withheld for want of prompts; None where there are none."""
     averages: Mapping[str, np.ndarray] = field(default_factory=dict)
     """[M] mean of each covariate over a model's judged answers, as it is in the table."""
     log_nu: BoardCoefficient | None = None
@@ -247,11 +257,11 @@ class Leaderboard:
         coefficients = (*self.c, *(v for v in (self.kappa, self.log_nu) if v is not None))
         named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
         for prefix, c in named:
-            if c.status != "converged":
+            if c.status not in WITH_INTERVAL:
                 name = c.covariate or "kappa"
                 sentences.append(f"{prefix}{name}: {c.status}, {_reason(c.status)}")
         for status in dict.fromkeys(self.status_of.tolist()):
-            if status == "converged":
+            if status in WITH_INTERVAL:
                 continue
             affected = [
                 name for name, s in zip(self.models, self.status_of, strict=True) if s == status
@@ -306,6 +316,7 @@ class Leaderboard:
             "models": models,
             "reasons": self.reasons(),
             **({"beside": beside} if beside else {}),
+            **({} if self.remedy is None else {"few_prompts": self.remedy.record()}),
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }

@@ -23,10 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import identifiability
-from jbt.kernel import model
+from jbt.estimators import clusters
 from jbt.own.leaderboards.board import BiasByQuality, BoardCoefficient
-from jbt.own.leaderboards.intervals import Intervals, centring, intervals
+from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.problem import Problem
+from jbt.own.leaderboards.spread import centring
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.types import Design, Fit, Parameters, Status, Variant
 
@@ -61,7 +62,8 @@ class Interaction:
     def intervals(self) -> Intervals:
         """Intervals of beta; the status of a gamma that is not identified is `flat`."""
         problem, m = self.problem, self.problem.design.n_contents
-        mode = Parameters.unflat(jnp.asarray(self.beta), m)
+        parts = (jnp.asarray(v) for v in (self.beta[:m], self.beta[m:-1], self.beta[-1]))
+        mode = Parameters(*parts)
         arguments = mode, problem.rows, problem.design, problem.prior, problem.variant
         result = intervals(*arguments, problem.source, inverse=self.inverse, loading=self.loading)
         status = result.status.copy()
@@ -150,7 +152,7 @@ class _Newton:
         m = problem.design.n_contents
         centre = centring(np.asarray(problem.design.content_mask()), len(free))
         design = Design.of_contents(m, len(free) - m - 1)
-        precision = np.asarray(model.prior_precision(design, problem.prior))
+        precision = clusters.prior_precision(design, problem.prior)
         return cls(problem, free, centre, precision)
 
     def run(self, beta: np.ndarray) -> Interaction:

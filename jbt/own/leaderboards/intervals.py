@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from jbt import identifiability
 from jbt.estimators import clusters
-from jbt.kernel import metrics, model
-from jbt.stats.cluster_jackknife import NO_DIFFERENCE
+from jbt.kernel import metrics
+from jbt.own.leaderboards import few_prompts
+from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
+from jbt.own.leaderboards.spread import NEGLIGIBLE, Degrees, Variances, centring, quantile
 from jbt.stats.row_jackknife import Jackknife, jackknife
 from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 LEVEL = 0.95
 """Coverage of every interval."""
-
-FEWEST_DEGREES = 5.0
-"""Planned degrees of freedom (`Jackknife.planned`) below which there is no interval. In simulations
-with 10 to 100 equal and unequal prompts, intervals cover .93 to .98 above it, and .97 to 1.00 at 3
-to 4, where the quantiles of t are as uncertain as the degrees of freedom."""
 
 FEWEST_RESAMPLED = 50.0
 """The same limit for percentiles of resampled clusters, which no t quantile widens: like the plain
@@ -35,9 +31,15 @@ limit, with a truth drawn from the prior, the bias of the MAP is a third of a st
 qualities of sd 2.5 it was up to 2, of which intervals remove nine tenths. A limit on the shift by
 the prior would depend on the estimate, and intervals of estimates within it cover .5 to .9."""
 
-NEGLIGIBLE = 1e-6
-"""A direction moves a parameter if by more than this share of its largest move, in posterior
-standard deviations."""
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Differences of two models, [M, M] model j less model i, without the prior's pull."""
+
+    estimate: np.ndarray
+    variance: np.ndarray
+    degrees: np.ndarray
+    """Degrees of freedom of the variance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,8 @@ class Intervals:
     """[P] of (theta, c, kappa), theta about its mean over the models."""
     high: np.ndarray
     status: np.ndarray
-    """[P] converged, or why there is no interval: see `board.REASONS`."""
+    """[P] converged; wide, for an interval of at least this coverage (`few_prompts`); or why there
+    is no interval: see `board.REASONS`."""
     better: np.ndarray
     """[M, M] whether model j is significantly better than model i: the interval of the difference,
     Bonferroni-corrected for the model's M - 1 differences, lies above 0."""
@@ -60,6 +63,11 @@ class Intervals:
     """[M] shift of theta by the prior in standard errors, to first order."""
     degrees: np.ndarray
     """[P] effective degrees of freedom: of the interval, or what is too few for one."""
+    differences: Differences
+    """Of the jackknife, or of the bootstrap; wide intervals have others."""
+    prompt_sd: float = np.nan
+    """Standard deviation of a model's quality between prompts, logits, as wide intervals assume;
+    NaN without them."""
 
     @classmethod
     def undefined(cls, n_models: int, n_covariates: int, status: str) -> Intervals:
@@ -67,7 +75,9 @@ class Intervals:
         ends = np.full(n_models + n_covariates + 1, np.nan)
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
-        return cls(ends, ends, statuses, nothing, nothing, nothing[0], ends[:n_models], ends)
+        unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
+        tests = nothing, nothing, np.zeros(n_models, bool)
+        return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
 
 
 def intervals(
@@ -83,6 +93,7 @@ def intervals(
     inverse: np.ndarray | None = None,
     loading: np.ndarray | None = None,
     moments: np.ndarray | None = None,
+    wide: bool = False,
 ) -> Intervals:
     """Intervals of a MAP: by the jackknife with Student's t, or percentiles of resampled clusters.
 
@@ -96,6 +107,8 @@ def intervals(
       seed: of the resampling.
       inverse: [P, P] H^-1, where it is not that of these rows, see `interaction`.
       loading, moments: see `row_jackknife.jackknife`; not for the bootstrap.
+      wide: give wider intervals where there are too few degrees of freedom, see `few_prompts`; not
+        with the bootstrap, `inverse`, `loading` or `moments`.
 
     Raises:
       ValueError: more than a tenth of the resamples have no estimate.
@@ -103,10 +116,10 @@ def intervals(
     m, known = design.n_contents, np.asarray(design.content_mask())
     if inverse is None:
         inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
-    precision = np.asarray(model.prior_precision(design, prior))
+    precision = clusters.prior_precision(design, prior)
     centre = centring(known, len(inverse))
-    posterior = _Variances.of(inverse, centre, m)
-    of_prior = _Variances.of(clusters.prior_part(inverse, precision), centre, m)
+    posterior = Variances.of(inverse, centre, m)
+    of_prior = Variances.of(clusters.prior_part(inverse, precision), centre, m)
     undetermined = identifiability.undetermined(rows, design, variant, start=mode)
     undetermined_parameters, undetermined_pairs = _moved(undetermined, centre, posterior)
     nulls = identifiability.null_space(design, rows, position=bool(variant.kappa))
@@ -116,11 +129,11 @@ def intervals(
     else:
         estimate = jackknife(inverse, mode, rows, cluster, loading=loading, moments=moments)
     fewest = FEWEST_RESAMPLED if bootstrap else FEWEST_DEGREES
-    planned, df = (_Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
-    few = planned.parameters < fewest
+    planned, df = (Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
+    few, few_pairs = planned.parameters < fewest, planned.differences < fewest
 
     pushed = np.eye(len(centre)) + inverse * precision
-    beta = np.asarray(mode.flat())
+    beta = mode.as_numpy()
     pull = -centre @ inverse @ (precision * beta)
     about = centre @ pushed @ beta
     low = high = np.full(len(beta), np.nan)
@@ -130,13 +143,23 @@ def intervals(
         low, high = np.quantile(draws @ (centre @ pushed).T, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], 0)
     else:
         covariance = estimate.covariance
-    variances = _Variances.of(pushed @ covariance @ pushed.T, centre, m).unless_none(posterior)
+    variances = Variances.of(pushed @ covariance @ pushed.T, centre, m).unless_none(posterior)
     error, error_of_difference = np.sqrt(variances.parameters), np.sqrt(variances.differences)
+    levels = (1 + LEVEL) / 2, 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
+    half_width = quantile(levels[0], df.parameters) * error
+    half_widths = quantile(levels[1], df.differences) * error_of_difference
+    widened, widened_pairs, prompt_sd = np.zeros_like(few), np.zeros_like(few_pairs), np.nan
+    if wide and few.any() and estimate.df.any():
+        fit = few_prompts.Fitted(inverse, mode, rows, cluster, precision, centre)
+        wider = few_prompts.wide(fit, estimate, levels)
+        widened, widened_pairs = few & wider.parameters, few_pairs & wider.pairs
+        half_width = np.where(widened, wider.half_width, half_width)
+        half_widths = np.where(widened_pairs, wider.half_widths, half_widths)
+        error, prompt_sd = np.where(widened, wider.error, error), wider.sd
     if not bootstrap:
-        half_width = _quantile((1 + LEVEL) / 2, df.parameters) * error
         low, high = about - half_width, about + half_width
 
-    status = np.where(few, "few_clusters", "converged").astype(object)
+    status = np.where(widened, "wide", np.where(few, "few_clusters", "converged")).astype(object)
     status[of_prior.parameters > PRIOR_SHARE * posterior.parameters] = "prior_selected"
     status[undetermined_parameters] = "separated"
     status[undetermined_parameters & flat] = "flat"
@@ -144,7 +167,7 @@ def intervals(
     status[:m][~known] = "no_verdicts"
     comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~undetermined_pairs
     comparable &= of_prior.differences <= PRIOR_SHARE * posterior.differences
-    comparable &= planned.differences >= fewest
+    comparable &= ~few_pairs | widened_pairs
     runs_away = (
         np.abs(
             undetermined[:, :m] - np.median(undetermined[:, :m][:, known], axis=1, keepdims=True)
@@ -153,13 +176,15 @@ def intervals(
     )
     runaway = np.any(runs_away, axis=0) & (status[:m] == "separated")
 
-    corrected = 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
-    half_widths = _quantile(corrected, df.differences) * error_of_difference
-    better = comparable & (about[:m] - about[:m, None] > np.maximum(half_widths, metrics.TIED))
-    has_interval = status == "converged"
+    apart = about[:m] - about[:m, None]
+    better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
+    has_interval = (status == "converged") | (status == "wide")
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
     degrees = np.where(few, planned.parameters, df.parameters)
-    return Intervals(low, high, status, better, comparable, runaway, pull[:m] / error[:m], degrees)
+    pull = pull[:m] / error[:m]
+    tests = better, comparable, runaway
+    differences = Differences(apart, variances.differences, df.differences)
+    return Intervals(low, high, status, *tests, pull, degrees, differences, prompt_sd)
 
 
 def _draws(
@@ -183,93 +208,8 @@ def _draws(
     return draws[has_estimate]
 
 
-def _quantile(level: float, df: np.ndarray) -> np.ndarray:
-    """Quantile of Student's t; NaN without degrees of freedom."""
-    from scipy import special
-
-    return special.stdtrit(np.where(df > 0, df, np.nan), level)
-
-
-@dataclass(frozen=True, eq=False)
-class _Degrees:
-    """Degrees of freedom of the intervals."""
-
-    parameters: np.ndarray
-    """[P] of theta about its mean, c and kappa."""
-    differences: np.ndarray
-    """[M, M] of the difference of two models."""
-
-    @classmethod
-    def of(cls, df: np.ndarray, inverse: np.ndarray, centre: np.ndarray, m: int) -> _Degrees:
-        """Combine the degrees of freedom of the parameters (`df`; theta at known c and kappa).
-
-        The variance of a theta is a part from each coefficient plus a remainder. Their clusters are
-        the same, so that the parts are dependent and combine by 1 / df = sum of share / df. For a
-        difference, the remainder has the smaller df of the two models.
-        """
-        free = m + np.flatnonzero(np.diagonal(inverse)[m:] > 0)
-        by_bias = centre[:m] @ inverse[:, free]
-        theta, coefficients = df[:m], df[free]
-        if len(free):
-            root = np.linalg.cholesky(inverse[np.ix_(free, free)])
-            by_bias = np.linalg.solve(root, by_bias.T).T
-        posterior = _Variances.of(inverse, centre, m)
-        parameters = _combined(by_bias.T, posterior.parameters[:m], coefficients, theta)
-        pairs = (v - v[:, None] for v in by_bias.T)
-        differences = _combined(
-            pairs, posterior.differences, coefficients, np.minimum(theta, theta[:, None])
-        )
-        return cls(np.r_[parameters, df[m:]], differences)
-
-
-def _combined(
-    by_bias: Iterable[np.ndarray], variance: np.ndarray, df: np.ndarray, remainder_df: np.ndarray
-) -> np.ndarray:
-    """Degrees of freedom of a variance: each coefficient contributes its square in `by_bias`, and
-    the remainder has `remainder_df`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total, remainder = np.zeros_like(variance), np.ones_like(variance)
-        for change, degrees in zip(by_bias, df, strict=True):
-            share = np.where(variance > 0, change**2 / variance, 0)
-            total = total + np.where(share > NEGLIGIBLE, share / degrees, 0)
-            remainder = remainder - share
-        total += remainder.clip(0) / remainder_df
-        return np.where((total > 0) & np.isfinite(total), 1 / total, 0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Variances:
-    """Variances of the parameters and of differences, from a covariance of (theta, c, kappa)."""
-
-    parameters: np.ndarray
-    """[P] of theta about its mean, c and kappa."""
-    differences: np.ndarray
-    """[M, M] of the difference of two models."""
-
-    @classmethod
-    def of(cls, covariance: np.ndarray, centre: np.ndarray, m: int) -> _Variances:
-        theta = np.diagonal(covariance)[:m]
-        differences = theta + theta[:, None] - 2 * covariance[:m, :m]
-        parameters = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
-        return cls(parameters.clip(0), differences.clip(0))
-
-    def unless_none(self, of_model: _Variances) -> _Variances:
-        """These variances, or the model's where clusters do not differ at all: the verdicts of a
-        judge symmetric by construction do not show the error."""
-        pairs = (self.parameters, of_model.parameters), (self.differences, of_model.differences)
-        return _Variances(*(np.where(a > NO_DIFFERENCE * b, a, b) for a, b in pairs))
-
-
-def centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
-    """[P, P] matrix that subtracts from theta its mean over the known models."""
-    centre = np.eye(n_parameters)
-    m = len(known)
-    centre[:m, :m] = np.diag(known) - np.outer(known, known) / max(1, known.sum())
-    return centre
-
-
 def _moved(
-    directions: np.ndarray, centre: np.ndarray, posterior: _Variances
+    directions: np.ndarray, centre: np.ndarray, posterior: Variances
 ) -> tuple[np.ndarray, np.ndarray]:
     """[P] and [M, M] whether some direction moves each parameter and each difference of models."""
     m = len(posterior.differences)

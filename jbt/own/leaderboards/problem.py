@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jbt import identifiability, quick_compilation, runtime
-from jbt.kernel import model
+from jbt.estimators import clusters
+from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.few_prompts import Fitted, more_prompts
 from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.listing import Difference, Listing, listed, stacked
+from jbt.own.leaderboards.spread import centring
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -124,7 +126,7 @@ class Setup:
 
     def _listing(self, merged: Tables, judge: int) -> Listing:
         listing = listed(merged, self.x, 0, judge, difference=self.difference)
-        scaled = listing.rows.difference / self.scale
+        scaled = jnp.asarray(np.asarray(listing.rows.difference) / self.scale)
         return dataclasses.replace(
             listing, rows=dataclasses.replace(listing.rows, difference=scaled)
         )
@@ -151,13 +153,12 @@ class Problem:
 
     @classmethod
     def of(cls, listing: Listing, variant: Variant, prior: Prior) -> Problem:
-        rows, n, m = listing.rows, len(listing.source), len(listing.contents)
+        rows, m = listing.rows, len(listing.contents)
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
         of_others = np.where(first == second, 0, shown)
         n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
-        step = 2 ** max(0, n.bit_length() - 3)
-        fill = max(step, -(-n // step) * step) - n
-        padded = jax.tree.map(lambda v: jnp.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)), rows)
+        padded = padding.pad_rows(rows, padding.rows_size(len(shown)))
+        fill = len(padded.shown) - len(shown)
         source = np.pad(listing.source, (0, fill))
         sides = listing.sides
         if sides is not None:
@@ -172,7 +173,9 @@ class Problem:
 
     def fit(self, variant: Variant) -> Fit:
         """The MAP."""
-        return _fit(self.rows, self.design, self.prior, variant)
+        fit = _fit(self.rows, padding.pad_contents(self.design), self.prior, variant)
+        parameters = padding.cut_parameters(fit.parameters, self.design.n_contents)
+        return dataclasses.replace(fit, parameters=parameters)
 
     def intervals(self, fit: Fit, variant: Variant, **settings: Any) -> Intervals:
         """Intervals of a fit, with the pools of the file as clusters; see
@@ -180,11 +183,24 @@ class Problem:
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
         return intervals(*arguments, **settings)
 
+    def more_prompts(self, fit: Fit, few: np.ndarray) -> int | None:
+        """See `few_prompts.more_prompts`; `few` [P]."""
+        mode, design = fit.parameters, self.design
+        inverse = clusters.inverse_hessian(mode, self.rows, design, self.prior, self.variant)
+        centre = centring(np.asarray(design.content_mask()), len(inverse))
+        precision = clusters.prior_precision(design, self.prior)
+        fitted = Fitted(inverse, mode, self.rows, self.source, precision, centre)
+        return more_prompts(fitted, few)
+
     def profile_range(self, fit: Fit, covariate: int) -> float:
         """Range of the profile log-likelihood within 1 of a fitted coefficient, nats."""
         grid = identifiability.grid_around(fit.parameters.c[covariate])
         curve = identifiability.profile(
-            self.rows, self.design, grid, covariate=covariate, variant=self.variant
+            self.rows,
+            padding.pad_contents(self.design),
+            grid,
+            covariate=covariate,
+            variant=self.variant,
         )
         return float(curve.range())
 

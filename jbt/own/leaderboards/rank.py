@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
 from jbt.own.leaderboards.board import LOG_NU, BiasByQuality, BoardCoefficient, Leaderboard
 from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
+from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.interaction import (
     Interaction,
     bias_by_quality,
@@ -32,11 +33,12 @@ from jbt.own.leaderboards.interaction import (
 from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
+from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
-from jbt.types import Fit, Prior, Status, check_count
+from jbt.types import Fit, Prior, Status, check_count, check_word
 
 FEWEST_RESAMPLES = 100
 
@@ -57,6 +59,7 @@ def leaderboard(
     interaction: bool = False,
     against: str | None = None,
     beside: Sequence[str] = (),
+    few_prompts: FewPrompts = "withhold",
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -79,14 +82,18 @@ def leaderboard(
         not identify gamma has no ranking: its status is FLAT.
       against: the model against which the report gives win rates; default the mean over all others.
       beside: names of `baselines.registry.BASELINES`, whose rankings are shown beside each judge's.
+      few_prompts: withhold intervals of the corrected fit where prompts are too few, or give `wide`
+        ones, which assume that every model's quality varies alike between prompts, see
+        `leaderboards.few_prompts`.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
 
     Raises:
       ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
-        or with bootstrap, robust, together or relative differences; see also `covariate_values`,
-        `listed` and `baselines.registry.rankings`.
+        or with bootstrap, robust, together or relative differences; `wide` with interaction,
+        bootstrap or together; see also `covariate_values`, `listed` and
+        `baselines.registry.rankings`.
     """
     check_beside(beside)
     if bootstrap:
@@ -103,8 +110,14 @@ def leaderboard(
             "relative: it is fitted, and its intervals were simulated, for plain differences and "
             "one judge"
         )
-    if tables.ties == "davidson" and (bootstrap or together or interaction):
-        raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")
+    check_word("few_prompts", few_prompts, get_args(FewPrompts))
+    wide = few_prompts == "wide"
+    davidson = tables.ties == "davidson"
+    for option, given in (("--few-prompts wide", wide), ("--ties davidson", davidson)):
+        if given and (bootstrap or interaction or together):
+            raise ValueError(f"{option} does not go with --joint, --bootstrap or --interaction")
+    if wide and davidson:
+        raise ValueError("--few-prompts wide does not go with --ties davidson")
     prior = Prior() if prior is None else prior
     question = Question(
         tables=tables,
@@ -133,7 +146,7 @@ def leaderboard(
     )
     with runtime.precision("float64"):
         boards = [
-            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction)
+            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction, wide)
             for judge in range(len(tables.judges))
         ]
         boards = [board.with_baselines(b) for board, b in zip(boards, baselines, strict=True)]
@@ -152,11 +165,12 @@ def _board(
     bootstrap: int,
     seed: int,
     interaction: bool,
+    wide: bool,
 ) -> Leaderboard:
     """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
     unit of each as it is used."""
     problem, tables = problem_of(setup, judge), setup.tables
-    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed)
+    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed, wide)
     by_quality: tuple[BiasByQuality, ...] = ()
     if fits.aware is not None:
         by_quality, fit, intervals = bias_by_quality(problem, fits.aware, covariates)
@@ -258,9 +272,18 @@ class _Fits:
     """Profile range in nats of each profiled coefficient, by its place in P."""
     aware: Fit | None = None
     """The bias-aware fit."""
+    remedy: Remedy | None = None
+    """None where prompts are not too few for an interval."""
 
     @classmethod
-    def of(cls, problem: Problem, profiled: list[int], bootstrap: int, seed: int) -> _Fits:
+    def of(
+        cls,
+        problem: Problem,
+        profiled: list[int],
+        bootstrap: int,
+        seed: int,
+        wide: bool = False,
+    ) -> _Fits:
         """Fit a problem; `profiled`: covariates for whose coefficients to profile the
         likelihood."""
         m, n = len(problem.contents), problem.design.n_covariates
@@ -272,11 +295,15 @@ class _Fits:
         if status != Status.CONVERGED:
             intervals = Intervals.undefined(m, n, status.name.lower())
             return cls(problem, status, beta, beta_naive, intervals, intervals, {})
-        beta, beta_naive = (np.asarray(fit.parameters.flat()) for fit in (aware, naive))
-        intervals = problem.intervals(aware, problem.variant, bootstrap=bootstrap, seed=seed)
-        intervals_naive = problem.intervals(naive, problem.naive, bootstrap=bootstrap, seed=seed)
+        beta, beta_naive = (fit.parameters.as_numpy() for fit in (aware, naive))
+        settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed}
+        intervals = problem.intervals(aware, problem.variant, **settings, wide=wide)
+        intervals_naive = problem.intervals(naive, problem.naive, **settings)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
-        return cls(problem, status, beta, beta_naive, intervals, intervals_naive, evidence, aware)
+        few = np.isin(intervals.status, ("few_clusters", "wide"))
+        remedy = Remedy.of(problem, aware, few) if few.any() and not bootstrap else None
+        ends = intervals, intervals_naive
+        return cls(problem, status, beta, beta_naive, *ends, evidence, aware, remedy)
 
     def with_interaction(self, fit: Interaction, intervals: Intervals | None) -> _Fits:
         """These fits, the bias-aware one with a bias c + gamma theta."""
@@ -286,7 +313,7 @@ class _Fits:
             intervals = Intervals.undefined(m, n, fit.status.name.lower())
             beta = np.full(len(beta), np.nan)
         changes = {"problem": fit.problem, "status": fit.status, "beta": beta, "evidence": {}}
-        return dataclasses.replace(self, **changes, intervals=intervals)
+        return dataclasses.replace(self, **changes, intervals=intervals, remedy=None)
 
     @property
     def theta(self) -> np.ndarray:
@@ -336,6 +363,8 @@ class _Fits:
             degrees=intervals.degrees[:m][order],
             runaway=tuple(names[intervals.runaway]),
             pull=intervals.pull[order],
+            prompt_sd=intervals.prompt_sd,
+            remedy=self.remedy,
             averages={k: v[problem.contents][order] for k, v in (averages or {}).items()},
             **rest,
         )

@@ -257,8 +257,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"no ranking: {board.status.name.lower()}{why}"
         return
     parts = [p for e in board.by_quality for p in (e.stronger, e.weaker, e.gamma) if _known(p.low)]
-    degrees = [c.degrees for c in (*board.c, *board.judges, *parts) if _known(c.low)]
-    degrees += board.degrees[np.isfinite(board.low)].tolist()
+    degrees = [c.degrees for c in (*board.c, *board.judges, *parts) if c.status == "converged"]
+    degrees += board.degrees[board.status_of == "converged"].tolist()
     if degrees:
         yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees, bool(parts))}"
     for c in board.c:
@@ -287,6 +287,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         )
     for reason in board.reasons():
         yield f"no interval: {reason}"
+    if board.remedy is not None:
+        yield from _few_prompts(board)
     pull = np.abs(board.pull)  # NaN where there is no interval
     if np.any(pull > PULLED):
         yield (
@@ -302,6 +304,23 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
     if board.c:
         yield from _evidence(board)
+
+
+def _few_prompts(board: Leaderboard) -> Iterator[str]:
+    """What would give the intervals withheld for want of prompts, and what wide ones assume."""
+    assert board.remedy is not None
+    wide = _known(board.prompt_sd)
+    yield board.remedy.sentence() + ("" if wide else "; --few-prompts wide gives wider ones now")
+    if wide:
+        n = int((board.status_of == "wide").sum())
+        of = [f"theta of {n} model{'s' * (n > 1)}"] * (n > 0)
+        coefficients = (*board.c, *([] if board.kappa is None else [board.kappa]))
+        of += [c.name for c in coefficients if c.status == "wide"]
+        yield (
+            f"wide intervals, of at least {LEVEL:.0%}: {', '.join(of)}; they assume that every "
+            "model's quality varies between prompts by the same standard deviation (estimated: "
+            f"{board.prompt_sd:.2f} logits)"
+        )
 
 
 def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float], by_quality: bool) -> str:

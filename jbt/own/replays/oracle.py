@@ -23,6 +23,9 @@ from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_cou
 
 Model = Literal["naive", "bias_aware"]
 
+LARGEST_ITEMS = 4 * LARGEST_COUNTS
+"""Most items of a pool: a run holds several numbers for each ordered pair of them."""
+
 SCORED_BY = ("full_data", "quality", "anchors")
 """Sources of the top k: the model's fit to all verdicts, a quality column, anchors."""
 
@@ -94,10 +97,14 @@ def oracles(
 
 
 def _check_size(batch: Batch) -> None:
-    largest = max(batch.pools, key=lambda pool: len(pool.items))
-    if (n := len(largest.items)) > LARGEST_COUNTS:
-        size = f"pool {largest.pool!r} has {n} items"
+    largest = max(batch.pools, key=lambda pool: len(pool.contents))
+    if (n := len(largest.contents)) > LARGEST_COUNTS:
+        size = f"pool {largest.pool!r} has {n} contents"
         raise ValueError(f"{size}; at most {LARGEST_COUNTS} are allowed")
+    largest = max(batch.pools, key=lambda pool: len(pool.items))
+    if (n := len(largest.items)) > LARGEST_ITEMS:
+        size = f"pool {largest.pool!r} has {n} items"
+        raise ValueError(f"{size}; at most {LARGEST_ITEMS} are allowed")
 
 
 def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,82 @@
+"""How many more prompts: against simulated studies, where no number is enough, as a command."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from jbt import cli, planning
+
+
+def test_the_chance_is_that_of_simulated_studies():
+    """Today's 40 prompts and 40 more, V known well; 4 standard errors of 20,000 studies."""
+    rng, n = np.random.default_rng(0), 20_000
+    d, sd, today, more = 0.3, 2.0, 40, 40
+    variance = sd**2 / today
+    for truth in (0.2, 0.6, np.nan):
+        delta = np.where(np.isfinite(truth), truth, d + np.sqrt(variance) * rng.normal(size=n))
+        new = delta + sd / np.sqrt(more) * rng.normal(size=n)
+        total = (today * d + more * new) / (today + more)
+        simulated = np.mean(total > t.ppf(0.975, 1e6) * sd / np.sqrt(today + more))
+        planned = planning.power(more, truth, d, variance, 1e6, today, 0.975)
+        assert abs(simulated - planned) < 4 * np.sqrt(0.25 / n)
+
+
+def test_the_number_is_the_smallest_with_the_power_wanted():
+    numbers = 0.4, 0.4, 0.08, 30.0, 30
+    more = int(planning.more_prompts(*numbers, wanted=0.8))
+    assert planning.power(more, *numbers, 0.975) >= 0.8
+    assert planning.power(more - 1, *numbers, 0.975) < 0.8
+    assert planning.more_prompts(*numbers, wanted=0.8, quantile=0.995) > more
+    assert planning.more_prompts(*numbers, wanted=0.95) > more
+
+
+def test_what_no_number_is_enough_for_and_what_is_enough_today():
+    assert planning.more_prompts(-0.1, 0.4, 0.08, 30.0, 30) == np.inf
+    assert planning.more_prompts(0.001, 0.001, 0.08, 30.0, 30) == np.inf
+    assert planning.more_prompts(2.0, 2.0, 0.08, 30.0, 30) == 0
+    with pytest.raises(ValueError, match="power must lie between 0 and 1, got 1"):
+        planning.more_prompts(0.4, 0.4, 0.08, 30.0, 30, wanted=1.0)
+
+
+def written(tmp_path, n_pools=24):
+    rng = np.random.default_rng(0)
+    rows = ["pool,first,second,winner"]
+    for pool in range(n_pools):
+        for a, b in ((a, b) for a in "abc" for b in "abc" if a != b):
+            won = rng.random() < 1 / (1 + np.exp(-(ord(b) - ord(a)) / 3))
+            rows.append(f"p{pool},{a},{b},{'first' if won else 'second'}")
+    path = tmp_path / "verdicts.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return ["plan", "prompts", "--verdicts", str(path)]
+
+
+def test_the_command(tmp_path, capsys):
+    argv, file = written(tmp_path), tmp_path / "plan.json"
+    assert cli.main([*argv, "--json", str(file)]) == 0
+    assert "of 2 neighbours in rank are significantly apart" in capsys.readouterr().out
+    record = json.loads(file.read_text())
+    assert record["bonferroni"] is True
+    assert [(row["better"], row["worse"]) for row in record["pairs"]] == [("a", "b"), ("b", "c")]
+    assert cli.main([*argv, "--better", "b", "--worse", "a", "--json", str(file)]) == 0
+    (row,) = json.loads(file.read_text())["pairs"]
+    assert row["more"] is None  # infinite: a is above b
+    assert row["difference"] < 0
+    assert row["low"] < row["difference"] < row["high"]
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith("no number of prompts up to 100 times today's 24 puts b above a")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--better", "a"], "--better and --worse go together"),
+        (["--better", "a", "--worse", "a"], "the same model, 'a'"),
+        (["--better", "a", "--worse", "x"], "no model 'x' among the 3"),
+        (["--power", "1"], "power must lie between 0 and 1, got 1"),
+    ],
+)
+def test_bad_options(tmp_path, capsys, options, message):
+    assert cli.main([*written(tmp_path), *options]) == 2
+    assert message in capsys.readouterr().err

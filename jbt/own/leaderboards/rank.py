@@ -301,7 +301,8 @@ class _Fits:
         intervals_naive = problem.intervals(naive, problem.naive, **settings)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
         few = np.isin(intervals.status, ("few_clusters", "wide"))
-        remedy = Remedy.of(problem, aware, few) if few.any() and not bootstrap else None
+        counted = not (bootstrap or isinstance(problem, DavidsonProblem))
+        remedy = Remedy.of(problem, aware, few) if few.any() and counted else None
         ends = intervals, intervals_naive
         return cls(problem, status, beta, beta_naive, *ends, evidence, aware, remedy)
 

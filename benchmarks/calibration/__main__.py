@@ -35,7 +35,7 @@ from the least to the largest of an interval's settings; every setting has its r
 [calibration](calibration). The target for 95 % intervals is .93 to .97; a setting
 misses it where the coverage's own 95 % interval lies wholly outside. A guarantee (≥) may cover more
 than it promises. Not simulated: differences between judges without a trusted one, theta and
-P(top k) of joint fits, joint leaderboards, and fits with `--lam`.
+P(top k) of joint fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
 `python -m benchmarks.calibration NAME --keep` simulates a section again and makes this page.
 """

@@ -40,9 +40,12 @@ class LeaderboardOptions(JointOptions):
     which assumes that every model's quality varies alike between prompts."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
+    judge_aware: bool = False
+    """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
+    for the reference, or else for the anchors or the first judge."""
     beside: tuple[str, ...] = ()
     """Other people's corrections to show beside (space-separated): length_controlled, the win rate
-    of AlpacaEval."""
+    of AlpacaEval; ppi, win rates by trusted labels (--anchors), whatever the judge's bias."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,6 +78,7 @@ def main(argv: Sequence[str]) -> int:
         interaction=options.interaction,
         against=options.against,
         beside=options.beside,
+        judge_aware=options.judge_aware,
         few_prompts=options.few_prompts,
     )
     checks = own.doctor(merge_pools(tables), options.typed())

@@ -126,8 +126,6 @@ def clustered_share(
       won: [G] units of a cluster that have the property (from 0 to weight).
       weight: [G] units of a cluster. Clusters without any are left out.
     """
-    from scipy.special import ndtri, stdtrit
-
     won, weight = won[weight > 0], weight[weight > 0]
     n_units, g = weight.sum(), len(weight)
     if not g:
@@ -138,14 +136,40 @@ def clustered_share(
     even = n_units**2 / (weight**2).sum()  # clusters of equal size that would say as much
     left_out = (won - share * weight) / (1 - weight / n_units)
     variance = (g - 1) / g * (left_out**2).sum() / n_units**2
-    n = share * (1 - share) / variance if variance > 0 else even
-    if min((won > 0).sum(), (won < weight).sum()) < FEWEST:
-        n = min(n, even)
+    rare = min((won > 0).sum(), (won < weight).sum()) < FEWEST
+    low, high = effective_share(*map(np.asarray, (share, variance, even, rare)), level=level)
+    return share, float(low), float(high)
+
+
+def effective_share(
+    share: np.ndarray,
+    variance: np.ndarray,
+    even: np.ndarray,
+    rare: np.ndarray,
+    *,
+    level: float = 0.95,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of shares at the effective number of units, share (1 - share) / variance,
+    with the quantile of Student's t: low, high.
+
+    Args:
+      share: estimates; those outside 0 to 1 count as its ends.
+      variance: their variances.
+      even: effective numbers of clusters; the degrees of freedom are one less.
+      rare: whether too few clusters have either outcome to show how alike a cluster's units are;
+        then each cluster counts as one unit, at most.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    share, even = np.clip(share, 0, 1), np.maximum(even, 1)
+    spread = share * (1 - share)
+    n = np.where((variance > 0) & (spread > 0), spread / np.where(variance > 0, variance, 1), even)
+    n = np.where(rare, np.minimum(n, even), n)
     z = ndtri((1 + level) / 2)
-    n *= (z / stdtrit(max(even - 1, 1), (1 + level) / 2)) ** 2
+    n = n * (z / stdtrit(np.maximum(even - 1, 1), (1 + level) / 2)) ** 2
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return share, float(max(middle - half, 0)), float(min(middle + half, 1))
+    half = z / (1 + z**2 / n) * np.sqrt(spread / n + z**2 / (4 * n**2))
+    return np.asarray(np.maximum(middle - half, 0)), np.asarray(np.minimum(middle + half, 1))
 
 
 class Tested(NamedTuple):

@@ -277,6 +277,7 @@ def _some_pools(whole: tables.Tables, most: int) -> tables.Tables:
         verdicts=part(whole.verdicts, "first", "second"),
         items=part(whole.items),
         anchors=part(whole.anchors, "better", "worse"),
+        tied=part(whole.tied, "first", "second"),
         pools=[whole.pools[i] for i in kept],
         counts=part(whole.counts),
         item_lines=whole.item_lines[keep],

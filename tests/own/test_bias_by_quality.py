@@ -203,7 +203,7 @@ def test_only_some_covariates_identify_it(tables):
     words, flag = board.by_quality
     assert words.gamma.estimate == pytest.approx(alone.by_quality[0].gamma.estimate, abs=1e-7)
     assert (flag.gamma.estimate, flag.gamma.status) == (0, "flat")
-    assert [line[:34] for line in flag.sentences()] == ["no interval: c[flag] by quality: f"]
+    assert [line[:34] for line in flag.sentences()] == ["no interval: c[flag] by quality: n"]
 
 
 @pytest.mark.parametrize(

@@ -305,8 +305,8 @@ def test_the_command_on_a_gate(tmp_path, capsys):
         (["gate", "--noise", "0.5"], "noise must lie in [0, 0.5), got 0.5"),
         (["gate", "--sets", "0"], "sets must be at least 1, got 0"),
         (["gate", "--bias", "inf"], "bias must be finite, got inf"),
-        ([], "nothing to plan: one of gate, labels, pairing, reference"),
-        (["anchors"], "unknown plan 'anchors': one of gate, labels, pairing, reference"),
+        ([], "nothing to plan: one of gate, labels, pairing, prompts, reference"),
+        (["anchors"], "unknown plan 'anchors': one of gate, labels, pairing, prompts, reference"),
     ],
 )
 def test_bad_plans(options, message, capsys):

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 
 from jbt.own.baselines.contract import Baseline, Beside, Question
 from jbt.own.baselines.length_controlled import length_controlled
+from jbt.own.baselines.prediction_powered import ppi
 from jbt.types import check_word
 
-BASELINES: Mapping[str, Baseline] = {"length_controlled": length_controlled}
+BASELINES: Mapping[str, Baseline] = {"length_controlled": length_controlled, "ppi": ppi}
 
 
 def check_beside(names: Sequence[str]) -> None:

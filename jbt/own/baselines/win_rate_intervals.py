@@ -108,15 +108,34 @@ def plausible_ranks(rates: Sequence[WinRate]) -> tuple[np.ndarray, np.ndarray]:
     m, change = len(rates), np.stack([rate.change for rate in rates])
     estimate, prompts = (np.array([getattr(r, k) for r in rates]) for k in ("estimate", "prompts"))
     known = np.array([rate.known for rate in rates])
-    products = change @ change.T
-    variance = np.diagonal(products) + np.diagonal(products)[:, None] - 2 * products
-    level = 1 - (1 - LEVEL) / 2 / max(m - 1, 1)
-    half = _quantile(level, np.minimum(prompts, prompts[:, None])) * np.sqrt(variance.clip(0))
-    comparable = known & known[:, None] & ~np.eye(m, dtype=bool)
-    better = comparable & (estimate - estimate[:, None] > np.maximum(half, metrics.TIED))
-    compared = comparable.any(1)
+    better = significantly_better(estimate, change @ change.T, prompts, known)
+    compared = known & (known.sum() > 1)
     low, high = 1 + better.sum(1), m - better.sum(0)
     return np.where(compared, low, np.nan), np.where(compared, high, np.nan)
+
+
+def significantly_better(
+    estimate: np.ndarray, covariance: np.ndarray, prompts: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """[..., M, M] whether model j is significantly better than model i: the interval of the
+    difference, Bonferroni-corrected for the model's M - 1 differences, lies above 0.
+
+    Args:
+      estimate, covariance: [..., M] and [..., M, M].
+      prompts: [..., M] effective numbers of prompts; a difference has the smaller of its models'.
+      known: [..., M] whether a model has an interval; else it is significantly better or worse
+        than none.
+    """
+    m = known.shape[-1]
+    comparable = known[..., None, :] & known[..., :, None] & ~np.eye(m, dtype=bool)
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    variance = (variance[..., None, :] + variance[..., :, None] - 2 * covariance).clip(0)
+    level = 1 - (1 - LEVEL) / 2 / max(1, m - 1)
+    fewer = np.minimum(prompts[..., None, :], prompts[..., :, None])
+    apart = np.where(comparable, estimate[..., None, :] - estimate[..., :, None], 0)
+    return comparable & (
+        apart > np.maximum(_quantile(level, fewer) * np.sqrt(variance), metrics.TIED)
+    )
 
 
 def _quantile(level: float, prompts: np.ndarray | float) -> np.ndarray:

@@ -44,8 +44,8 @@ REASONS = {
 
 RANKS = ("rank", "rank_low", "rank_high")
 
-LOG_NU = "log nu"
-"""Name of the coefficient of Davidson's ties."""
+LOG_NU, DISCRIMINATION = "log nu", "discrimination"
+"""Names of the coefficient of Davidson's ties, and of a judge's factor on quality."""
 
 WITH_INTERVAL = ("converged", "wide")
 """Statuses of parameters with an interval."""
@@ -199,6 +199,8 @@ class Leaderboard:
     """None unless models have several answers to one prompt that differ in a covariate."""
     judges: tuple[BoardCoefficient, ...] = ()
     """For all judges together, their coefficients, in place of c and kappa."""
+    discriminations: tuple[BoardCoefficient, ...] = ()
+    """For all judges together, the factors on quality that are estimated; else all are 1."""
     outside: tuple[Outside, ...] = ()
     """Models far from all others in a covariate."""
     trusted: tuple[str, ...] = ()
@@ -255,7 +257,9 @@ class Leaderboard:
         """Why intervals are missing, a sentence each."""
         sentences = []
         coefficients = (*self.c, *(v for v in (self.kappa, self.log_nu) if v is not None))
-        named = [("", c) for c in coefficients] + [(f"{c.judge}: ", c) for c in self.judges]
+        named = [("", c) for c in coefficients] + [
+            (f"{c.judge}: ", c) for c in (*self.judges, *self.discriminations)
+        ]
         for prefix, c in named:
             if c.status not in WITH_INTERVAL:
                 name = c.covariate or "kappa"
@@ -304,6 +308,7 @@ class Leaderboard:
             models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
         joint = {
             "judges": [c.record(joint=True) for c in self.judges],
+            "discriminations": [{"judge": s.judge, **s.numbers()} for s in self.discriminations],
             "trusted": list(self.trusted),
             "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
         }

@@ -96,20 +96,21 @@ def split(problem: Problem, weight: np.ndarray) -> np.ndarray:
 
 
 def fit_interaction(problem: Problem, start: Parameters) -> Interaction:
-    """Fit c and gamma.
+    """Fit c and a slope gamma for each column of `Problem.sides`.
 
     Args:
-      problem: one judge's, its differences not relative.
-      start: the fit with one constant c.
+      problem: its differences not relative; columns whose coefficient is not free are 0.
+      start: the fit with gamma = 0.
     """
-    m, d = problem.design.n_contents, problem.design.n_covariates
+    assert problem.sides is not None
+    m, d, n_slopes = problem.design.n_contents, problem.design.n_covariates, problem.sides.shape[2]
     theta = np.asarray(start.theta)
     tangent = _tangent(problem, theta)
     position = bool(problem.variant.kappa)
     nulls = identifiability.null_space(tangent.design, tangent.rows, position=position).directions
     moves = np.abs(nulls[:, m + d : -1]) > MOVED * np.abs(nulls).max(1, keepdims=True)
-    free = np.r_[np.ones(m + d, bool), ~moves.any(0), position]
-    beta = np.r_[theta, np.asarray(start.c), np.zeros(d), np.asarray(start.kappa)]
+    free = np.r_[np.ones(m, bool), np.asarray(problem.variant.c), ~moves.any(0), position]
+    beta = np.r_[theta, np.asarray(start.c), np.zeros(n_slopes), np.asarray(start.kappa)]
     if free[m + d : -1].any():
         return _Newton.of(problem, free).run(beta)
     no_inverse, ones = np.zeros((len(beta), len(beta))), np.ones((2, len(problem.source)))

@@ -40,6 +40,7 @@ def merge_pools(tables: Tables) -> Tables:
         verdicts=tables.verdicts.assign(pool=0),
         items=tables.items.assign(pool=0),
         anchors=tables.anchors.assign(pool=0),
+        tied=tables.tied.assign(pool=0),
         members=tables.members.assign(pool=0),
         pools=[ALL],
         counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),

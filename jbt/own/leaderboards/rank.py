@@ -21,8 +21,15 @@ from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
 from jbt.own.leaderboards.assumption_checks import VersionCheck
-from jbt.own.leaderboards.board import LOG_NU, BiasByQuality, BoardCoefficient, Leaderboard
+from jbt.own.leaderboards.board import (
+    DISCRIMINATION,
+    LOG_NU,
+    BiasByQuality,
+    BoardCoefficient,
+    Leaderboard,
+)
 from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
+from jbt.own.leaderboards.discrimination import estimated, fit_judges
 from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.interaction import (
     Interaction,
@@ -59,6 +66,7 @@ def leaderboard(
     interaction: bool = False,
     against: str | None = None,
     beside: Sequence[str] = (),
+    judge_aware: bool = False,
     few_prompts: FewPrompts = "withhold",
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
@@ -81,6 +89,8 @@ def leaderboard(
       interaction: rank with a bias c + gamma theta, see `interaction`. A judge whose verdicts do
         not identify gamma has no ranking: its status is FLAT.
       against: the model against which the report gives win rates; default the mean over all others.
+      judge_aware: on the leaderboard of all judges together, estimate each judge's discrimination,
+        see `discrimination`.
       beside: names of `baselines.registry.BASELINES`, whose rankings are shown beside each judge's.
       few_prompts: withhold intervals of the corrected fit where prompts are too few, or give `wide`
         ones, which assume that every model's quality varies alike between prompts, see
@@ -110,14 +120,17 @@ def leaderboard(
             "relative: it is fitted, and its intervals were simulated, for plain differences and "
             "one judge"
         )
+    if judge_aware and together is None:
+        raise ValueError("--judge-aware needs all judges together: add --joint")
+    if tables.ties == "davidson" and (bootstrap or together or interaction):
+        raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")
     check_word("few_prompts", few_prompts, get_args(FewPrompts))
     wide = few_prompts == "wide"
-    davidson = tables.ties == "davidson"
-    for option, given in (("--few-prompts wide", wide), ("--ties davidson", davidson)):
-        if given and (bootstrap or interaction or together):
-            raise ValueError(f"{option} does not go with --joint, --bootstrap or --interaction")
-    if wide and davidson:
-        raise ValueError("--few-prompts wide does not go with --ties davidson")
+    if wide and (bootstrap or interaction or together or tables.ties == "davidson"):
+        raise ValueError(
+            "--few-prompts wide does not go with --joint, --bootstrap, --interaction or --ties "
+            "davidson"
+        )
     prior = Prior() if prior is None else prior
     question = Question(
         tables=tables,
@@ -153,7 +166,9 @@ def leaderboard(
         if together is not None:
             tables, judges = together
             joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
-            boards.append(_joint_board(joint_setup, judges, coefficients, bootstrap, seed))
+            boards.append(
+                _joint_board(joint_setup, judges, coefficients, bootstrap, seed, judge_aware)
+            )
     return Leaderboards(boards, prior, bootstrap, compared, against)
 
 
@@ -221,6 +236,7 @@ def _joint_board(
     covariates: Sequence[tuple[str, str]],
     bootstrap: int,
     seed: int,
+    judge_aware: bool,
 ) -> Leaderboard:
     """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
     [J], flat."""
@@ -229,6 +245,10 @@ def _joint_board(
     m, free = len(problem.contents), np.asarray(problem.variant.c)
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
     fits = _Fits.of(problem, profiled, bootstrap, seed)
+    if judge_aware and fits.aware is not None:
+        fit = fit_judges(stack, judges, fits.aware.parameters)
+        done = fit.status == Status.CONVERGED
+        fits = fits.with_interaction(fit, fit.intervals() if done else None)
     identified_by = list(judges.identified_by(stack.identified))
     named = [*covariates, (None, None)]
     coefficients = [
@@ -244,6 +264,13 @@ def _joint_board(
         for p in [d * n_judges + g]
         if free[p]
     ]
+    discriminations = ()
+    if judge_aware:
+        slopes = range(m + len(free), len(fits.beta) - 1)
+        discriminations = tuple(
+            _discrimination(fits.coefficient(p, judge=judges.names[g]))
+            for p, g in zip(slopes, estimated(judges), strict=False)
+        )
     return fits.board(
         setup.tables,
         judge=JOINT,
@@ -252,9 +279,16 @@ def _joint_board(
         anchors=None,
         versions=None,
         judges=tuple(coefficients),
+        discriminations=discriminations,
         trusted=judges.trusted,
         agreements=by_judge(setup.tables, judges.known),
     )
+
+
+def _discrimination(slope: BoardCoefficient) -> BoardCoefficient:
+    """s = 1 + gamma, from gamma."""
+    ends = {name: 1 + getattr(slope, name) for name in ("estimate", "low", "high")}
+    return dataclasses.replace(slope, covariate=DISCRIMINATION, **ends)
 
 
 @dataclass(frozen=True, eq=False)

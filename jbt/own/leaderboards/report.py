@@ -275,6 +275,8 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         identifiers = ", ".join(c.identified_by)
         source = f"identified by {identifiers}" if identifiers else "not identified"
         yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {source}"
+    for s in board.discriminations:
+        yield f"{s.judge}: discrimination {_interval(s.estimate, s.low, s.high)}"
     if board.judge != JOINT and board.kappa is None:
         yield "kappa is fixed at 0 (--position)"
     elif board.kappa is not None:

@@ -33,7 +33,11 @@ FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
 ITEMS = ("first", "second", "better", "worse", "item")
 """Columns that may contain names of items."""
 
-PAIR, MEMBER = ("pool", "better", "worse"), ("pool", "item", "member")
+PAIR, TIED, MEMBER = (
+    ("pool", "better", "worse"),
+    ("pool", "first", "second"),
+    ("pool", "item", "member"),
+)
 
 TIE = 0.5
 """Share that either item of a tied pair won."""
@@ -48,6 +52,8 @@ class Anchors:
 
     pairs: pd.DataFrame
     """pool, better, worse."""
+    tied: pd.DataFrame
+    """pool, first, second: pairs labelled as a tie and nothing else."""
     members: pd.DataFrame
     """pool, item, member (bool)."""
     listed: np.ndarray
@@ -64,8 +70,9 @@ class Anchors:
         """No anchors."""
         empty = np.zeros(0, np.int64)
         pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
+        tied = pd.DataFrame(dict.fromkeys(TIED, empty))
         members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
-        return cls(pairs, members, np.zeros((0, 2), np.int64), 0, 0, [])
+        return cls(pairs, tied, members, np.zeros((0, 2), np.int64), 0, 0, [])
 
 
 def read_anchors(
@@ -114,14 +121,19 @@ def _pairs(
     low, high = np.minimum(first, second), np.maximum(first, second)
     table = pd.DataFrame({"pool": items.pool.codes[better], "better": better, "worse": worse})
     decided = np.isfinite(won) & (won != TIE)
-    kept, n_contradictory, notes = _once(low * len(items.lines) + high, better, decided, "pair")
+    pair = low * len(items.lines) + high
+    kept, n_contradictory, notes = _once(pair, better, decided, "pair")
+    is_tie = (won == TIE) & ~np.isin(pair, pair[decided])
+    is_tie[is_tie] = ~pd.Series(pair[is_tie]).duplicated().to_numpy()
+    tied = pd.DataFrame({"pool": items.pool.codes[low], "first": low, "second": high})
     if n_ties := int((won == TIE).sum()):
         notes.append(f"{counted(n_ties, 'anchor')} of a tie left out")
     if n_open := int(np.isnan(won).sum()):
         notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
     pairs = table[kept].reset_index(drop=True)
     listed = np.stack([first, second], 1)
-    return Anchors(pairs, Anchors.none().members, listed, n_contradictory, n_open, notes)
+    tied = tied[is_tie].reset_index(drop=True)
+    return Anchors(pairs, tied, Anchors.none().members, listed, n_contradictory, n_open, notes)
 
 
 def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anchors:
@@ -137,7 +149,8 @@ def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anch
         notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
     listed = item[:, None]
-    return Anchors(Anchors.none().pairs, members, listed, n_contradictory, n_open, notes)
+    none = Anchors.none()
+    return Anchors(none.pairs, none.tied, members, listed, n_contradictory, n_open, notes)
 
 
 def _answer(word: str) -> float:

@@ -53,6 +53,8 @@ class Tables:
     given), then each requested covariate, not transformed."""
     anchors: pd.DataFrame
     """Pairs whose order is known: pool, better and worse (rows of `items`), each pair once."""
+    tied: pd.DataFrame
+    """Pairs that the anchors call a tie: pool, first and second (rows of `items`), each once."""
     members: pd.DataFrame
     """Items labelled as among the best of their pool or not: pool, item (row of `items`), member
     (bool), each item once; empty where anchors are pairs."""
@@ -224,9 +226,11 @@ def read(
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
     pools, item_rows, contents = listed.frame(merge_pools)
-    pairs, members = labels.pairs, labels.members
+    pairs, tied, members = labels.pairs, labels.tied, labels.members
     if merge_pools:
-        rows, pairs, members = (frame.assign(pool=0) for frame in (rows, pairs, members))
+        rows, pairs, tied, members = (
+            frame.assign(pool=0) for frame in (rows, pairs, tied, members)
+        )
     error, never = rows["p_first"].isna(), rows["count"] == 0
     valid = rows[~error & ~never].reset_index(drop=True)
     shape = len(pools), len(judges)
@@ -242,6 +246,7 @@ def read(
         verdicts=valid,
         items=item_rows,
         anchors=pairs,
+        tied=tied,
         members=members,
         listed=labels.listed,
         n_contradictory=labels.n_contradictory,

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,12 +73,15 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
-def save(figure: Figure, path: Path, *, literal: bool = False) -> None:
-    """Write a figure as PNG. A text with `$` that is not valid TeX is shown literally. Characters
-    that the font lacks are boxes; their number is printed on stderr.
+def save(
+    figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: str = "png"
+) -> None:
+    """Write a figure, by default as PNG. A text with `$` that is not valid TeX is shown literally.
+    Characters that the font lacks are boxes; their number is printed on stderr.
 
     Args:
       literal: treat no text as TeX, as where names are a user's own.
+      kind: png or svg.
     """
     from matplotlib import rc_context, rcParams
     from matplotlib.text import Text
@@ -88,7 +92,7 @@ def save(figure: Figure, path: Path, *, literal: bool = False) -> None:
     with warnings.catch_warnings(record=True) as caught, rc_context():
         warnings.simplefilter("always")
         rcParams["text.parse_math"] = not literal  # for ticks that are made during drawing
-        figure.savefig(path, format="png", dpi=150)
+        figure.savefig(path, format=kind, dpi=150)
     missing = {str(w.message) for w in caught if re.match("Glyph .* missing", str(w.message))}
     for warning in caught:
         if str(warning.message) not in missing:

@@ -33,6 +33,8 @@ class PaperNumber:
     what the file says for a number derived from several."""
     role: str
     """reported, derived from reported numbers, or calibrated: an input of ours."""
+    source: str = ""
+    """Where in the paper it stands."""
 
     @property
     def value(self) -> float:
@@ -135,7 +137,14 @@ def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
         raise ValueError(f"rounding must be at least 0, got {row['rounding']}")
     seeds = int(row["seeds"]) if row["seeds"] else None
     return PaperNumber(
-        row["quantity"], setting, row["paper"], int(row["pools"]), seeds, rounding, row["role"]
+        row["quantity"],
+        setting,
+        row["paper"],
+        int(row["pools"]),
+        seeds,
+        rounding,
+        row["role"],
+        row["source"],
     )
 
 

@@ -230,7 +230,8 @@ def numbers() -> list[PaperNumber]:
             values.append(("kappa_hat", "bias_aware", p.kappa_hat, "calibrated"))
         for quantity, model, value, role in values:
             setting = {"judge": p.name, "model": model, "n_items": "30", "k": "5"}
-            out.append(PaperNumber(quantity, setting, f"{value:.2f}", p.pools, None, 0.005, role))
+            size = p.pools, None, 0.005
+            out.append(PaperNumber(quantity, setting, f"{value:.2f}", *size, role, p.source))
     return out
 
 

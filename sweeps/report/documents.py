@@ -10,6 +10,8 @@ README and `docs/**/*.md` mark what is made from `docs/results/NAME.csv` (`kept.
     (a blank line, the table, a blank line)
     <!-- /table -->
 
+    <!-- claims --> (the table of `claims.csv`) <!-- /claims -->
+
     crosses at <!-- = crossing quantity=crossing -->0.421 [0.414, 0.428]<!-- -->
 
 The first line of a table names the results and chooses rows of them; the values of the columns
@@ -51,13 +53,16 @@ from typing import Any
 
 import pandas as pd
 
-from jbt.experiments.table import NUMBERS
 from jbt.simulation.judges import PUBLISHED
+
+from . import claims
+from .runs import OUTCOME
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = Path(__file__).with_name("names.csv")
 
 TABLE = re.compile(r"<!-- table (.*?)-->\n.*?<!-- /table -->", re.DOTALL)
+CLAIMS = re.compile(r"<!-- claims -->\n.*?<!-- /claims -->", re.DOTALL)
 INLINE = re.compile(r"<!-- = (.*?) -->.*?<!-- -->", re.DOTALL)
 
 DEFAULT_FORMAT = ".3f"
@@ -67,8 +72,6 @@ PARTS = {
     "range": ("replicate_low", "replicate_high"),
 }
 MARKS = {"yes": "✓", "no": "✗"}
-OUTCOME = (*NUMBERS, "consistent")
-"""Columns that do not say which row it is."""
 
 
 def pages() -> list[Path]:
@@ -87,7 +90,7 @@ def name_of(column: str, value: str = "") -> str:
     """What people read for a value of a column, or for the column."""
     if column == "judge" and value in PUBLISHED:
         return PUBLISHED[value].model
-    return names().get((column, value), value or column.replace("_", " "))
+    return names().get((column, value), (value or column).replace("_", " "))
 
 
 # --- what a mark asks for
@@ -135,7 +138,7 @@ class Choice:
         for name, values in self.where.items():
             column = name.removesuffix("!")
             if column not in table:
-                raise ValueError(f"no column {column}, only {', '.join(table)}")
+                raise ValueError(f"no column {column}, only {', '.join(map(str, table))}")
             wanted = [text for value in values.split(",") for text in (value, _plain(value))]
             chosen &= table[column].isin(wanted) != name.endswith("!")
         return table[chosen]
@@ -159,7 +162,7 @@ class Choice:
         """
         setting = [c for c in rows if c not in OUTCOME]
         if vague := [c for c in setting if rows[c].nunique() > 1]:
-            raise ValueError(f"{len(rows)} rows, which differ in {', '.join(vague)}")
+            raise ValueError(f"{len(rows)} rows, which differ in {', '.join(map(str, vague))}")
         texts = [
             " ".join(filter(None, (shown(row, part, self.spec) for part in self.parts)))
             for row in rows.to_dict("records")
@@ -270,7 +273,7 @@ class Mark:
           ValueError: a row or column without any rows of the results, or two of them in a cell.
         """
         if absent := [c for c in self.by if c not in table]:
-            raise ValueError(f"no column {absent[0]}, only {', '.join(table)}")
+            raise ValueError(f"no column {absent[0]}, only {', '.join(map(str, table))}")
         for choice in self.columns.values():
             choice.of(table)
         parts = [choice.rows(table) for choice in self.choices()]
@@ -314,6 +317,17 @@ def _spread(heading: str, choice: Choice) -> dict[str, Choice]:
     }
 
 
+def value(text: str, table_of: TableOf) -> str:
+    """The number that `NAME column=value ... part:format` asks for.
+
+    Raises:
+      ValueError: it is not there, or there is more than one.
+    """
+    name, *words = shlex.split(text)
+    choice = Choice.parse(words)
+    return choice.cell(choice.of(table_of(name)))
+
+
 # --- the documents
 
 
@@ -325,20 +339,25 @@ def renewed(text: str, table_of: TableOf, page: str = "page") -> str:
     """
 
     def made(match: re.Match[str], make: Callable[[str], str]) -> str:
+        asked = match[1] if match.re.groups else ""
         try:
-            return make(match[1])
+            return make(asked)
         except ValueError as error:
-            raise ValueError(f"{page}: <!-- {match[1].splitlines()[0]} ...: {error}") from None
+            mark = asked.partition("\n")[0] or "claims"
+            raise ValueError(f"{page}: <!-- {mark} ...: {error}") from None
 
     def table(text: str) -> str:
         mark = Mark.parse(text)
         return f"<!-- table {text}-->\n\n{mark.markdown(table_of(mark.name))}\n\n<!-- /table -->"
 
     def inline(text: str) -> str:
-        name, *words = shlex.split(text)
-        choice = Choice.parse(words)
-        return f"<!-- = {text} -->{choice.cell(choice.of(table_of(name)))}<!-- -->"
+        return f"<!-- = {text} -->{value(text, table_of)}<!-- -->"
 
+    def of_claims(_: str) -> str:
+        made = claims.markdown(claims.read(), lambda text: value(text, table_of))
+        return f"<!-- claims -->\n\n{made}\n\n<!-- /claims -->"
+
+    text = CLAIMS.sub(lambda match: made(match, of_claims), text)
     text = TABLE.sub(lambda match: made(match, table), text)
     return INLINE.sub(lambda match: made(match, inline), text)
 
@@ -350,8 +369,11 @@ def choices(name: str) -> Iterator[Choice]:
         for match in TABLE.finditer(text):
             mark = Mark.parse(match[1])
             yield from mark.choices() if mark.name == name else ()
-        for match in INLINE.finditer(text):
-            first, *words = shlex.split(match[1])
+        numbers = [match[1] for match in INLINE.finditer(text)]
+        if CLAIMS.search(text):
+            numbers += claims.asked()
+        for asked in numbers:
+            first, *words = shlex.split(asked)
             yield from [Choice.parse(words)] if first == name else ()
 
 

@@ -7,10 +7,7 @@ here and again in a page, one number in twenty would end in another digit.
 
 from __future__ import annotations
 
-import datetime
 import functools
-import hashlib
-import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,20 +16,15 @@ from typing import Any
 import pandas as pd
 
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results
 
 from .documents import ROOT, choices
+from .runs import read, record_of
 
 KEPT = ROOT / "docs" / "results"
 PROVENANCE = "provenance.json"
 
 WHOLE_BYTES = 60_000
 """A larger table is kept without the rows that neither a page nor a number of the paper needs."""
-
-
-def read(path: Path) -> pd.DataFrame:
-    """A table with every cell as it is written, empty where it does not apply."""
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def table(name: str) -> pd.DataFrame:
@@ -71,7 +63,7 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
     records = read_provenance()
     made = []
     for name in only or runs:
-        record = _record(name, runs[name])
+        record = record_of(name, runs[name])
         if not variant and record["command"] != f"python -m sweeps.{name}":
             raise ValueError(f"{runs[name]} is of {record['command']}: name it with --variant")
         key = f"{name}-{variant}" if variant else name
@@ -100,40 +92,3 @@ def _needed(name: str, path: Path) -> pd.DataFrame:
     for choice in choices(name):
         needed[choice.rows(table).index] = True
     return table[needed]
-
-
-def _record(name: str, folder: Path) -> dict[str, Any]:
-    """How results were made: command, pools, seed, versions, date, digest of the code."""
-    with results.open_results(folder) as dataset:
-        saved = dict(dataset.attrs)
-    configuration = json.loads(saved["config"])
-    written = datetime.date.fromtimestamp((folder / store.RESULTS).stat().st_mtime)
-    return {
-        "command": _command(name, saved["preset"], configuration),
-        "pools": configuration["pools"],
-        "seed": configuration["seed"],
-        "dtype": configuration["dtype"],
-        "versions": {"python": saved["python"], **json.loads(saved["versions"])},
-        "code": hashlib.sha256(saved["code"].encode()).hexdigest()[:16],
-        "git_revision": saved["git_revision"],
-        "device": saved["device"],
-        "seconds": float(saved["wall_seconds"]),
-        "date": written.isoformat(),
-    }
-
-
-def _command(name: str, preset: str, configuration: dict[str, Any]) -> str:
-    """The command that makes these results."""
-    sweep = importlib.import_module(f"{__package__.rpartition('.')[0]}.{name}").SWEEP
-    usual = provenance.fields_of(sweep.presets[preset].decided())
-    options = [
-        f"--{field.replace('_', '-')} {_option(configuration[field])}"
-        for field, value in usual.items()
-        if configuration[field] != value
-    ]
-    begin = [f"python -m sweeps.{name}", *([f"--preset {preset}"] if preset != "full" else [])]
-    return " ".join([*begin, *options])
-
-
-def _option(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

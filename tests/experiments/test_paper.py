@@ -61,9 +61,9 @@ def test_the_papers_numbers_are_read_with_what_holds_for_all(tmp_path):
         + "mine,share,,-1.25,0.02,3,,Table 1,derived\n"
     )
     one, two = paper.read_paper(file, "mine")
-    assert one == PaperNumber(
-        "recall", {"k": "5", "lam": "0.2;1", "rule": "a"}, "0.50", 10, 8, 0.005, "reported"
-    )
+    setting = {"k": "5", "lam": "0.2;1", "rule": "a"}
+    study = 10, 8, 0.005
+    assert one == PaperNumber("recall", setting, "0.50", *study, "reported", "Table 5, left")
     assert (one.value, one.rounding) == (0.5, pytest.approx(0.005))
     assert (two.value, two.rounding, two.seeds) == (-1.25, 0.02, None)
 

@@ -1,16 +1,10 @@
 """Tables and numbers in the documents are those of the results kept beside them."""
 
-import json
-
 import pandas as pd
 import pytest
-import xarray as xr
+from support.finished_runs import finished
 
-from jbt.border import files
-from jbt.experiments import folder as store
-from jbt.experiments import provenance
-from sweeps.crossing import SWEEP
-from sweeps.report import documents, kept
+from sweeps.report import claims, documents, kept
 
 TABLE = pd.DataFrame(
     [
@@ -117,24 +111,6 @@ def test_a_table_that_cannot_be_made_is_named(mark, message):
         documents.renewed(f"<!-- table {mark}\n-->\n<!-- /table -->", table_of)
 
 
-def run_of(folder, **changes):
-    """A finished run of `full`, or of other settings, without its metrics."""
-    settings = SWEEP.presets["full"]
-    config = {**provenance.configuration_of(settings), **changes}
-    attrs = {"config": json.dumps(config), "code": "{}", "preset": "full", "device": "none"}
-    attrs |= {**provenance.packages(), "wall_seconds": 1.5}
-    run = folder / "crossing"
-    run.mkdir(parents=True)
-    results = xr.Dataset(attrs=attrs)
-    files.write_whole(
-        run / store.RESULTS,
-        lambda path: results.to_netcdf(path, engine="h5netcdf"),
-        digest=run / store.DIGEST,
-    )
-    TABLE.to_csv(run / store.TABLE, index=False)
-    return folder
-
-
 @pytest.fixture
 def documents_of_a_test(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "ROOT", tmp_path)
@@ -147,7 +123,7 @@ def documents_of_a_test(tmp_path, monkeypatch):
 def test_finished_runs_are_kept(documents_of_a_test, monkeypatch):
     root = documents_of_a_test
     (root / "results" / "unfinished").mkdir(parents=True)
-    assert kept.collect(run_of(root / "results")) == ["crossing"]
+    assert kept.collect(finished(root / "results", "crossing", TABLE)) == ["crossing"]
     written = (root / "results" / "crossing" / "table.csv").read_bytes()
     assert (root / "docs" / "results" / "crossing.csv").read_bytes() == written
     record = kept.read_provenance()["crossing"]
@@ -165,7 +141,8 @@ def test_finished_runs_are_kept(documents_of_a_test, monkeypatch):
 
 
 def test_other_settings_need_a_name(documents_of_a_test):
-    folder = run_of(documents_of_a_test / "results", interaction=0.5, rho=[0.1, 0.2])
+    changes = {"interaction": 0.5, "rho": [0.1, 0.2]}
+    folder = finished(documents_of_a_test / "results", "crossing", TABLE, **changes)
     command = "python -m sweeps.crossing --interaction 0.5 --rho 0.1 0.2"
     with pytest.raises(ValueError, match=rf"is of {command}: name it with --variant"):
         kept.collect(folder)
@@ -173,3 +150,36 @@ def test_other_settings_need_a_name(documents_of_a_test):
     assert kept.read_provenance()["crossing-growing"]["command"] == command
     with pytest.raises(ValueError, match="has no finished gate"):
         kept.collect(folder, ["gate"])
+
+
+def test_rows_that_bear_on_a_claim_are_there():
+    records = kept.read_provenance()
+    for asked in claims.asked():
+        name, _, choice = asked.partition(" ")
+        if name in records:
+            rows = documents.Choice.parse(choice.split()).of(kept.table(name))
+            assert len(rows), asked
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("a,,perhaps,,,,,", "line 2: unknown verdict 'perhaps'"), (None, "columns must be claim")],
+)
+def test_claims_of_another_form_are_refused(tmp_path, line, message):
+    file = tmp_path / "claims.csv"
+    file.write_text(f"{','.join(claims.COLUMNS)}\n{line}\n" if line else "claim\n")
+    with pytest.raises(ValueError, match=message):
+        claims.read(file)
+
+
+def test_a_claim_is_a_row_with_its_numbers(monkeypatch, tmp_path):
+    line = (
+        "It falls,Figure 3,depends,it: {made judge=mine point},holds,,a.md b-c.md#d,made judge=mine"
+    )
+    file = tmp_path / "claims.csv"
+    file.write_text(f"{','.join(claims.COLUMNS)}\n{line}\n")
+    made = claims.markdown(claims.read(file), lambda text: documents.value(text, table_of))
+    last = "| It falls | **depends on** it: 0.000 | **holds** | [a](a.md), [b c](b-c.md#d) |"
+    assert made.splitlines()[-1] == last
+    assert "| depends | 1 | 0 |" in made
+    assert claims.asked(file) == ["made judge=mine point", "made judge=mine"]

@@ -1,0 +1,30 @@
+"""Folders of results as a run of a sweep leaves them, without metrics."""
+
+import dataclasses
+import importlib
+import json
+
+import xarray as xr
+
+from jbt.border import files
+from jbt.experiments import folder as store
+from jbt.experiments import provenance
+
+
+def finished(folder, name, table, preset="full", **changes):
+    """Write FOLDER/NAME as a finished run of a preset, with changed fields and this table; return
+    FOLDER."""
+    sweep = importlib.import_module(f"sweeps.{name}").SWEEP
+    settings = dataclasses.replace(sweep.presets[preset], preset=preset).decided()
+    config = {**provenance.configuration_of(settings), **changes}
+    attrs = {"config": json.dumps(config), "code": "{}", "preset": preset, "device": "none"}
+    attrs |= {**provenance.packages(), "wall_seconds": 1.5}
+    run = folder / name
+    run.mkdir(parents=True)
+    files.write_whole(
+        run / store.RESULTS,
+        lambda path: xr.Dataset(attrs=attrs).to_netcdf(path, engine="h5netcdf"),
+        digest=run / store.DIGEST,
+    )
+    table.to_csv(run / store.TABLE, index=False)
+    return folder

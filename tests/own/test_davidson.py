@@ -226,6 +226,17 @@ def test_where_every_decided_verdict_agrees_nothing_is_known():
     assert list(status[:3]) == ["separated"] * 3
 
 
+@pytest.mark.heavy
+def test_few_prompts_have_no_interval_and_no_count_of_more():
+    verdicts, items = written()
+    few = verdicts[verdicts["pool"].isin(["p0", "p1", "p2"])]
+    board = board_of(few, items)
+    assert "few_clusters" in (board.c[0].status, board.kappa.status, board.log_nu.status)
+    assert board.remedy is None
+    with pytest.raises(ValueError, match="--few-prompts wide does not go with"):
+        board_of(few, items, few_prompts="wide")
+
+
 def test_wrong_input_is_one_line(tmp_path, capsys):
     verdicts, items = written()
     paths = tmp_path / "verdicts.csv", tmp_path / "items.csv", tmp_path / "graded.csv"

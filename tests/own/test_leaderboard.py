@@ -589,5 +589,5 @@ def test_few_prompts_have_wide_intervals_if_asked_for(tables, tmp_path):
     more = withheld.remedy.prompts
     (enough,) = ranked(tables(*simulated(5 + 2 * more, models={**QUALITY, "E": 0.1, "F": -0.1})))
     assert "few_clusters" not in enough.status_of
-    with pytest.raises(ValueError, match="does not go with --joint, --bootstrap or --interaction"):
+    with pytest.raises(ValueError, match="does not go with --joint, --bootstrap, --interaction or"):
         ranked(written, few_prompts="wide", bootstrap=100)

@@ -73,9 +73,7 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
-def save(
-    figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: str = "png"
-) -> None:
+def save(figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: str = "png") -> None:
     """Write a figure, by default as PNG. A text with `$` that is not valid TeX is shown literally.
     Characters that the font lacks are boxes; their number is printed on stderr.
 

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
+from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.border import plots
 from jbt.experiments import declare
 from jbt.experiments.labelled_arrays import SEEDS
@@ -162,6 +163,11 @@ SHOWN = (
 )
 
 
+def drawn_rules(s: Settings) -> tuple[str, ...]:
+    """Rules whose lines are drawn: those of `SHOWN`, and any that runs only because it was named."""
+    return *SHOWN, *(rule for rule in s.rule if rule not in DEFAULT_RULES)
+
+
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     fig, (curves, differences, allocation) = plots.facets(3, width=5.6, height=5.0)
     draw_curves(curves, ds, s)
@@ -173,7 +179,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     rows = rule_comparison.curves(rule_comparison.by_seed(ds["recall"], s.n_seeds), s)
     rows = rows[rows.judge == rule_comparison.own_judge(ds["recall"])]
-    rule_comparison.draw_curves(ax, rows[rows.model == "bias_aware"], SHOWN, s)
+    rule_comparison.draw_curves(ax, rows[rows.model == "bias_aware"], drawn_rules(s), s)
     naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
@@ -212,7 +218,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
     share = rule_comparison.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
     judge = rule_comparison.own_judge(share)
-    share = rule_comparison.select(share, judge=judge, model="bias_aware", rule=SHOWN)
+    share = rule_comparison.select(share, judge=judge, model="bias_aware", rule=drawn_rules(s))
     t = Table(("rule", "distance"), s)
     t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
     for rule, rows in t.frame().groupby("rule", sort=False):

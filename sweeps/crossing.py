@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from jbt.experiments.notebook import Explored, Sliders
     from jbt.experiments.table import Table
 
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
@@ -235,22 +236,7 @@ COMPILED = ("pools", "seed", "dtype", "pool", "covariate", "max_correlation", "l
 """Settings that a program of `explore` is compiled for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Explored:
-    """What `explore` returns: the results of a run, without its files."""
-
-    settings: Settings
-    results: xr.Dataset
-    """Every metric [rho, pool]."""
-    table: pd.DataFrame
-    """As of `python -m sweeps.crossing`, without the paper's numbers."""
-
-    def figure(self) -> Figure:
-        """Draw what a run draws."""
-        return figure(self.results, self.table, self.settings)
-
-
-def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: Any) -> Explored:
+def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: Any) -> Explored[Settings]:
     """The crossing under other settings in a fraction of a second: `explore(bias=2, n_items=20)`.
 
     The first call compiles a program, in seconds. It serves every later call with as many
@@ -269,6 +255,7 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
     """
     import xarray as xr
 
+    from jbt.experiments.notebook import Explored
     from jbt.experiments.table import Table
 
     s = dataclasses.replace(settings, **_checked(changes))
@@ -291,7 +278,30 @@ def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: A
     )
     rows = Table(SWEEP.columns, s)
     table(results, s, rows)
-    return Explored(s, results, rows.frame())
+    return Explored(SWEEP, s, results, rows.frame())
+
+
+CONTROLS = {
+    "bias": ((0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0), 1.0, "bias c*"),
+    "interaction": ((0.0, 0.25, 0.5, 1.0), 0.0, "growth gamma"),
+    "n_items": ((10, 15, 20, 30, 40), 30, "items N"),
+    "sd": ((0.4, 0.6, 0.9, 1.2, 1.8, 2.5), 1.2, "sd of quality"),
+    "k": ((1, 2, 3, 5, 8), 5, "top k"),
+}
+"""Controls of `sliders`: field -> values, the first one shown, label."""
+
+
+def sliders(settings: Settings = EXPLORED) -> Sliders:
+    """Sliders over bias, its growth with quality, pool size, spread of quality and k, beside the
+    figure of `explore`. One compiled program answers all of them."""
+    from jbt.experiments.notebook import Sliders
+
+    def draw(**values: Any) -> Figure:
+        drawn = explore(settings, **values).figure()
+        drawn.axes[0].set_ylim(-0.5, 0.5)  # the same for all, so that a move is seen
+        return drawn
+
+    return Sliders(draw, CONTROLS)
 
 
 def _checked(changes: dict[str, Any]) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
                 _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
                 results.check_metrics(groups, {}, folder)
             else:
-                _simulate_missing(sweep, groups, settings, folder)
+                simulate_missing(sweep, groups, settings, folder)
             results.write(sweep, groups, settings, configuration, code, folder)
         if writable:
             store.discard_shards(folder)  # gone already, unless a run was killed right here
@@ -215,7 +215,7 @@ def _run_part(
                 print(f"{folder} is complete, nothing is left for part {part}")
                 return
             stack.enter_context(parts.begun(folder, part))
-        _simulate_missing(sweep, groups, settings, folder, part)
+        simulate_missing(sweep, groups, settings, folder, part)
     print(f"part {part} is complete in {folder}")
 
 
@@ -233,7 +233,7 @@ def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: floa
         time.sleep(1.0)
 
 
-def _simulate_missing(
+def simulate_missing(
     sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
 ) -> None:
     simulations, smoke = {}, settings.preset == "smoke"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,9 @@ from jbt.gate import LABELS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Prior, check_count, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLASSES = ("helped", "recall_harmed", "agreement_harmed")
 """Classes of pools: recall is higher with the correction; it is not; bias-aware is right on at most
@@ -62,6 +65,20 @@ class GatePlan:
         missed = np.flatnonzero(~(low >= power))
         first = missed[-1] + 1 if len(missed) else 0
         return int(self.n_labels[first]) if first < len(low) else None
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each kind and number of labels: how many are bought, and the share of pools of
+        each class in which the correction is enabled."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(
+                {"labels": kind, "n_labels": self.n_labels, "bought": self.labels_used[kind]}
+                | {name: rates[0] for name, rates in self.rate[kind].items()}
+            )
+            for kind in self.rate
+        ]
+        return pd.concat(frames, ignore_index=True)
 
 
 def gate_labels(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +26,10 @@ from jbt.types import (
     check_count,
     check_positive,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
@@ -85,6 +89,37 @@ class PairingPlan:
         none."""
         enough = np.flatnonzero(self.half_width[comparisons] <= half_width)
         return int(self.n_twice[enough[0]]) if len(enough) else None
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each number of contents rendered twice and choice of comparisons."""
+        import pandas as pd
+
+        columns = {name: getattr(self, name) for name in ("half_width", "low", "high", "verdicts")}
+        frames = [
+            pd.DataFrame(
+                {"n_twice": self.n_twice, "comparisons": choice}
+                | {name: values[choice] for name, values in columns.items()}
+            )
+            for choice in self.half_width
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def figure(self) -> Figure:
+        """Draw the half-width against the contents rendered twice, a line for each choice of
+        comparisons, with the central 90 % of pools as its band."""
+        from jbt.border import plots
+
+        figure, ax = plots.new_figure()
+        for choice, colour in zip(self.half_width, plots.CYCLE, strict=False):
+            ends = (v[choice] for v in (self.half_width, self.low, self.high))
+            plots.band(ax, self.n_twice, *ends, colour=colour, label=choice, marker=".", shade=0.15)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        plots.ticks(ax, x=self.n_twice.tolist(), y=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0))
+        ax.set_xlabel("contents rendered twice")
+        ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit, band: 90 % of pools)")
+        ax.legend(title="comparisons", fontsize=8)
+        return figure
 
 
 def pairing(

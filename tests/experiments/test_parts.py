@@ -125,7 +125,7 @@ def test_what_is_missing_is_named_and_nothing_is_computed(tmp_path, capsys, monk
 
 
 def test_a_part_that_has_only_begun_is_one(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(run, "_simulate_missing", lambda *_: None)
+    monkeypatch.setattr(run, "simulate_missing", lambda *_: None)
     assert main(tmp_path, "--part", "0/2") == 0
     assert main(tmp_path) == 2
     assert "2 of 2 parts are incomplete (0/2, 1/2)" in capsys.readouterr().err

@@ -1,0 +1,204 @@
+"""Run and show experiments in a notebook: a sweep without its files, figures, sliders.
+
+    from jbt.experiments import notebook
+    from sweeps import acquisition
+
+    SMOKE = notebook.start()
+    shown = notebook.run(acquisition.SWEEP, pools=16 if SMOKE else 200)
+    shown.figure()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from jbt import runtime
+from jbt.border.result import Result
+from jbt.experiments import folder as store
+from jbt.experiments import provenance, results
+from jbt.experiments.declare import S, Sweep, check_fields
+from jbt.experiments.run import simulate_missing, table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+PRESET = "JBT_PRESET"
+"""Environment variable with the size of a notebook's runs: smoke, or full (the default)."""
+DOTS_PER_INCH = 110
+
+
+def start() -> bool:
+    """Start JAX as a sweep does, and show figures as images. Call it before anything is computed.
+
+    Returns:
+      Whether the notebook shall run at the size of smoke.
+
+    Raises:
+      ValueError: JBT_PRESET is neither smoke nor full.
+    """
+    preset = os.environ.get(PRESET, "full")
+    if preset not in ("smoke", "full"):
+        raise ValueError(f"{PRESET} must be smoke or full, got {preset!r}")
+    runtime.start()
+    if shell := _shell():
+        from matplotlib.figure import Figure
+
+        shell.display_formatter.formatters["image/png"].for_type(Figure, png)
+    return preset == "smoke"
+
+
+def _shell() -> Any:
+    """IPython's shell, or None outside a notebook."""
+    try:
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG, the same bytes each time."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    return file.getvalue()
+
+
+@dataclass(frozen=True, eq=False)
+class Explored(Generic[S]):
+    """A sweep's results in memory."""
+
+    sweep: Sweep[S]
+    settings: S
+    results: xr.Dataset
+    """Every metric, pools last."""
+    table: pd.DataFrame
+    """As `python -m sweeps.NAME` writes it; of `sweeps.crossing.explore` without the paper's
+    numbers."""
+
+    def figure(self) -> Figure:
+        """Draw what a run draws."""
+        return self.sweep.figure(self.results, self.table, self.settings)
+
+    def rows(self, *quantities: str) -> pd.DataFrame:
+        """The table's rows of some quantities, without columns that are empty in all of them."""
+        rows = self.table[self.table.quantity.isin(quantities)]
+        return rows.dropna(axis=1, how="all").reset_index(drop=True)
+
+
+@runtime.defaults()
+def run(sweep: Sweep[S], **changes: Any) -> Explored[S]:
+    """Run a sweep in memory: its full preset with some fields changed, its smoke preset where
+    `preset="smoke"` is given. Its numbers are those of the command with the same options.
+
+    Raises:
+      ValueError: no such field; settings that make no sense.
+    """
+    preset = changes.get("preset", "full")
+    base = sweep.presets[preset]
+    if unknown := changes.keys() - {field.name for field in dataclasses.fields(base)}:
+        raise ValueError(f"{sweep.name} has no setting {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as out:
+        settings = dataclasses.replace(base, **changes, out=Path(out)).decided()
+        check_fields(settings)
+        runtime.start()
+        groups = sweep.groups(settings)
+        results.check_groups(groups, sweep.index)
+        folder = Path(out) / sweep.name
+        configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
+        with store.locked(folder):
+            store.claim(folder, configuration, code, overwrite=False)
+            simulate_missing(sweep, groups, settings, folder)
+            results.write(sweep, groups, settings, configuration, code, folder)
+            with results.open_results(folder) as dataset:
+                loaded = dataset.load()
+    return Explored(sweep, settings, loaded, table_of(sweep, loaded, settings))
+
+
+def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:
+    """A figure with one panel, drawn by a function of Axes: `panel(acquisition.draw_allocation,
+    shown.results, shown.settings)`."""
+    from jbt.border import plots
+
+    figure, ax = plots.new_figure()
+    draw(ax, *arguments, **options)
+    return figure
+
+
+def report(result: Result, title: str = "", notes: Sequence[str] = (), **options: Any) -> None:
+    """Print what the command behind a result of `jbt.own` prints.
+
+    Args:
+      title, notes: of the report, such as `tables.summary`.
+      options: of the result's own report.
+    """
+    print(result.report(title, list(notes), **options).text())
+
+
+class Sliders:
+    """Sliders beside a figure that is drawn again when one is moved. Where no kernel runs, on a
+    page or in a stored notebook, it is the figure at the sliders' beginning."""
+
+    def __init__(
+        self, draw: Callable[..., Figure], controls: dict[str, tuple[Sequence[float], float, str]]
+    ) -> None:
+        """
+        Args:
+          draw: makes the figure from a value of each control.
+          controls: name -> values, the first value shown, and a label.
+
+        Raises:
+          ValueError: a first value is not among the values.
+        """
+        for name, (values, first, _) in controls.items():
+            if first not in values:
+                raise ValueError(f"{name} begins at {first}, which is not among its values")
+        self._draw, self.controls = draw, controls
+
+    def first(self) -> Figure:
+        """The figure at the beginning."""
+        return self._draw(**{name: first for name, (_, first, _) in self.controls.items()})
+
+    def widget(self) -> Any:
+        """The sliders and the figure, a widget of ipywidgets.
+
+        Raises:
+          ImportError: ipywidgets is missing.
+        """
+        import ipywidgets
+
+        sliders = {
+            name: ipywidgets.SelectionSlider(
+                options=values, value=first, description=label, continuous_update=False
+            )
+            for name, (values, first, label) in self.controls.items()
+        }
+        image = ipywidgets.Image(value=png(self.first()), format="png")
+
+        def moved(_: Any) -> None:
+            image.value = png(self._draw(**{name: s.value for name, s in sliders.items()}))
+
+        for slider in sliders.values():
+            slider.observe(moved, "value")
+        return ipywidgets.VBox([*sliders.values(), image])
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        import base64
+
+        shown = {
+            "text/plain": "sliders",
+            "image/png": base64.b64encode(png(self.first())).decode(),
+        }
+        try:
+            widget = self.widget()
+        except ImportError:
+            return shown
+        return widget._repr_mimebundle_() | shown

@@ -6,6 +6,7 @@ It opens from disk: no page asks another host for a script, a style, a font or a
 import enum
 import inspect
 import re
+import runpy
 import shutil
 from importlib.metadata import version as installed
 from importlib.util import find_spec
@@ -50,6 +51,10 @@ mathjax_path = "tex-svg.js"
 DOCS = Path(__file__).parent
 shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
 shutil.copytree(DOCS.parent / "notebooks", DOCS / "notebooks")
+
+runpy.run_path(str(DOCS / "explorer.py"))["main"](
+    ["page", "--out", str(DOCS / "_static" / "explorer.html")]
+)
 
 ENTRY = re.compile(r"^- \[(.*?)\]\((.*?)\)", re.MULTILINE)
 

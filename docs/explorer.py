@@ -90,7 +90,8 @@ def simulate(
     rows = []
     for values in progress.bar(combinations, name="explorer", unit="setting"):
         changes = dict(zip(controls, values, strict=True))
-        shown = crossing.explore(settings, rho=rho, **changes, **options).table.set_index("quantity")
+        table = crossing.explore(settings, rho=rho, **changes, **options).table
+        shown = table.set_index("quantity")
         benefit = shown.loc["benefit"]
         recall = [shown.loc[f"{model}_recall"].estimate for model in ("naive", "bias_aware")]
         rows.append([benefit.estimate, benefit.ci_low, benefit.ci_high, *recall])

@@ -164,7 +164,7 @@ SHOWN = (
 
 
 def drawn_rules(s: Settings) -> tuple[str, ...]:
-    """Rules whose lines are drawn: those of `SHOWN`, and any that runs only because it was named."""
+    """Rules whose lines are drawn: those of `SHOWN`, and any that was named."""
     return *SHOWN, *(rule for rule in s.rule if rule not in DEFAULT_RULES)
 
 

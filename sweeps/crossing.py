@@ -236,7 +236,9 @@ COMPILED = ("pools", "seed", "dtype", "pool", "covariate", "max_correlation", "l
 """Settings that a program of `explore` is compiled for."""
 
 
-def explore(settings: Settings = EXPLORED, *, most_items: int = 40, **changes: Any) -> Explored[Settings]:
+def explore(
+    settings: Settings = EXPLORED, *, most_items: int = 40, **changes: Any
+) -> Explored[Settings]:
     """The crossing under other settings in a fraction of a second: `explore(bias=2, n_items=20)`.
 
     The first call compiles a program, in seconds. It serves every later call with as many

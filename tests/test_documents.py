@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -432,16 +433,39 @@ def test_ci_runs_the_readme_s_test_command():
     assert len([line for line in lines if re.search(pattern[1], line)]) == 1
 
 
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
 @pytest.mark.documents
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
-def test_notebooks_run_and_carry_no_output(path):
-    import nbformat
-    from nbclient import NotebookClient
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_notebook_runs_at_the_size_of_smoke(path, monkeypatch):
+    monkeypatch.setenv("JBT_PRESET", "smoke")  # restored after; the runner sets it
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    runner = runpy.run_path(str(ROOT / "notebooks" / "run.py"))
+    run = runner["executed"](path, "smoke")
+    assert [cell.source for cell in run.cells] == [c.source for c in read_notebook(path).cells]
+    assert any(cell.get("outputs") for cell in run.cells)
 
-    notebook = nbformat.read(path, as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_stored_notebook_shows_its_figures_and_nothing_of_the_machine(path):
+    notebook = read_notebook(path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    kinds = {kind for cell in code for out in cell.outputs for kind in out.get("data", {})}
+    assert "image/png" in kinds
+    assert not any("widget" in kind for kind in kinds)
+    text = json.dumps([cell.outputs for cell in code])
+    assert "/home/" not in text
+    assert str(ROOT) not in text
+    assert path.stat().st_size < 600_000
+
+
+def read_notebook(path):
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
 
 
 @pytest.mark.documents

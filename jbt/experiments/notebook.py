@@ -1,11 +1,11 @@
 """Run and show experiments in a notebook: a sweep without its files, figures, sliders.
 
-    from jbt.experiments import notebook
-    from sweeps import acquisition
+from jbt.experiments import notebook
+from sweeps import acquisition
 
-    SMOKE = notebook.start()
-    shown = notebook.run(acquisition.SWEEP, pools=16 if SMOKE else 200)
-    shown.figure()
+SMOKE = notebook.start()
+shown = notebook.run(acquisition.SWEEP, pools=16 if SMOKE else 200)
+shown.figure()
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Sliders:
     page or in a stored notebook, it is the figure at the sliders' beginning."""
 
     def __init__(
-        self, draw: Callable[..., Figure], controls: dict[str, tuple[Sequence[float], float, str]]
+        self, draw: Callable[..., Figure], controls: dict[str, tuple[Sequence[Any], Any, str]]
     ) -> None:
         """
         Args:

@@ -117,7 +117,7 @@ class PairingPlan:
         ax.set_yscale("log")
         plots.ticks(ax, x=self.n_twice.tolist(), y=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0))
         ax.set_xlabel("contents rendered twice")
-        ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit, band: 90 % of pools)")
+        ax.set_ylabel("half-width of the 95 % interval of c\n(logits; band: 90 % of pools)")
         ax.legend(title="comparisons", fontsize=8)
         return figure
 

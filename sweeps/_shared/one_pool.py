@@ -101,10 +101,10 @@ def draw_profiles(ax: Axes, analyses: Mapping[str, Analysis], truth: float) -> A
     for (name, a), colour in zip(analyses.items(), plots.CYCLE, strict=False):
         ax.plot(a.grid, a.below, color=colour, linewidth=2)
         ax.plot(a.c_map, 0, "o", color=colour)
-        end = {"textcoords": "offset points", "color": colour}
-        ax.annotate(name, (a.grid[0], a.below[0]), (4, 6), **end)
+        start = (a.grid[0], a.below[0])
+        ax.annotate(name, start, (4, 6), textcoords="offset points", color=colour)
     ax.axvline(truth, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xlabel("c, logits for the verbose rendering (dotted: truth, dots: chosen with the prior)")
+    ax.set_xlabel("c, logits for the verbose rendering (dotted: truth; dots: with the prior)")
     ax.set_ylabel("profile log-likelihood less its largest, nats")
     ax.margins(y=0.1)
     ax.set_title("Unpaired, every c fits equally well")

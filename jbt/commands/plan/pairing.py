@@ -120,6 +120,8 @@ def _record(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) 
 
 def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -> None:
     middle = "mean" if len(plans) == 1 else "median"
+    for coefficient, plan in plans.items():
+        _print_smallest(options, middle, WHAT[coefficient], plan)
     print(
         f"Expected half-width of the 95 % interval: up to {options.budget} verdicts on "
         f"{options.n_contents} contents,\n{middle} over {options.pools} simulated pools "
@@ -127,8 +129,6 @@ def _print(options: PairingOptions, plans: Mapping[str, planning.PairingPlan]) -
     )
     for coefficient, plan in plans.items():
         _print_widths(WHAT[coefficient], plan)
-    for coefficient, plan in plans.items():
-        _print_smallest(options, middle, WHAT[coefficient], plan)
     print(
         "\nall: every ordered pair alike; across: different contents; within: the two renderings\n"
         "of one content, which say nothing about quality; mixed: half within, half across, as far\n"
@@ -163,7 +163,7 @@ def _short(width: float) -> str:
 def _print_smallest(
     options: PairingOptions, middle: str, what: str, plan: planning.PairingPlan
 ) -> None:
-    print(f"\nTo know {what} to +-{options.half_width:g} in the {middle}, render twice:")
+    print(f"To know {what} to +-{options.half_width:g} in the {middle}, render twice:")
     last = len(plan.n_twice) - 1
     for name in plan.half_width:
         smallest = plan.smallest(name, options.half_width)
@@ -173,3 +173,4 @@ def _print_smallest(
         spent = round(plan.verdicts[name][t])
         less = "" if spent >= options.budget else f" ({spent} verdicts, no pair is left to ask)"
         print(f"  {name + ':':8} {answer}{less}")
+    print()

@@ -110,6 +110,27 @@ def _print(
     options: ReferenceOptions, plan: planning.ReferencePlan, wanted: Mapping[str, float | None]
 ) -> None:
     names, error = list(plan.half_width), 1.96 * _largest(plan.recall_error)
+    goals = {
+        "half_width": "c to +-{:g} in the median pool",
+        "recall": "a mean recall of {:g} by the lower end of its 95 % interval",
+    }
+    goal = " and ".join(goals[k].format(v) for k, v in wanted.items() if v is not None)
+    print(f"For {goal}, of those tried:")
+    for name in names:
+        smallest = plan.smallest(name, **wanted)
+        answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
+        t = -1 if smallest is None else list(plan.n_reference).index(smallest)
+        asked = plan.asked[name][t]
+        fewer = f" (there are pairs for {asked:.0f} on average)"
+        reached = ""
+        if wanted["recall"] is not None:
+            low, high = (v[t] for v in plan.recall_interval(name))
+            reached = f", recall {plan.recall[name][t]:.3f} [{low:.3f}, {high:.3f}]"
+            reached += f" with {plan.n_reference[t]}" * (smallest is None)
+        print(
+            f"  {name + ':':10} {answer}{reached}{fewer * bool(asked < 0.99 * plan.n_reference[t])}"
+        )
+    print()
     print(
         f"A cheap judge on every ordered pair of {options.n_items} items, and verdicts of a "
         f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, median "
@@ -125,26 +146,6 @@ def _print(
             for p in names
         ]
         print(f"{n:8d} " + "".join(f"{cell:>30}" for cell in cells))
-    goals = {
-        "half_width": "c to +-{:g} in the median pool",
-        "recall": "a mean recall of {:g} by the lower end of its 95 % interval",
-    }
-    goal = " and ".join(goals[k].format(v) for k, v in wanted.items() if v is not None)
-    print(f"\nFor {goal}, of those tried:")
-    for name in names:
-        smallest = plan.smallest(name, **wanted)
-        answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
-        t = -1 if smallest is None else list(plan.n_reference).index(smallest)
-        asked = plan.asked[name][t]
-        fewer = f" (there are pairs for {asked:.0f} on average)"
-        reached = ""
-        if wanted["recall"] is not None:
-            low, high = (v[t] for v in plan.recall_interval(name))
-            reached = f", recall {plan.recall[name][t]:.3f} [{low:.3f}, {high:.3f}]"
-            reached += f" with {plan.n_reference[t]}" * (smallest is None)
-        print(
-            f"  {name + ':':10} {answer}{reached}{fewer * bool(asked < 0.99 * plan.n_reference[t])}"
-        )
     print(
         "boundary: contents within three places of the boundary by the naive or the bias-aware\n"
         "ranking; disputed: pairs that these order differently; random: any pair. inf: the\n"

@@ -58,6 +58,11 @@ def _answer(coefficients: list[Identified]) -> list[str]:
         if largest == 1:
             lines.append(_in_one_pool(covariate, identified))
             continue
+        if not any(identified.values()):
+            lines.append(
+                f"c[{covariate}] is not identified in any of {largest} pools: the prior chooses it"
+            )
+            continue
         parts = [
             f"{'' if judge is None else f'{judge} '}in {identified[judge]} of {len(pools)} pools"
             for judge, pools in by_judge.items()

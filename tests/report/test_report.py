@@ -206,6 +206,7 @@ def test_a_report_of_real_runs(tmp_path, capsys):
     assert text.count("<svg ") == 1
     assert 'id="crossing-figure_1"' in text
     assert len(table) > 10
+    capsys.readouterr()
     again = written(tmp_path, "--preset", "smoke", "--only", "crossing")
     assert again[1] == text
     assert "1 of 1" not in capsys.readouterr().err

@@ -77,12 +77,11 @@ def more_prompts(
 
     if enough(0):
         return 0.0
-    high = 1
+    low, high, most = 0, 1, MOST_COPIES * n_prompts
     while not enough(high):
-        high *= 2
-        if high > MOST_COPIES * n_prompts:
+        if high == most:
             return float("inf")
-    low = high // 2
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -238,3 +238,15 @@ def test_labels_of_some_questions_cover_those_of_all(data):
     assert 0.2 < np.mean(moved) < 0.7
     order = np.argsort(-whole.win_rate)
     assert [whole.models[i] for i in order] == ["gpt4", "claude", "vicuna-13b", "gpt35", "bard"]
+
+
+def test_a_model_that_lost_all_labelled_pairs_has_no_certain_rank():
+    """Its jackknife variance is 0, which is no certainty."""
+    verdicts, items, anchors = written(40)
+    of_last = anchors["second"] == "D"
+    anchors.loc[of_last, "better"] = anchors.loc[of_last, "first"]
+    verdicts.loc[verdicts["first"] == "D", "winner"] = "second"
+    verdicts.loc[verdicts["second"] == "D", "winner"] = "first"
+    rates = labelled_win_rates(own.read(verdicts, items, anchors), 0)
+    assert rates.win_rate[3] == 0 < rates.high[3] < 0.5
+    assert (rates.rank_low[3], rates.rank_high[3]) == (1, 4)

@@ -32,6 +32,14 @@ def test_the_number_is_the_smallest_with_the_power_wanted():
     assert planning.more_prompts(*numbers, wanted=0.95) > more
 
 
+def test_all_numbers_up_to_the_limit_are_looked_at():
+    most = 100 * 12
+    more = [planning.more_prompts(1.0, 1.0, v, 8.0, 12) for v in np.geomspace(5, 40, 40)]
+    finite = [m for m in more if np.isfinite(m)]
+    assert 1024 < max(finite) <= most
+    assert np.isinf(more[-1])
+
+
 def test_what_no_number_is_enough_for_and_what_is_enough_today():
     assert planning.more_prompts(-0.1, 0.4, 0.08, 30.0, 30) == np.inf
     assert planning.more_prompts(0.001, 0.001, 0.08, 30.0, 30) == np.inf

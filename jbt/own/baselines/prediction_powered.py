@@ -186,7 +186,8 @@ def intervals(*sums: np.ndarray) -> Intervals:
     ends = stats.effective_share(win_rate, np.diagonal(covariance), even, rare, level=LEVEL)
     enough = even >= FEWEST_LABELLED
     low, high = (np.where(enough, end, np.nan) for end in ends)
-    better = significantly_better(win_rate, covariance, even, enough)
+    # A model that lost, or won, nearly all labelled pairs has next to no variance to go by.
+    better = significantly_better(win_rate, covariance, even, enough & ~rare)
     return Intervals(win_rate, low, high, better, enough, float(estimate.weight))
 
 

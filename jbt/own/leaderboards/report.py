@@ -135,7 +135,8 @@ def _answer(board: Leaderboard) -> str:
     ]
     known = np.isfinite(board.rank) & np.isfinite(board.rank_naive)
     moved = np.where(known, board.rank_naive - board.rank, 0)
-    line = f"{whose}best, with plausible ranks: {', '.join(best)}"
+    ranked = ", with plausible ranks" * bool(np.isfinite(board.rank_low).any())
+    line = f"{whose}best{ranked}: {', '.join(best)}"
     if not moved.any():
         return f"{line}; the correction changes no rank"
     furthest = int(np.argmax(np.abs(moved)))

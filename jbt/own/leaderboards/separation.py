@@ -94,12 +94,14 @@ class Separation:
             if len(rows) == 1:
                 answers.append(f"{whose}{_sentence(planned.iloc[0])}")
                 continue
+            uncorrected = "; corrected for all models, as the intervals below are not"
+            uncorrected *= self.corrected
             apart = int((planned["more"] == 0).sum())
             double = int((planned["more"] <= planned["prompts"]).sum()) - apart
             answers.append(
                 f"{whose}{apart} of {len(rows)} neighbours in rank are significantly apart; with "
                 f"twice the {rows['prompts'].iloc[0]} prompts {double} more would be, if the "
-                f"differences are as estimated{_closest(planned)}"
+                f"differences are as estimated{_closest(planned)}{uncorrected}"
             )
         return answers
 

@@ -88,7 +88,9 @@ def _measures(
         _agrees(twice["won_first"], twice["low_better"]),
         _agrees(twice["won_second"], twice["low_better"]),
     )
-    yield from _measure("accuracy_both_orders", None, twice, right_twice == 1, 0.25)
+    ties = float(twice["ties"].mean()) if len(twice) else 0.0
+    coin = ((1 - ties) / 2) ** 2
+    yield from _measure("accuracy_both_orders", None, twice, right_twice == 1, coin)
     for name in covariates:
         larger = _larger(tables, labelled, name)
         gold_larger = _agrees(labelled["low_better"], larger)

@@ -90,6 +90,7 @@ def save(figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: s
     with warnings.catch_warnings(record=True) as caught, rc_context():
         warnings.simplefilter("always")
         rcParams["text.parse_math"] = not literal  # for ticks that are made during drawing
+        rcParams["svg.hashsalt"] = "jbt"  # the same ids each time
         figure.savefig(path, format=kind, dpi=150)
     missing = {str(w.message) for w in caught if re.match("Glyph .* missing", str(w.message))}
     for warning in caught:

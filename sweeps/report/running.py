@@ -115,7 +115,7 @@ def _time_left(begin: float, done: float, weights: dict[str, float]) -> str:
     pace = elapsed / done if done else 1.0
     left = pace * sum(weights.values())
     so_far = f"{elapsed / 60:.1f} minutes so far, " if done else ""
-    return f" ({so_far}about {left / 60:.1f} left)"
+    return f" ({so_far}about {left / 60:.1f} minutes left)"
 
 
 @contextlib.contextmanager

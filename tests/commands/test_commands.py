@@ -269,7 +269,7 @@ def test_real_judges(data, tmp_path, capsys):
     assert len(content["pools"]) == 240
     assert {r["status"] for r in content["pools"]} <= {"converged", "covariate_constant"}
     assert max(r["grad_norm"] for r in content["pools"]) < 1e-7
-    assert "gpt4: c[log(words)]" in capsys.readouterr().out
+    assert "changes the top 2 in 33 of 80 pools (gpt35)" in capsys.readouterr().out.splitlines()[0]
     content = fit_json(
         tmp_path,
         *("--verdicts", str(llmbar / "verdicts.csv"), "--items", str(llmbar / "items.csv")),

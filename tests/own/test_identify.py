@@ -301,5 +301,5 @@ def test_the_command_and_its_files(tables, tmp_path, capsys):
     assert set(content) == {"settings", "pools", "by_quality"}
     assert [r["pool"] for r in content["pools"]] == list(CONTENTS)
     shown = capsys.readouterr().out
-    assert shown.startswith("verdicts: ")
+    assert shown.startswith("c[log(words)] is identified by the verdicts: in 6 of 8 pools")
     assert "separated in 1 of 8 pools; " in shown

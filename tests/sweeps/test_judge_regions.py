@@ -120,9 +120,9 @@ def test_all_verdicts_are_those_of_the_regions():
         [[getattr(m, n) for n in regions.BOUNDS] for m in judge_regions.members(s)]
     )
     expected = simulate(regions.observed(), regions.conditions(parameters), range(6))["observed"]
-    for name, column in (("naive", 2), ("bias_aware", 3)):
-        group = by_name[name]
-        found = simulate(group.experiment, group.conditions, range(6))["recall"][..., -1]
+    group = by_name["naive-bias_aware"]
+    both = simulate(group.experiment, group.conditions, range(6))["recall"][..., -1]
+    for found, column in zip(np.split(both, 2, axis=1), (2, 3), strict=True):
         for seed in range(s.n_seeds):
             np.testing.assert_array_equal(found[:, :, seed], expected[:, :, column])
 

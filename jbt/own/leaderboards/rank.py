@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from jbt import runtime
-from jbt.kernel import metrics, model
+from jbt.kernel import metrics
 from jbt.own.baselines.contract import Question
 from jbt.own.baselines.registry import check_beside, rankings
 from jbt.own.fits.batch import Position
@@ -335,7 +335,9 @@ class _Fits:
         intervals_naive = problem.intervals(naive, problem.naive, **settings)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
         few = np.isin(intervals.status, ("few_clusters", "wide"))
-        few &= np.asarray(model.free_mask(problem.variant, problem.design))
+        variant = problem.variant  # of NumPy's, as jnp would compile for each number of models
+        contents = np.asarray(problem.design.content_mask())
+        few &= np.r_[contents, np.asarray(variant.c), np.asarray(variant.kappa)]
         counted = not (bootstrap or isinstance(problem, DavidsonProblem))
         remedy = Remedy.of(problem, aware, few) if few.any() and counted else None
         ends = intervals, intervals_naive

@@ -43,7 +43,7 @@ _read_once = functools.cache(read)
 
 
 def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[str]:
-    """Keep tables of finished runs beside the documents.
+    """Keep tables of finished runs beside the documents, but large ones that no page needs.
 
     Args:
       folder: of results, `NAME/results.nc` and `NAME/table.csv` in it.
@@ -67,8 +67,13 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
         if not variant and record["command"] != f"python -m sweeps.{name}":
             raise ValueError(f"{runs[name]} is of {record['command']}: name it with --variant")
         key = f"{name}-{variant}" if variant else name
+        table = _needed(key, runs[name] / store.TABLE)
+        if table.empty:
+            records.pop(key, None)
+            (KEPT / f"{key}.csv").unlink(missing_ok=True)
+            continue
         KEPT.mkdir(exist_ok=True)
-        _needed(key, runs[name] / store.TABLE).to_csv(KEPT / f"{key}.csv", index=False)
+        table.to_csv(KEPT / f"{key}.csv", index=False)
         records[key] = record
         made.append(key)
     text = json.dumps(dict(sorted(records.items())), indent=1, ensure_ascii=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 from jbt.experiments import folder as store
 
 from . import kept
-from .runs import SWEEPS, Run, record_of, sweep_of
+from .runs import SWEEPS, Run, sweep_of
 
 OVERHEAD_SECONDS = 15.0
 """To start a sweep, compile it and draw its figure, about."""
@@ -43,13 +43,14 @@ def collect(
     for name in names:
         if name in absent:
             continue
-        record = record_of(name, out / name)
-        expected = " ".join(command(name, preset))
-        if record["command"] != expected:
+        try:
+            held = Run.read(name, out / name)
+            if held.record["command"] != (expected := " ".join(command(name, preset))):
+                raise ValueError(f"{out / name} holds {held.record['command']}, not {expected}")
+            runs.append(held)
+        except ValueError as error:
             wrong.append(name)
-            absent[name] = f"{out / name} holds {record['command']}, not {expected}"
-        else:
-            runs.append(Run.read(name, out / name))
+            absent[name] = str(error)
     return runs, absent, wrong
 
 

@@ -98,7 +98,11 @@ class Run:
 
 
 def record_of(name: str, folder: Path) -> dict[str, Any]:
-    """How results were made: command, pools, seed, versions, date, digest of the code."""
+    """How results were made: command, pools, seed, versions, date, digest of the code.
+
+    Raises:
+      ValueError: they are damaged, or of an earlier jbt.
+    """
     with results.open_results(folder) as dataset:
         saved = dict(dataset.attrs)
     configuration = json.loads(saved["config"])
@@ -119,8 +123,14 @@ def record_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def command_of(name: str, preset: str, configuration: dict[str, Any]) -> str:
-    """The command that makes these results."""
+    """The command that makes these results.
+
+    Raises:
+      ValueError: they lack a field of today's settings.
+    """
     usual = provenance.fields_of(sweep_of(name).presets[preset].decided())
+    if absent := [field for field in usual if field not in configuration]:
+        raise ValueError(f"results of {name} are of an earlier jbt, without {', '.join(absent)}")
     options = [
         f"--{field.replace('_', '-')} {_option(configuration[field])}"
         for field, value in usual.items()

@@ -135,6 +135,9 @@ def test_finished_runs_are_kept(documents_of_a_test, monkeypatch):
     # Of a large table only what a page or a number of the paper needs.
     monkeypatch.setattr(kept, "WHOLE_BYTES", 100)
     kept.collect(root / "results", ["crossing"])
+    large = documents_of_a_test / "large"
+    assert kept.collect(finished(large, "membership", TABLE.assign(paper=""))) == []
+    assert list(kept.read_provenance()) == ["crossing"]
     assert kept.read(root / "docs" / "results" / "crossing.csv").estimate.tolist() == [
         *("0.4964", "0.4964", "-0.0004")
     ]

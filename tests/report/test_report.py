@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from support.finished_runs import finished
+from support.finished_runs import ABSENT, finished
 
 from sweeps.report import __main__ as report
-from sweeps.report import claims, page, running
+from sweeps.report import claims, page, running, runs
 
 COLUMNS = [
     *("covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper"),
@@ -100,7 +100,7 @@ def test_numbers_are_those_of_tables_paper_and_claims(results):
     code, text, table, made = written(results, "--no-run", "--only", "crossing")
     assert code == 0
     record = {**made["rows"][0], "version": page.__version__, "made": made["command"]}
-    record |= {"record": report.running.record_of("crossing", results / "crossing")}
+    record |= {"record": runs.record_of("crossing", results / "crossing")}
     counts = [(1, 0, 0, 1), (0, 1, 0, 0), (1, 1, 0, 1), (len(table),)]
     assert unexplained(text, table, record, counts) == []
     by_hand = text.replace("</main>", "<p>0.7771</p></main>")
@@ -160,6 +160,10 @@ def test_other_settings_are_not_taken_for_the_preset_s(results, tmp_path):
     assert code == 2
     assert table.empty
     assert "holds python -m sweeps.crossing --pools 77, not" in made["absent"]["crossing"]
+    earlier = finished(tmp_path / "earlier", "crossing", TABLE, interaction=ABSENT)
+    code, _, _, made = written(earlier, "--no-run", "--only", "crossing")
+    assert code == 2
+    assert made["absent"]["crossing"].endswith("are of an earlier jbt, without interaction")
 
 
 def test_what_is_missing_is_run_and_a_failure_ends_nothing(results, monkeypatch, capsys):
@@ -206,7 +210,7 @@ def test_a_report_of_real_runs(tmp_path, capsys):
     assert text.count("<svg ") == 1
     assert 'id="crossing-figure_1"' in text
     assert len(table) > 10
-    capsys.readouterr()
+    assert "1 of 1: crossing" in capsys.readouterr().err
     again = written(tmp_path, "--preset", "smoke", "--only", "crossing")
     assert again[1] == text
     assert "1 of 1" not in capsys.readouterr().err

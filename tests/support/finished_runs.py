@@ -10,6 +10,9 @@ from jbt.border import files
 from jbt.experiments import folder as store
 from jbt.experiments import provenance
 
+ABSENT = object()
+"""The value of a changed field that the run does not have."""
+
 
 def finished(folder, name, table, preset="full", **changes):
     """Write FOLDER/NAME as a finished run of a preset, with changed fields and this table; return
@@ -17,6 +20,7 @@ def finished(folder, name, table, preset="full", **changes):
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP
     settings = dataclasses.replace(sweep.presets[preset], preset=preset).decided()
     config = {**provenance.configuration_of(settings), **changes}
+    config = {field: value for field, value in config.items() if value is not ABSENT}
     attrs = {"config": json.dumps(config), "code": "{}", "preset": preset, "device": "none"}
     attrs |= {**provenance.packages(), "wall_seconds": 1.5}
     run = folder / name

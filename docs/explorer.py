@@ -239,7 +239,9 @@ def page(grid: Grid, first: dict[str, float] | None = None) -> str:
     for slider in sliders:
         slider.js_on_change("value", moved)
     document = Document()
-    document.add_root(column(*sliders, answer, gain, both, about, sizing_mode="stretch_width"))
+    shown = (*sliders, answer, gain, both, about)
+    room = {"padding": "0 12px", "box-sizing": "border-box"}  # for the handles at either end
+    document.add_root(column(*shown, sizing_mode="stretch_width", styles=room))
     document.js_on_event("document_ready", moved)
     return file_html(document, INLINE, title="The crossing, by hand")
 

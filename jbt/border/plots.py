@@ -200,7 +200,8 @@ def forest(ax: Axes, names: Any, series: Any) -> Axes:
         known = np.isfinite(low) & np.isfinite(high)
         ax.hlines(y[known], low[known], high[known], color=colour, lw=1.5)
         ax.plot(estimate[known], y[known], "o", ms=4, color=colour, label=label)
-        hollow = f"{label}, no interval" if not known.all() else None
+        some = (np.isfinite(estimate) & ~known).any()
+        hollow = f"{label}, no interval" if some else None
         ax.plot(estimate[~known], y[~known], "o", ms=4, mfc="none", color=colour, label=hollow)
     ax.set_yticks(at, names, fontsize=8)
     ax.set_ylim(len(names) - 0.4, -0.6)

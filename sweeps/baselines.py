@@ -1,11 +1,11 @@
 """Baselines beside the corrected leaderboard, where its assumption holds and where it fails.
 
 Six models answer all prompts; a judge sees every pair in both orders. The judge is fair, or pays
-for length, or does so and hardly hears quality, or pays stronger models more for it, or favours one
-model for no reason that is in a table; or trusted labels pay for length as well. Some pairs have a
-trusted label: random ones, or rather the clear ones. What is asked is the win rate of each model
-against the others by trusted labels, its rank by that, and an interval or a set of plausible ranks
-for either.
+for length, or does so with little discrimination, or pays stronger models more for it, or favours
+one model for no reason that is in a table; or trusted labels pay for length as well. Some pairs
+have a trusted label: random ones, or rather the clear ones. What is asked is the win rate of each
+model against the others by trusted labels, its rank by that, and an interval or a set of plausible
+ranks for either.
 
 Naive, bias-aware, Davidson and length-controlled fits use the judge alone. `joint` adds two other
 judges, and `judge_aware` estimates a discrimination for each judge (the first judge's is 1, or the

@@ -1,8 +1,8 @@
 """Intervals of `jbt leaderboard --joint --judge-aware`: theta and discriminations.
 
-Four models answer every prompt, and two judges see all pairs in both orders: one hears quality with
-factor 1, the other less; each pays for length. Without a trusted judge, theta is in the first
-judge's logits.
+Four models answer every prompt, and two judges see all pairs in both orders: one has
+discrimination 1, the other less; each pays for length. Without a trusted judge, theta is in the
+first judge's logits.
 """
 
 from __future__ import annotations

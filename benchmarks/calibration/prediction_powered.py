@@ -1,8 +1,8 @@
 """Intervals of `jbt leaderboard --beside ppi`: win rates by trusted labels, and plausible ranks.
 
 Six models answer 100 prompts; a judge sees every pair in both orders, and random pairs of some
-prompts have a label. The judge pays for length, which goes with quality between the models, hears
-quality more or less well, or pays stronger models more for length; the labels do not pay for it.
+prompts have a label. The judge pays for length, which goes with quality between the models, tells
+quality apart more or less well, or pays stronger models more for length; labels pay for none.
 """
 
 from __future__ import annotations

@@ -68,10 +68,10 @@ def prediction_powered(sums: PairSums, weight: ScalarLike | None = None) -> Pred
     labels, of_labels = _ratio(sums.labels, sums.labelled)
     verdicts, of_verdicts = _ratio(sums.verdicts_labelled, sums.labelled)
     everywhere, of_everywhere = _ratio(sums.verdicts, sums.judged)
-    prompts = (sums.labelled > 0).sum(0)
-    factor = jnp.sqrt(((prompts - 1) / jnp.maximum(prompts, 1)).clip(0)) * known
-    # A prompt's changes of the labels' part and of the judge's, if it is left out.
-    alone, judge = factor * of_labels, factor * (of_everywhere - of_verdicts)
+    # A prompt's changes of the labels' part and of the judge's, if it is left out. Each mean has
+    # the jackknife's factor of its own prompts: the labels' would make that over all too narrow.
+    labelled, judged = (_factor(count) * known for count in (sums.labelled, sums.judged))
+    alone, judge = labelled * of_labels, judged * of_everywhere - labelled * of_verdicts
     if weight is None:
         square = (judge**2).sum()
         best = -(alone * judge).sum() / jnp.where(square > 0, square, 1)
@@ -82,6 +82,12 @@ def prediction_powered(sums: PairSums, weight: ScalarLike | None = None) -> Pred
     win_rate = jnp.where(known, labels + weight * (everywhere - verdicts), jnp.nan)
     effective = n**2 / jnp.where(known, (sums.labelled**2).sum(0), 1)
     return PredictionPowered(win_rate, covariance, weight, effective - 1)
+
+
+def _factor(count: Float[Array, "G M"]) -> Float[Array, " M"]:
+    """sqrt((G - 1) / G) of the G prompts with a pair."""
+    prompts = (count > 0).sum(0)
+    return jnp.sqrt(((prompts - 1) / jnp.maximum(prompts, 1)).clip(0))
 
 
 def _ratio(

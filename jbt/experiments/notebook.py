@@ -1,11 +1,13 @@
 """Run and show experiments in a notebook: a sweep without its files, figures, sliders.
 
-from jbt.experiments import notebook
-from sweeps import acquisition
+    from jbt.experiments import notebook
+    from sweeps import acquisition
 
-SMOKE = notebook.start()
-shown = notebook.run(acquisition.SWEEP, pools=16 if SMOKE else 200)
-shown.figure()
+    SMOKE = notebook.start()
+    shown = notebook.run(acquisition.SWEEP, pools=16 if SMOKE else 200)
+    shown.figure()
+
+The notebooks of the repository run at two sizes, see `PRESET`.
 """
 
 from __future__ import annotations

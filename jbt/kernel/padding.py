@@ -31,12 +31,12 @@ def size(n: int) -> int:
     return -(-n // step) * step
 
 
-def pad_rows(rows: Rows, size: int) -> Rows:
-    """The rows followed by rows without verdicts, `size` in all."""
+def pad_rows(rows: Rows, n_rows: int) -> Rows:
+    """The rows followed by rows without verdicts, `n_rows` in all."""
 
     def padded(leaf: object) -> jnp.ndarray:
         values = np.asarray(leaf)
-        fill = size - len(values)
+        fill = n_rows - len(values)
         return jnp.asarray(np.pad(values, [(0, fill)] + [(0, 0)] * (values.ndim - 1)))
 
     leaves = {field.name: padded(getattr(rows, field.name)) for field in dataclasses.fields(rows)}
@@ -69,7 +69,7 @@ def cut_parameters(parameters: Parameters, n_contents: int) -> Parameters:
 
 
 def kept(n_contents: int, n_parameters: int, padded_contents: int) -> np.ndarray:
-    """Places of (theta, c, kappa) among the parameters of a padded design.
+    """[n_parameters] places of (theta, c, kappa) among the parameters of a padded design.
 
     Args:
       n_contents, n_parameters: M and P of the design as it was.

@@ -11,7 +11,8 @@ with T the identity on theta and e_d the unit vector of the coefficient d of (c,
 covariance of the fit is H^-1 (sum_g V_g) H^-1. sigma^2 equates the sum over clusters and contents
 of r^2 / i with its expectation (the moments of DerSimonian & Laird 1986, for a vector), where r is
 what fitting leaves of a score and i its information. tau_d^2 is the least with which the variance
-of the coefficient is that of the jackknife: there are too few coefficients to share anything.
+of the coefficient is that of the jackknife: there are too few coefficients to share anything. The
+moment equation takes it for 0, so that sigma also holds what c varies between clusters.
 """
 
 from __future__ import annotations

@@ -369,6 +369,8 @@ def test_orders_of_both_columns_are_known(tmp_path):
          "the scores may be in score_a and score_b or rating_a and rating_b: say which (--scores)"),
         ("none.csv", table("model_a model_b prompt", ["m", "k", "p"]), {"first": "model_a",
          "second": "model_b"}, "nothing says who won, name the column (--winner)"),
+        ("half.csv", table("prompt model_a text_a text_b winner", ["p", "m", "x", "y", "a"]), {},
+         "model_a without model_b: name the items' columns (--first --second)"),
         ("text.csv", table("model_a model_b score_a score_b", "mkxy"), {},
          "score_a and score_b are 'x' and 'y', allowed: numbers"),
     ],

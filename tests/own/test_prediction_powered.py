@@ -43,8 +43,15 @@ def written(n_prompts=24, *, seed=0, bias=1.5, labelled=0.5, ties=0.1):
     )
 
 
-def reference(verdicts, anchors, weight, without=None):
-    """The estimator over rows, by dictionaries. `without`: a prompt left out."""
+def reference(verdicts, anchors, weight):
+    """The estimator over rows, by dictionaries."""
+    labels, by_judge, everywhere = parts(verdicts, anchors)
+    return labels + weight * (everywhere - by_judge)
+
+
+def parts(verdicts, anchors, without=None):
+    """Means of the labels, of the judge on the labelled pairs, and of the judge on all pairs,
+    [3, models]. `without`: a prompt left out."""
     judge, label = {}, {}
     for pool, first, second, winner in verdicts.itertuples(index=False):
         key = (pool, *sorted((first, second)))
@@ -59,25 +66,22 @@ def reference(verdicts, anchors, weight, without=None):
         sides = [(k, values[k] if k[1] == model else 1 - values[k]) for k in keys if model in k[1:]]
         return np.mean([value for _, value in sides])
 
-    rates = []
-    for model in MODELS:
-        rectifier = mean(judge, model, judge) - mean(judge, model, label)
-        rates.append((mean(label, model, label), rectifier))
-    labels, rectifiers = np.array(rates).T
-    return labels + weight * rectifiers
+    means = (label, label), (judge, label), (judge, judge)
+    return np.array([[mean(values, model, keys) for model in MODELS] for values, keys in means])
 
 
 def jackknife(verdicts, anchors, weight):
     """Covariance from leaving out each labelled or unlabelled prompt."""
     pools = verdicts["pool"].unique()
-    whole = reference(verdicts, anchors, weight)
-    moved = [reference(verdicts, anchors, weight, pool) - whole for pool in pools]
-    by_model = [
-        anchors[(anchors["first"] == m) | (anchors["second"] == m)]["pool"].nunique()
-        for m in MODELS
-    ]
-    factor = np.sqrt((np.array(by_model) - 1) / np.array(by_model))
-    return factor[:, None] * factor * (np.array(moved).T @ np.array(moved))
+    whole = parts(verdicts, anchors)
+    n_labelled, n_judged = (
+        np.array([t[(t["first"] == m) | (t["second"] == m)]["pool"].nunique() for m in MODELS])
+        for t in (anchors, verdicts)
+    )
+    factor = np.sqrt([1 - 1 / n for n in (n_labelled, n_labelled, n_judged)])
+    moved = [factor * (parts(verdicts, anchors, pool) - whole) for pool in pools]
+    moved = np.array([labels + weight * (all_ - some) for labels, some, all_ in moved])
+    return moved.T @ moved
 
 
 def test_it_is_ppi_written_out_over_rows():

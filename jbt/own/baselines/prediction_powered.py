@@ -93,6 +93,9 @@ class LabelledWinRates:
     rank_high: np.ndarray
     weight: float
     """Weight of the judge's verdicts on pairs without a label, 0 to 1."""
+    one_sided: np.ndarray
+    """[M] whether a model won, or lost, labelled pairs on fewer than `stats.FEWEST` prompts: then
+    its difference from others is never significant."""
     n_labelled: int
     """Pairs of two models with a label and a verdict of the judge (count)."""
     n_judged: int
@@ -116,9 +119,18 @@ class LabelledWinRates:
             (~known, "no labelled pair"),
         ):
             if models.any():
-                names = [m for m, there in zip(self.models, models, strict=True) if there]
-                more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-                yield f"ppi: no interval for {', '.join(names[:SHOWN])}{more}: {why}"
+                yield f"ppi: no interval for {self._listed(models)}: {why}"
+        if (open_ranks := np.isfinite(self.low) & self.one_sided).any():
+            yield (
+                f"ppi: no certain rank for {self._listed(open_ranks)}: labels for it, or against "
+                f"it, on fewer than {stats.FEWEST} prompts"
+            )
+
+    def _listed(self, models: np.ndarray) -> str:
+        """The names of some models."""
+        names = [m for m, there in zip(self.models, models, strict=True) if there]
+        more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+        return f"{', '.join(names[:SHOWN])}{more}"
 
 
 def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
@@ -155,6 +167,7 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
         rank_low=np.where(compared, 1 + better.sum(1), np.nan),
         rank_high=np.where(compared, known.sum() - better.sum(0), np.nan),
         weight=rates.weight,
+        one_sided=rates.one_sided,
         n_labelled=len(labelled),
         n_judged=len(verdicts),
         n_prompts=int(n_labelled.any(1).sum()),
@@ -172,6 +185,8 @@ class Intervals(NamedTuple):
     """[M, M], see `significantly_better`."""
     enough: np.ndarray
     """[M] whether a model has labels on enough prompts for an interval."""
+    one_sided: np.ndarray
+    """[M] see `LabelledWinRates`."""
     weight: float
 
 
@@ -188,7 +203,7 @@ def intervals(*sums: np.ndarray) -> Intervals:
     low, high = (np.where(enough, end, np.nan) for end in ends)
     # A model that lost, or won, nearly all labelled pairs has next to no variance to go by.
     better = significantly_better(win_rate, covariance, even, enough & ~rare)
-    return Intervals(win_rate, low, high, better, enough, float(estimate.weight))
+    return Intervals(win_rate, low, high, better, enough, rare, float(estimate.weight))
 
 
 def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:

@@ -211,6 +211,8 @@ def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
         pair = usual_names.models(row.values)
     if pair is not None:
         return (row.name("first", pair[0]), row.name("second", pair[1])), False
+    for there, missing in usual_names.halves(row.values, usual_names.MODELS):
+        raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
     if (pair := _texts(row, columns)) is not None:
         first, second = pair
         return (as_name(first, "the column"), as_name(second, "the column")), True

@@ -46,6 +46,18 @@ def pairs(keys: Iterable[str], stems: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
+def halves(keys: Iterable[str], stems: Iterable[str]) -> list[tuple[str, str]]:
+    """Columns such as `STEM_a` without `STEM_b`: the column, and the name of the missing one."""
+    written = {key.casefold(): key for key in keys}
+    found = []
+    for stem, sides in itertools.product(stems, SIDES):
+        names = [f"{stem}_{side}" for side in sides]
+        there = [name in written for name in names]
+        if sum(there) == 1:
+            found.append((written[names[there.index(True)]], names[there.index(False)]))
+    return found
+
+
 def single(keys: Iterable[str], names: Iterable[str]) -> list[str]:
     """Columns that have one of these names, as they are written in the table."""
     written = {key.casefold(): key for key in keys}

@@ -1,15 +1,16 @@
-"""A joint leaderboard on which judges differ in how much they hear quality (judge-aware
-Bradley-Terry, BT-sigma).
+"""A joint leaderboard on which each judge has its own discrimination (judge-aware Bradley-Terry,
+BT-sigma).
 
     logit = s_g (theta_first - theta_second) + c_g . d + kappa_g
 
 s_g is the factor on quality in judge g's logits, 1 for the first judge whose biases are known, or
 else the first judge: the verdicts identify only ratios, as a common factor is the scale of theta.
-With s held at 1, a judge that says little of quality counts as much as one that says a lot, and
-draws theta towards 0.
+With s held at 1, a judge of little discrimination counts as much as one of much, and draws theta
+towards 0.
 
 It is the leaderboard with a slope on quality of `interaction`, the covariate of which is the judge:
-gamma_g = s_g - 1, with the prior of c.
+gamma_g = s_g - 1, with the prior of c, so that s_g may be negative. `jbt fit --joint` has a
+log-normal prior on s_g instead (`estimators.discrimination`): with few verdicts the two differ.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from jbt.own.leaderboards.problem import Together
 from jbt.types import Parameters
 
 
-def fit_judges(stack: Together, judges: Judges, start: Parameters) -> Interaction:
+def fit_discriminations(stack: Together, judges: Judges, start: Parameters) -> Interaction:
     """Fit theta, all judges' c and kappa, and s - 1 of the judges of `estimated`.
 
     Args:

@@ -29,7 +29,7 @@ from jbt.own.leaderboards.board import (
     Leaderboard,
 )
 from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
-from jbt.own.leaderboards.discrimination import estimated, fit_judges
+from jbt.own.leaderboards.discrimination import estimated, fit_discriminations
 from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.interaction import (
     Interaction,
@@ -246,7 +246,7 @@ def _joint_board(
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
     fits = _Fits.of(problem, profiled, bootstrap, seed)
     if judge_aware and fits.aware is not None:
-        fit = fit_judges(stack, judges, fits.aware.parameters)
+        fit = fit_discriminations(stack, judges, fits.aware.parameters)
         done = fit.status == Status.CONVERGED
         fits = fits.with_interaction(fit, fit.intervals() if done else None)
     identified_by = list(judges.identified_by(stack.identified))

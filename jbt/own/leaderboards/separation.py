@@ -44,7 +44,7 @@ class Separation:
     """Whether for all models (Bonferroni), as in a leaderboard's ranks."""
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
-        """A table of pairs; the first sentence answers for the pair that takes most."""
+        """A table of pairs; the answer counts those apart, or gives the number of the one pair."""
         shown = self.table.copy()
         names = {
             "judge": "judge",
@@ -166,8 +166,8 @@ def _sentence(row: pd.Series) -> str:
     end = _count(float(row["most"]))
     return (
         f"about {row['more']:.0f} more prompts ({row['fewest']:.0f} to {end} over the interval of "
-        f"the difference) put {pair}: today {apart} on {row['prompts']:.0f} prompts; chance that "
-        f"so many are enough {100 * row['chance']:.0f} %"
+        f"the difference) put {pair}: today {apart} on {row['prompts']:.0f} prompts; as that "
+        f"is uncertain, they are enough with a chance of {100 * row['chance']:.0f} %"
     )
 
 

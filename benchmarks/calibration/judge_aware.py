@@ -18,7 +18,7 @@ from scipy.special import expit
 from benchmarks.calibration import Cell
 from jbt import own, runtime
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.discrimination import fit_judges
+from jbt.own.leaderboards.discrimination import fit_discriminations
 from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.problem import Setup
 from jbt.types import Prior, Status
@@ -92,7 +92,7 @@ def intervals_of(tables: own.Tables) -> Intervals | None:
     judges = Judges.of(tables)
     stack = setup.together(judges)
     start = stack.problem.fit(stack.problem.variant)
-    fit = fit_judges(stack, judges, start.parameters)
+    fit = fit_discriminations(stack, judges, start.parameters)
     return fit.intervals() if fit.status == Status.CONVERGED else None
 
 

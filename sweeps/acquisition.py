@@ -169,7 +169,7 @@ def drawn_rules(s: Settings) -> tuple[str, ...]:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (curves, differences, allocation) = plots.facets(3, width=5.6, height=5.0)
+    fig, (curves, differences, allocation) = plots.facets(3, width=6.4, height=5.0)
     draw_curves(curves, ds, s)
     draw_table(differences, table, s)
     draw_allocation(allocation, ds, s)
@@ -184,7 +184,7 @@ def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     label = f"{ABLATED[0]}, naive model"
     plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
     ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")
-    ax.legend(fontsize=8, loc="lower right")
+    plots.label_ends(ax)
     return ax
 
 
@@ -227,7 +227,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     ax.set_xlabel("distance from the boundary, places in true quality")
     ax.set_ylabel("showings of an item, 1 = spent evenly")
     ax.set_title(f"Where the budget goes, B = {budget}")
-    ax.legend(fontsize=8)
+    plots.label_ends(ax)
     return ax
 
 

@@ -265,7 +265,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     for ax, (noise, rho) in zip(axes, panels, strict=True):
         draw(ax, table, s, rho, noise)
         ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-    axes[2].legend(fontsize=7, loc="center right")
+    entries = axes[0].get_legend_handles_labels()
+    fig.legend(*entries, loc="outside lower center", ncols=4, fontsize=9)
     return fig
 
 

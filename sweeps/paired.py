@@ -385,7 +385,7 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")
     ax.set_ylabel("MAP minus MLE of c (logits)")
     ax.set_title(f"What the prior still does, paired, {max(s.n_contents)} contents")
-    ax.legend(fontsize=7)
+    plots.label_ends(ax)
     return ax
 
 

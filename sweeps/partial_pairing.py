@@ -315,7 +315,7 @@ def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.set_xlabel(f"contents rendered twice, of {s.n_contents}")
     ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
     ax.set_title("How many must be rendered twice?")
-    ax.legend(fontsize=7, ncols=2)
+    plots.label_ends(ax)
     return ax
 
 
@@ -335,7 +335,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
     ax.set_title(f"{budget:,} verdicts, all pairs alike")
-    ax.legend(fontsize=7)
+    plots.label_ends(ax)
     return ax
 
 

@@ -253,6 +253,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     draw_against_prior(axes[1], table, s, "benefit", f"top-{s.k} recall, bias-aware minus naive")
     axes[1].axhline(0, color="black", linewidth=0.8)
     draw_spread(axes[2], ds, s)
+    entries = axes[0].get_legend_handles_labels()
+    fig.legend(*entries, loc="outside lower center", ncols=6, fontsize=8)
     return fig
 
 
@@ -281,8 +283,6 @@ def draw_against_prior(ax: Axes, table: pd.DataFrame, s: Settings, name: str, la
     )
     ax.set_ylabel(label)
     ax.set_title(rf"$\lambda$ = {LAM:g}")
-    if name == "c_hat":
-        ax.legend(fontsize=5, ncols=2, loc="center left", bbox_to_anchor=(0, 0.62))
     return ax
 
 
@@ -297,13 +297,14 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
             color=colour,
             markersize=3,
             alpha=0.5,
-            label=f"{judge}, {design}",
+            rasterized=True,
         )
     ax.set_xscale("log")
     ax.set_xlabel("range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)")
     ax.set_ylabel(r"spread of $\hat c$ over all priors, max minus min (logits)")
-    ax.set_title("No prior finds what the likelihood does not hold")
-    ax.legend(fontsize=6, markerscale=2)
+    ax.set_title(
+        "No prior finds what the likelihood does not hold\n(dots: unpaired, crosses: paired)"
+    )
     return ax
 
 

@@ -167,8 +167,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     ax.set_xlabel("budget, verdicts")
     ax.set_ylabel(f"recall minus that of {REFERENCE} (95 % bands)")
     ax.set_title(f"Position bias {s.position:g}")
-    ax.set_ylim(top=0.06)
-    ax.legend(fontsize=8, ncol=2, loc="upper right")
+    plots.label_ends(ax)
     return ax
 
 

@@ -153,6 +153,8 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     for ax in axes[1:]:
         ax.sharey(axes[0])
     axes[0].autoscale(axis="y")
+    for ax in axes:
+        plots.label_ends(ax)
     return fig
 
 
@@ -164,7 +166,6 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) ->
         label = f"paper, {active.REFERENCE} (its own judge)"
         ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
     ax.set_title(f"Fresh verdicts, refit after every {refit_every}, {s.pools:,} pools (95 %)")
-    ax.legend(fontsize=8)
     return ax
 
 

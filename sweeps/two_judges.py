@@ -165,17 +165,11 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.new_figure(3, n_rows=2, width=5.6)
-    draw_benefit(axes[0][0], table, s, "joint")
-    draw_benefit(axes[0][1], table, s, "correlated")
-    axes[0][1].set_ylim(axes[0][0].get_ylim())
-    draw_margin(axes[0][2], table, s)
-    draw_references(axes[1][0], table, s, "joint")
-    draw_references(axes[1][1], table, s, "correlated")
-    ends = [ax.get_xlim() for ax in axes[1][:2]]
-    for ax in axes[1][:2]:  # one scale, for comparison
-        ax.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
-    draw_c(axes[1][2], table, s)
+    fig, (benefit, margin, references, c) = plots.facets(4, 2, height=4)
+    draw_benefit(benefit, table, s, JOINT[-1])
+    draw_margin(margin, table, s)
+    draw_references(references, table, s, JOINT[-1])
+    draw_c(c, table, s)
     return fig
 
 
@@ -198,10 +192,10 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
     for i, n in enumerate(numbers):
         shade = 0.85 - 0.75 * (i + 1) / len(numbers)
         rows = of_default(table, n_reference=n, **where)
-        plots.line(ax, rows, "rho", colour=str(shade), label=f"{model}, {n} reference verdicts")
+        plots.line(ax, rows, "rho", colour=str(shade), label=f"{n} reference verdicts")
     alone = table[(table.quantity == "benefit") & (table.n_reference == 0)]
     for name, label, colour, line in (
-        ("bias_aware", "bias-aware, cheap judge alone", "blue", "-"),
+        ("bias_aware", "bias-aware, no reference", "blue", "-"),
         ("perfect_gate", "perfect gate", "green", "--"),
     ):
         rows = alone[alone.model == name]
@@ -210,8 +204,8 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes
     plots.line(ax, rows, "rho", colour="orange", label=f"mixed as one judge, {numbers[-1]}")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel(f"benefit: top-{s.k} recall minus naive")
-    ax.set_title(f"{model}, placement: {placement}")
-    ax.legend(fontsize=7)
+    ax.set_title(f"Fit with {model} quality, asked at the {placement}")
+    plots.label_ends(ax)
     return ax
 
 
@@ -225,8 +219,8 @@ def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
             plots.line(ax, rows, "n_reference", colour=colour, label=label, linestyle=line)
     ax.set_xlabel("verdicts of the reference asked for")
     ax.set_ylabel("least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$")
-    ax.set_title("Above 0 no crossing is left")
-    ax.legend(fontsize=7)
+    ax.set_title("Verdicts until no crossing is left (above 0)")
+    plots.label_ends(ax)
     return ax
 
 
@@ -260,15 +254,15 @@ def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> A
         rows = [c[(c.rho == rho) & (c.model == model) & (c.quantity == "recall")] for c in chosen]
         rows = [r[r.n_reference == number].iloc[0] for r in rows]
         ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
-        series.append((f"{model}, {number} reference verdicts", colour, *ends))
+        series.append((f"{number} reference verdicts", colour, *ends))
     plots.forest(ax, names, series)
     alone = table[(table.quantity == "recall") & (table.n_reference == 0) & (table.rho == rho)]
     for name, line in (("naive", ":"), ("bias_aware", "--")):
         value = alone[alone.model == name].estimate.iloc[0]
-        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{name}, cheap judge alone")
+        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{name}, no reference")
     ax.set_xlabel(f"top-{s.k} recall at " + rf"$\rho$ = {rho:g}")
-    ax.set_title(f"{model}: references of other kinds")
-    ax.legend(fontsize=7, loc="lower left")
+    ax.set_title(f"References of other kinds ({model} quality)")
+    ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     return ax
 
 
@@ -276,19 +270,19 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     """Draw the cheap judge's estimated bias, which without a reference follows the correlation."""
     where = {"quantity": "c_hat", "placement": s.placement[0]}
     rows = of_default(table, n_reference=0, model="joint", **where)
-    plots.line(ax, rows, "rho", colour="blue", label="bias-aware, cheap judge alone")
+    plots.line(ax, rows, "rho", colour="blue", label="no reference")
     numbers = [n for n in s.n_reference if n]
     shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
     for model, colour in zip(JOINT, ("orange", "green"), strict=True):
         for n, line in zip(shown, ("--", "-"), strict=False):
             rows = of_default(table, n_reference=n, model=model, **where)
-            label = f"{model}, {n} reference verdicts"
+            label = f"{model}, {n} verdicts"
             plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
     ax.axhline(s.bias, color="black", linestyle=":", label="true")
     ax.set_xlabel(plots.RHO_LABEL)
     ax.set_ylabel("bias of the cheap judge, MAP\n(logits per unit of the covariate)")
-    ax.set_title("What is learned of the cheap judge")
-    ax.legend(fontsize=7)
+    ax.set_title("What is learned of the cheap judge's bias")
+    plots.label_ends(ax)
     return ax
 
 

@@ -209,6 +209,68 @@ def forest(ax: Axes, names: Any, series: Any) -> Axes:
     return ax
 
 
+LABEL_SIZE = 8
+"""Of the labels of `label_ends` (points)."""
+
+INSIDE = 0.8
+"""A line that ends left of this share of the panel's width is labelled inside the panel."""
+
+
+def label_ends(ax: Axes) -> Axes:
+    """Write every line's label at its right end, in its colour, instead of a legend. Labels beside
+    the panel that would touch move apart, and a thin line joins each to its end; a line that ends
+    well inside the panel is labelled there.
+
+    Call it last: it reads the limits of the axes, and later changes of them misplace the labels.
+    """
+    ax.get_xlim(), ax.get_ylim()  # set the limits, which Matplotlib puts off
+    lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
+    ends = []
+    for line in lines:
+        data = np.asarray(line.get_xydata(), float)
+        data = data[np.isfinite(data).all(1)]
+        if not len(data):
+            continue
+        x, y = (line.get_transform() + ax.transAxes.inverted()).transform(data[-1])
+        if x > INSIDE:
+            ends.append((float(np.clip(y, 0, 1)), float(x), line))
+            continue
+        text = {"color": line.get_color(), "fontsize": LABEL_SIZE, "textcoords": "offset points"}
+        ax.annotate(str(line.get_label()), (x, y), (5, 0), "axes fraction", va="center", **text)
+    ends.sort(key=lambda end: end[0])
+    rows = ax.get_gridspec().nrows if ax.get_subplotspec() else 1  # type: ignore[union-attr]
+    height = 0.75 * ax.figure.get_size_inches()[1] / rows  # type: ignore[union-attr]
+    at = _apart([y for y, _, _ in ends], 1.25 * LABEL_SIZE / (72 * height))
+    for (y, x, line), label_y in zip(ends, at, strict=True):
+        ax.annotate(
+            str(line.get_label()),
+            xy=(x, y),
+            xytext=(1.03, label_y),
+            xycoords="axes fraction",
+            color=line.get_color(),
+            fontsize=LABEL_SIZE,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": line.get_color(), "lw": 0.5, "shrinkB": 1},
+        )
+    return ax
+
+
+def _apart(wanted: list[float], gap: float) -> list[float]:
+    """Places as near to the wanted ones (ascending) as least squares allow, at least a gap apart:
+    isotonic regression of `wanted - i * gap`, kept between 0 and 1 where there is room."""
+    blocks: list[tuple[float, int]] = []  # mean and size of runs that touch
+    for i, value in enumerate(wanted):
+        mean, size = value - i * gap, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, n = blocks.pop()
+            mean, size = (before * n + mean * size) / (n + size), n + size
+        blocks.append((mean, size))
+    flat = [mean for mean, size in blocks for _ in range(size)]
+    top = max(1 - (len(wanted) - 1) * gap, 0)
+    return [min(max(value, 0), top) + i * gap for i, value in enumerate(flat)]
+
+
 def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
     """Draw a table's crossing on the zero line, if it has one."""
     rows = table[(table.quantity == "crossing") & np.isfinite(table.estimate)][:1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jbt.border import plots
 from jbt.gate import LABELS
 
-from .pool import ALL, FAMILY, HARMED, NOISES, Settings, decisions, scenarios
+from .pool import ALL, HARMED, Settings, decisions, scenarios
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,14 +19,11 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    panels = [draw_harm, draw_recall, draw_noise]
-    if s.legitimate == "correlation":
-        panels.append(draw_families)
-    fig, (rates, power, *axes) = plots.facets(2 + len(panels), 3, width=5.6)
+    fig, (rates, recall, harm, power) = plots.facets(4, 2, height=4)
     draw_rates(rates, table, s)
+    draw_recall(recall, table, s)
+    draw_harm(harm, table, s)
     draw_power(power, ds, s)
-    for ax, draw in zip(axes, panels, strict=True):
-        draw(ax, table, s)
     return fig
 
 
@@ -52,6 +49,14 @@ def along_rho(ax: Axes, rows: pd.DataFrame, s: Settings, **style: Any) -> Axes:
     return plots.points(ax, rows, rows.rho.astype(float), fmt=marker, **style)
 
 
+def name_series(ax: Axes, s: Settings) -> None:
+    """Name what `along_rho` drew: lines at their ends, points in a legend."""
+    if s.legitimate == "correlation":
+        plots.label_ends(ax)
+    else:
+        ax.legend(fontsize=7)
+
+
 def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     n = middle(s.n_anchors)
     where = {"quantity": "enable_rate", "judge": ALL, "pool_class": "all", "n_anchors": n}
@@ -62,7 +67,7 @@ def draw_rates(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     along_rho(ax, rows, s, colour="black", label="at least as well, pairs", linestyle="--")
     ax.set_ylabel("share of pools enabled")
     ax.set_title(f"How often the correction is switched on, K = {n}")
-    ax.legend(fontsize=7)
+    name_series(ax, s)
     return ax
 
 
@@ -89,8 +94,8 @@ def draw_power(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     ax.set_xscale("log")
     ax.set_xlabel("trusted labels bought (mean)")
     ax.set_ylabel("share of helped pools enabled")
-    ax.set_title(rf"Power at $\rho$ = {s.rho[0]:g}: sign, all K (lines); one at a time (dotted)")
-    ax.legend(fontsize=7, loc="lower right")
+    ax.set_title(rf"Labels it takes at $\rho$ = {s.rho[0]:g} (dotted: one at a time)")
+    plots.label_ends(ax)
     return ax
 
 
@@ -112,17 +117,17 @@ def draw_harm(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         if rows.empty:
             continue
         rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-        bounded = "" if line == "-" else ", not bounded"
-        label = f"{rule}, {labels}: {name.replace('_', ' ')}{bounded}"
+        shown = "at least as well" if rule == "at_least" else rule
+        label = f"{shown}, {labels}: {name.replace('_', ' ')}"
         plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
     ax.axhline(s.alpha[0], color="black", linewidth=0.8)
     ax.set_yscale("symlog", linthresh=0.01)
-    ax.set_ylim(0, 8)
+    ax.set_ylim(0, 1.5)
     ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
     ax.set_xlabel("K, trusted labels (members: draws)")
     ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
-    ax.set_title(rf"False enables; black: $\alpha$ = {s.alpha[0]:g}")
-    ax.legend(fontsize=6, loc="upper center", ncols=2)
+    ax.set_title(rf"Switched on where it harms (solid: bounded by {s.alpha[0]:g})")
+    plots.label_ends(ax)
     return ax
 
 
@@ -142,50 +147,6 @@ def draw_recall(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
         rows = select(table, **where, labels=labels)
         along_rho(ax, rows, s, colour=COLOUR[labels], label=f"sign, {labels}")
     ax.set_ylabel(f"top-{s.k} recall")
-    ax.set_title(f"What the gate leaves of recall, K = {n}")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_noise(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw the largest rate of `sign` over correlations in harmed pools, with wrong labels."""
-    bounded = (("pairs", HARMED[0]), ("disputed", HARMED[0]), ("members", HARMED[1]))
-    where = {"quantity": "enable_rate", "rule": "sign", "alpha": s.alpha[0]}
-    for kind, line in zip(NOISES, ("-", "--", ":"), strict=True):
-        if not s.noise:
-            break
-        for labels, name in bounded:
-            kind_of_label = {
-                "labels": labels,
-                "pool_class": name,
-                "noise_kind": kind,
-                "noise": s.noise[-1],
-            }
-            rows = select(table, **where, **kind_of_label)
-            if rows.empty:
-                continue
-            rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-            label = f"{kind}, {labels}"
-            plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=line)
-    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
-    ax.set_xlabel("K, trusted labels (members: draws)")
-    ax.set_ylabel("largest share of harmed pools enabled,\nalong " + r"$\rho$")
-    wrong = f"{s.noise[-1]:.0%}" if s.noise else "no"
-    ax.set_title(f"sign, {wrong} of the labels wrong ({s.judge[0]})")
-    ax.legend(fontsize=7)
-    return ax
-
-
-def draw_families(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    where = {"quantity": "family_enable_rate", "alpha": s.alpha[0]}
-    for labels in ("disputed", "members"):
-        for drift, line in zip(s.drift, ("-", "--"), strict=False):
-            rows = select(table, **where, labels=labels, drift=drift, n_anchors=FAMILY[2])
-            label = f"{labels}, correlation drifts by {drift:g}"
-            plots.line(ax, rows, "rho", colour=COLOUR[labels], label=label, linestyle=line)
-    ax.axhline(s.alpha[0], color="black", linewidth=0.8)
-    ax.set_xlabel(r"mean of corr(quality, covariate) in the family, $\rho$")
-    ax.set_ylabel("share of families enabled")
-    ax.set_title(f"One decision from one label in each of {FAMILY[2]} pools ({s.judge[0]})")
-    ax.legend(fontsize=7)
+    ax.set_title(f"Recall behind the gate, K = {n}")
+    name_series(ax, s)
     return ax

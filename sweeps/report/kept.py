@@ -17,8 +17,9 @@ import pandas as pd
 
 from jbt.experiments import folder as store
 
+from . import figures
 from .documents import ROOT, choices
-from .runs import read, record_of
+from .runs import Run, read, record_of
 
 KEPT = ROOT / "docs" / "results"
 PROVENANCE = "provenance.json"
@@ -43,7 +44,8 @@ _read_once = functools.cache(read)
 
 
 def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[str]:
-    """Keep tables of finished runs beside the documents, but large ones that no page needs.
+    """Keep tables of finished runs beside the documents, but large ones that no page needs, and
+    their figures in notebooks/figures.
 
     Args:
       folder: of results, `NAME/results.nc` and `NAME/table.csv` in it.
@@ -67,6 +69,7 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
         if not variant and record["command"] != f"python -m sweeps.{name}":
             raise ValueError(f"{runs[name]} is of {record['command']}: name it with --variant")
         key = f"{name}-{variant}" if variant else name
+        figures.keep(Run.read(name, runs[name]), key)
         table = _needed(key, runs[name] / store.TABLE)
         if table.empty:
             records.pop(key, None)

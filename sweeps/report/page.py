@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -13,11 +12,11 @@ from typing import Any
 import pandas as pd
 
 from jbt import __version__
-from jbt.border import files, plots
-from jbt.experiments import results
+from jbt.border import files
 
 from . import claims as claims_file
 from .documents import Choice, name_of, number, value
+from .figures import svg
 from .runs import OUTCOME, Run
 
 TEMPLATE = Path(__file__).with_name("template.html")
@@ -261,15 +260,3 @@ def experiment(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
         "lines": made,
         "rows": len(rows),
     }
-
-
-def svg(run: Run) -> str:
-    """The figure of a run as an inline SVG, whose ids are the run's own."""
-    with results.open_results(run.folder) as dataset:
-        figure = run.sweep.figure(dataset, run.numbers(), run.settings)
-    buffer = io.BytesIO()
-    plots.save(figure, buffer, kind="svg")
-    text = buffer.getvalue().decode()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{run.name}-", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="Figure of {run.name}" ', 1)

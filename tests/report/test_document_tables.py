@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from support.finished_runs import finished
 
-from sweeps.report import claims, documents, kept
+from sweeps.report import claims, documents, figures, kept
 
 TABLE = pd.DataFrame(
     [
@@ -115,6 +115,8 @@ def test_a_table_that_cannot_be_made_is_named(mark, message):
 def documents_of_a_test(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "ROOT", tmp_path)
     monkeypatch.setattr(kept, "KEPT", tmp_path / "docs" / "results")
+    monkeypatch.setattr(figures, "KEPT", tmp_path / "figures")
+    monkeypatch.setattr(figures, "svg", lambda run: f"<svg>{run.name}</svg>")
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("<!-- = crossing judge=mine point --><!-- -->\n")
     return tmp_path
@@ -124,6 +126,7 @@ def test_finished_runs_are_kept(documents_of_a_test, monkeypatch):
     root = documents_of_a_test
     (root / "results" / "unfinished").mkdir(parents=True)
     assert kept.collect(finished(root / "results", "crossing", TABLE)) == ["crossing"]
+    assert (root / "figures" / "crossing.svg").read_text() == "<svg>crossing</svg>"
     written = (root / "results" / "crossing" / "table.csv").read_bytes()
     assert (root / "docs" / "results" / "crossing.csv").read_bytes() == written
     record = kept.read_provenance()["crossing"]

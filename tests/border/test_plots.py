@@ -1,0 +1,56 @@
+"""Labels at the ends of lines."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from scipy.optimize import minimize
+
+from jbt.border import plots
+
+
+def labels_of(ax):
+    return {text.get_text(): text for text in ax.texts}
+
+
+def test_lines_are_named_where_they_end_in_their_colours():
+    _, ax = plots.new_figure()
+    plots.band(ax, [0, 1], [0, 1], [0, 0.9], [0, 1.1], colour="blue", label="rising")
+    plots.band(ax, [0, 1], [1, 0], [1, 0], [1, 0], colour="orange", label="falling")
+    ax.plot([0, 0.2], [0.5, 0.5], label="short")
+    ax.axhline(0.5, color="black", label="half")
+    ax.axhline(0.3, color="black")
+    plots.label_ends(ax)
+    found = labels_of(ax)
+    assert set(found) == {"rising", "falling", "short", "half"}
+    assert to_hex(found["rising"].get_color()).upper() == plots.COLOURS["blue"]
+    low, high = ax.get_ylim()
+    for name, y in (("rising", 1), ("falling", 0), ("half", 0.5)):
+        assert found[name].xyann == pytest.approx((1.03, (y - low) / (high - low)))
+    assert found["short"].anncoords == "offset points"
+
+
+def test_labels_that_would_touch_move_apart():
+    _, ax = plots.new_figure()
+    for height in (0.5, 0.501, 0.502):
+        ax.plot([0, 1], [0, height], label=str(height))
+    plots.label_ends(ax)
+    places = [labels_of(ax)[str(height)].xyann[1] for height in (0.5, 0.501, 0.502)]
+    gap = 1.25 * plots.LABEL_SIZE / (72 * 0.75 * 4.4)
+    np.testing.assert_allclose(np.diff(places), gap)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_places_are_the_nearest_that_are_apart(seed):
+    wanted, gap = np.sort(np.random.default_rng(seed).uniform(0.2, 0.8, 6)), 0.05
+    places = np.array(plots._apart(wanted.tolist(), gap))
+    apart = [{"type": "ineq", "fun": lambda v, i=i: v[i + 1] - v[i] - gap} for i in range(5)]
+    start = wanted[0] + 2 * gap * np.arange(6)
+    best = minimize(lambda v: ((v - wanted) ** 2).sum(), start, constraints=apart, tol=1e-12)
+    np.testing.assert_allclose(places, best.x, atol=1e-5)
+    assert places.min() >= 0
+    assert places.max() <= 1
+
+
+def test_labels_stay_in_the_panel_where_there_is_room():
+    assert plots._apart([0.99, 1.0, 1.0], 0.1) == pytest.approx([0.8, 0.9, 1.0])
+    assert plots._apart([0.0, 0.0], 0.1) == pytest.approx([0.0, 0.1])

@@ -1,5 +1,8 @@
 """The documentation site builds without warnings and opens from disk, in a real browser."""
 
+import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +55,38 @@ def test_the_site_opens_from_disk(tmp_path):
             assert any("/findings/crossing.html" in link for link in links)
             found["search"] = problems
     assert {str(page): problems for page, problems in found.items() if problems} == {}
+
+
+@pytest.mark.skipif("JBT_REPORT" not in os.environ, reason="needs the report of finished runs")
+def test_the_report_opens_from_disk():
+    """At the path in JBT_REPORT: the summary, a figure for each sweep, and the commands."""
+    report = Path(os.environ["JBT_REPORT"])
+    with browser.browser() as started:
+        for width, dark in ((400, True), (1200, False)):
+            assert browser.problems(started, report, width=width, dark=dark) == []
+        with browser.opened(started, report) as (tab, problems):
+            assert tab.locator("svg[aria-label^='Figure of']").count() > 15
+            assert "python -m sweeps.crossing" in tab.inner_text("body")
+            assert problems == []
+
+
+def test_sliders_choose_another_curve(tmp_path):
+    """In the explorer alone, as pages hold it: a key moves a slider, and the answer follows."""
+    pytest.importorskip("bokeh", reason="needs the extra docs")
+    explorer = runpy.run_path(str(ROOT / "docs" / "explorer.py"), run_name="explorer")
+    path = tmp_path / "explorer.html"
+    path.write_text(explorer["page"](explorer["Grid"].load(explorer["GRID"])), encoding="utf-8")
+    with browser.browser() as started, browser.opened(started, path) as (tab, problems):
+        answer = tab.get_by_text("Correction stops paying at a correlation of")
+        before = answer.inner_text()
+        tab.get_by_role("slider").first.press("ArrowRight")
+        answer.get_by_text(before).wait_for(state="detached", timeout=1000)
+        after = answer.inner_text()
+        assert problems == []
+    crossings = [
+        float(re.findall(r"correlation of (\d\.\d+)", text)[0]) for text in (before, after)
+    ]
+    assert crossings[1] > crossings[0]  # more bias: correction pays longer
 
 
 BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></script>

@@ -223,7 +223,8 @@ def label_ends(ax: Axes) -> Axes:
 
     Call it last: it reads the limits of the axes, and later changes of them misplace the labels.
     """
-    ax.get_xlim(), ax.get_ylim()  # set the limits, which Matplotlib puts off
+    for set_limits in (ax.get_xlim, ax.get_ylim):  # which Matplotlib puts off
+        set_limits()
     lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     ends = []
     for line in lines:

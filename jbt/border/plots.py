@@ -110,8 +110,9 @@ def _is_tex(text: str) -> bool:
     from matplotlib.mathtext import MathTextParser
 
     try:
-        if text.count("$") - text.count(r"\$"):
-            MathTextParser("agg").parse(text)
+        for line in text.splitlines():
+            if line.count("$") - line.count(r"\$"):
+                MathTextParser("agg").parse(line)
     except ValueError:
         return False
     return True

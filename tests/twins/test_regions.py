@@ -70,7 +70,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     assert regions.read(tmp_path / "regions.csv") == {"llama": members}
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_search_finds_only_judges_that_agree():
     found = regions.region(
         LLAMA, most={"item_noise": 0.0}, n_members=3, n_pools=48, n_judges=256, rounds=11

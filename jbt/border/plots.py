@@ -224,6 +224,8 @@ def label_ends(ax: Axes) -> Axes:
 
     Call it last: it reads the limits of the axes, and later changes of them misplace the labels.
     """
+    from matplotlib.patheffects import withStroke
+
     for set_limits in (ax.get_xlim, ax.get_ylim):  # which Matplotlib puts off
         set_limits()
     lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
@@ -237,8 +239,17 @@ def label_ends(ax: Axes) -> Axes:
         if x > INSIDE:
             ends.append((float(np.clip(y, 0, 1)), float(x), line))
             continue
-        text = {"color": line.get_color(), "fontsize": LABEL_SIZE, "textcoords": "offset points"}
-        ax.annotate(str(line.get_label()), (x, y), (5, 0), "axes fraction", va="center", **text)
+        ax.annotate(
+            str(line.get_label()),
+            xy=(x, y),
+            xytext=(5, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            color=line.get_color(),
+            fontsize=LABEL_SIZE,
+            va="center",
+            path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
+        )
     ends.sort(key=lambda end: end[0])
     rows = ax.get_gridspec().nrows if ax.get_subplotspec() else 1  # type: ignore[union-attr]
     height = 0.75 * ax.figure.get_size_inches()[1] / rows  # type: ignore[union-attr]
@@ -255,6 +266,8 @@ def label_ends(ax: Axes) -> Axes:
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": line.get_color(), "lw": 0.5, "shrinkB": 1},
         )
+    for line in lines:
+        line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here
     return ax
 
 

@@ -127,14 +127,13 @@ def run(sweep: Sweep[S], **changes: Any) -> Explored[S]:
 
 def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:
     """A figure with one panel, drawn by a function of Axes: `panel(acquisition.draw_allocation,
-    shown.results, shown.settings)`. Lines without a legend get one beside the panel."""
+    shown.results, shown.settings)`. Lines without a legend are named at their ends."""
     from jbt.border import plots
 
     figure, ax = plots.new_figure()
     draw(ax, *arguments, **options)
     if ax.get_legend() is None and ax.get_legend_handles_labels()[0]:
-        figure.set_figwidth(figure.get_figwidth() + 2.2)
-        figure.legend(loc="outside right upper", fontsize=8)
+        plots.label_ends(ax)
     return figure
 
 

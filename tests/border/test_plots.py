@@ -27,6 +27,7 @@ def test_lines_are_named_where_they_end_in_their_colours():
     for name, y in (("rising", 1), ("falling", 0), ("half", 0.5)):
         assert found[name].xyann == pytest.approx((1.03, (y - low) / (high - low)))
     assert found["short"].anncoords == "offset points"
+    assert ax.get_legend_handles_labels() == ([], [])
 
 
 def test_labels_that_would_touch_move_apart():

@@ -238,6 +238,11 @@ def test_the_command_on_a_gate(tmp_path, capsys):
     printed = capsys.readouterr().out
     plan = json.loads(out.read_text())
     assert plan["n_labels"] == [5, 28]
+    (answer, *_) = printed.splitlines()
+    assert answer.startswith("Labels to enable in 50 % of the pools that the correction helps: ")
+    for name, of in plan["labels"].items():
+        n = of["smallest_n_labels"]
+        assert f" {n} {name}" in answer if n else name in answer.rpartition(";")[2]
     shares = {name: v["estimate"] for name, v in plan["pool_classes"].items()}
     assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
     labels = plan["labels"]

@@ -117,6 +117,8 @@ def _record(options: GateOptions, plan: planning.GatePlan) -> dict[str, Any]:
 
 def _print(options: GateOptions, plan: planning.GatePlan) -> None:
     share = {name: _percent(v) for name, v in plan.share.items()}
+    if plan.share["helped"][0]:
+        print(_answer(options, plan))
     print(
         f"Top-{options.k} recall in {options.pools} simulated pools: naive "
         f"{plan.recall_naive:.3f}, bias-aware {plan.recall_bias_aware:.3f}.\nRecall is higher "
@@ -157,6 +159,18 @@ def _print(options: GateOptions, plan: planning.GatePlan) -> None:
         "sign enables of the former on\nmembers, of the latter on pairs and disputed"
         + ("; not on members some of whose labels\nare wrong, as one is used again." * wrong or ".")
     )
+
+
+def _answer(options: GateOptions, plan: planning.GatePlan) -> str:
+    """How many labels it takes, of each kind."""
+    smallest = {name: plan.smallest(name, options.power) for name in options.labels}
+    enough = [f"{n} {name}" for name, n in smallest.items() if n is not None]
+    if "members" in options.labels:
+        enough.append(f"all members ({plan.census_used:.1f})")
+    never = [name for name, n in smallest.items() if n is None]
+    text = f"Labels to enable in {100 * options.power:g} % of the pools that the correction helps: "
+    text += ", or ".join(enough) or "never"
+    return text + (f"; {', '.join(never)} never" if enough and never else "")
 
 
 def _print_row(name: str, needed: int | str, used: float, rates: Mapping[str, np.ndarray]) -> None:

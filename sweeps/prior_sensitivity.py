@@ -301,7 +301,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
         )
     ax.set_xscale("log")
     ax.set_xlabel("range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)")
-    ax.set_ylabel(r"spread of $\hat c$ over all priors, max minus min (logits)")
+    ax.set_ylabel(r"spread of $\hat c$ over all priors (logits)")
     ax.set_title(
         "No prior finds what the likelihood does not hold\n(dots: unpaired, crosses: paired)"
     )

@@ -245,7 +245,7 @@ def label_ends(ax: Axes) -> Axes:
             xytext=(5, 0),
             xycoords="axes fraction",
             textcoords="offset points",
-            color=line.get_color(),
+            color=_ink(line.get_color()),
             fontsize=LABEL_SIZE,
             va="center",
             path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
@@ -260,7 +260,7 @@ def label_ends(ax: Axes) -> Axes:
             xy=(x, y),
             xytext=(1.03, label_y),
             xycoords="axes fraction",
-            color=line.get_color(),
+            color=_ink(line.get_color()),
             fontsize=LABEL_SIZE,
             va="center",
             annotation_clip=False,
@@ -269,6 +269,11 @@ def label_ends(ax: Axes) -> Axes:
     for line in lines:
         line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here
     return ax
+
+
+def _ink(colour: Any) -> Any:
+    """The colour of a text about what is drawn in a colour: yellow is darker."""
+    return "#8A7F00" if colour == COLOURS["yellow"] else colour
 
 
 def _apart(wanted: list[float], gap: float) -> list[float]:

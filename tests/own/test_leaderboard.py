@@ -1,6 +1,7 @@
 """Leaderboards: against SciPy, against what the verdicts identify, and as files."""
 
 import csv
+import dataclasses
 import json
 import math
 
@@ -379,6 +380,21 @@ def test_win_rates_and_averages_of_a_leaderboard(tables):
     assert "win rate against B" in boards.report("Board", []).text()
     with pytest.raises(ValueError, match="no model 'Z' among the 4"):
         own.leaderboard(read, ["words"], against="Z")
+
+
+def test_the_answer_counts_ranks_from_outside_the_plausible_ones(tables):
+    read = own.read(*tables(*simulated()), covariates=["words"])
+    boards = own.leaderboard(read, ["words"], transform="log")
+    (board,) = boards
+    rank = np.arange(1.0, 5.0)
+    ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
+    for naive, said in (
+        ([1, 2, 3, 4], "the correction changes no rank"),
+        ([2, 1, 3, 4], "changes 2 of 4 ranks, 0 from outside its plausible ranks, most"),
+        ([4, 3, 2, 1], "changes 4 of 4 ranks, 2 from outside its plausible ranks, most"),
+    ):
+        boards[0] = dataclasses.replace(board, rank_naive=np.array(naive, float), **ends)
+        assert said in boards.report("Board", []).answer[0]
 
 
 def test_models_are_the_items_where_there_is_no_content(tables):

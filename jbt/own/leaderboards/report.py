@@ -142,6 +142,9 @@ def _answer(board: Leaderboard) -> str:
     furthest = int(np.argmax(np.abs(moved)))
     change = f"{_rank(float(board.rank_naive[furthest]))} to {_rank(float(board.rank[furthest]))}"
     changed = f"{int((moved != 0).sum())} of {int(known.sum())} ranks"
+    if ranked:
+        beyond = (board.rank_naive < board.rank_low) | (board.rank_naive > board.rank_high)
+        changed += f", {int((beyond & (moved != 0)).sum())} from outside its plausible ranks"
     model = board.models[furthest]
     return f"{line}; the correction changes {changed}, most that of {model}, from {change}"
 

@@ -166,16 +166,18 @@ def refused(format, path, values):
     return False
 
 
-def test_twenty_problems_and_a_count(tmp_path):
-    record = {**MT_BENCH.records[0], "g1_winner": "A"}
-    path = save(tmp_path, "pair.jsonl", [record] * 30)
+@pytest.mark.parametrize(("alike", "listed"), [(False, 20), (True, 3)])
+def test_twenty_problems_three_of_them_alike_and_a_count(tmp_path, alike, listed):
+    record = MT_BENCH.records[0]
+    wrong = [{**record, "g1_winner": "A" if alike else f"A{n}"} for n in range(30)]
+    path = save(tmp_path, "pair.jsonl", wrong)
     with pytest.raises(own.TableError) as error:
         formats.collect([path])
     lines = str(error.value).splitlines()
     assert [line.split(":")[0] for line in lines[:-1]] == [
-        f"{path}, line {n}" for n in range(1, 21)
+        f"{path}, line {n}" for n in range(1, listed + 1)
     ]
-    assert lines[-1] == "and 10 more problems"
+    assert lines[-1] == f"and {30 - listed} more problems"
 
 
 ALPHABETICAL = [("a", "b"), ("a", "c"), ("b", "c")]

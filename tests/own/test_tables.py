@@ -278,6 +278,8 @@ def test_all_problems_are_said_at_once(tables):
         "items.csv, line 3: words",
         "items.csv, line 4: item 'b' of pool 'p' again",
     ]
-    many = refused(tables, "pool,first,second,winner\n" + "p,a,b,left\n" * 50)
+    many = refused(
+        tables, "pool,first,second,winner\n" + "".join(f"p,a,b,left{n}\n" for n in range(50))
+    )
     assert len(many) == 21
     assert many[-1] == "and 30 more problems"

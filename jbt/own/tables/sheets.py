@@ -12,6 +12,7 @@ import io
 import os
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from jbt.own.tables.decoding import Damaged, csv_rows, decode, find_header
 
 SHOWN = 20
 """Problems listed in full; the others are counted."""
+
+ALIKE = 3
+"""Problems of the same words that are listed: a misspelt column is one mistake, not one a row."""
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -72,14 +76,15 @@ def location(source: Source, line: int) -> str:
 
 class TableError(ValueError):
     """A table that cannot be used; the message has one line a problem, for the person who made
-    it: the first twenty, then how many more there are."""
+    it: the first twenty, at most three of the same words, then how many more there are."""
 
 
 class Problems:
     """Collects what is wrong with a user's tables, so that all of it is reported at once."""
 
     def __init__(self) -> None:
-        self._texts: list[tuple[int, int, str]] = []
+        self._texts: list[tuple[int, int, str, str]] = []
+        """Number of the source, line, where, what."""
         self._sources: list[Source] = []
         self.count = 0
 
@@ -88,7 +93,7 @@ class Problems:
         if source not in self._sources:
             self._sources.append(source)
         where = str(source) if line is None else location(source, line)
-        self._texts.append((self._sources.index(source), line or 0, f"{where}: {what}"))
+        self._texts.append((self._sources.index(source), line or 0, where, what))
         self.count += 1
 
     def add_rows(self, sheet: Sheet, bad: np.ndarray, what: Callable[[int], str]) -> None:
@@ -118,7 +123,12 @@ class Problems:
     def check(self) -> None:
         """Raise `TableError` if there are any."""
         if self.count:
-            lines = [text for _, _, text in sorted(self._texts)[:SHOWN]]
+            lines: list[str] = []
+            alike = Counter[tuple[int, str]]()
+            for source, _, where, what in sorted(self._texts):
+                alike[source, what] += 1
+                if len(lines) < SHOWN and alike[source, what] <= ALIKE:
+                    lines.append(f"{where}: {what}")
             more = self.count - len(lines)
             raise TableError("\n".join([*lines, *[f"and {more} more problems"] * (more > 0)]))
 

@@ -211,6 +211,23 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
+def answer(table: pd.DataFrame, s: Settings) -> str:
+    """Where the benefit changes sign, and the paper's numbers of it."""
+    rows = table[table.quantity == "crossing"]
+    at, low, high = rows[["estimate", "ci_low", "ci_high"]].iloc[0]
+    if np.isnan(at):
+        return "The gain from correction does not change sign at these correlations."
+    text = f"Correction stops paying at a correlation of {at:.3f} [{low:.3f}, {high:.3f}]"
+    numbers = [f"{number:g}" for number in rows.paper.dropna()]
+    return text + (f"; the paper says {' and '.join(numbers)}." if numbers else ".")
+
+
+def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
+    """Rows to print: benefits and crossings."""
+    shown = table.quantity.str.startswith("crossing") | (table.quantity == "benefit")
+    return table[shown]
+
+
 SWEEP = declare.Sweep(
     "crossing",
     "Benefit of bias-aware over naive ranking against corr(quality, covariate), and where it ends.",
@@ -223,6 +240,8 @@ SWEEP = declare.Sweep(
         "naive_agreement": "1 (share of pairs)",
         "bias_aware_agreement": "1 (share of pairs)",
     },
+    answer=answer,
+    headline=headline,
     index="rho",
 )
 

@@ -184,6 +184,8 @@ class Sweep(Generic[S]):
     """Results, table, settings -> the figure."""
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
+    answer: Callable[[pd.DataFrame, S], str] | None = None
+    """Table, settings -> what came out, in a sentence, printed above the table."""
     headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
     """Table, settings -> the rows printed at the end, where the table is too long to read; default
     all."""

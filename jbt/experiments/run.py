@@ -353,6 +353,8 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
         }
     if settings.json is not None:
         files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
+    if sweep.answer is not None:
+        print(sweep.answer(table, settings), end="\n\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)
     shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))

@@ -123,7 +123,9 @@ def test_again_reprints_without_running(finished, capsys, monkeypatch):
     monkeypatch.setattr(run, "Simulation", None)
     before = (finished / "crossing" / "results.nc").stat().st_mtime_ns
     assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
-    assert "crossing_limit" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("Correction stops paying at a correlation of ")
+    assert "crossing_limit" in printed
     assert (finished / "crossing" / "results.nc").stat().st_mtime_ns == before
 
 

@@ -2,6 +2,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
 from jbt import estimators
@@ -118,3 +119,25 @@ def test_an_estimator_that_is_registered_later_is_in_it(monkeypatch):
     monkeypatch.setitem(estimators.ESTIMATORS, "mine", estimators.naive)
     results = explore().results
     np.testing.assert_array_equal(results["mine_recall"], results["naive_recall"])
+
+
+@pytest.mark.parametrize(
+    ("at", "paper", "said"),
+    [
+        (
+            0.4151,
+            [0.45, 0.5],
+            "a correlation of 0.415 [0.401, 0.429]; the paper says 0.45 and 0.5.",
+        ),
+        (0.4151, [np.nan], "a correlation of 0.415 [0.401, 0.429]."),
+        (np.nan, [0.45], "does not change sign at these correlations."),
+    ],
+)
+def test_the_answer_is_the_first_line(at, paper, said):
+    rows = [
+        {"quantity": "crossing", "estimate": at, "ci_low": 0.4009, "ci_high": 0.4294, "paper": p}
+        for p in paper
+    ]
+    table = pd.DataFrame([{"quantity": "naive_recall", "estimate": 0.5}, *rows])
+    assert crossing.answer(table, crossing.Settings()).endswith(said)
+    assert set(crossing.headline(table, crossing.Settings()).quantity) == {"crossing"}

@@ -42,7 +42,7 @@ from jbt.twins import regions
 from jbt.types import Comparisons, Design, Fit, Prior, Variant
 
 from . import judges as sweep_judges
-from ._shared.active import REFERENCE, RunSettings, allocation, design_of
+from ._shared.active import REFERENCE, RunSettings, allocation, check_rules, design_of
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -145,10 +145,7 @@ def check(s: Settings) -> None:
         raise ValueError(f"protocol must be frozen or stochastic, got {s.protocol!r}")
     if s.n_large < 0:
         raise ValueError(f"n_large must be at least 0, got {s.n_large}")
-    if REFERENCE not in s.rule:
-        raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
-    if len(set(s.rule)) < len(s.rule):
-        raise ValueError(f"rule lists a name twice: {' '.join(s.rule)}")
+    check_rules(s.rule)
     for rule in s.rule:
         check_run(design_of(N_ITEMS), loop(s, rule), reports(s.budget, s.refit_every))
 

@@ -165,7 +165,7 @@ def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (benefit, margin, references, c) = plots.facets(4, 2, height=4)
+    fig, (benefit, margin, references, c) = plots.facets(4, 2, height=4.0)
     draw_benefit(benefit, table, s, JOINT[-1])
     draw_margin(margin, table, s)
     draw_references(references, table, s, JOINT[-1])

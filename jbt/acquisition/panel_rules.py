@@ -140,6 +140,7 @@ def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
     if isinstance(rule, str) and rule not in RULES:
         if rule not in PANEL_RULES:
             known = f"one of {', '.join(RULES)}; for several judges {', '.join(PANEL_RULES)}"
-            raise ValueError(f"unknown rule {rule!r}: {known}; or a function")
+            names = [*RULES, *PANEL_RULES]
+            raise ValueError(rules.unknown(rule, names, f"{known}; or a function"))
         return PANEL_RULES[rule]
     return rules.resolve(rule)

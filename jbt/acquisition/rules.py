@@ -19,7 +19,8 @@ of the largest score over price (`Rule.gain`). A rule that needs all judges at o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import jax
@@ -209,6 +210,12 @@ def families() -> dict[str, tuple[str, ...]]:
     return {f: tuple(n for n, rule in RULES.items() if rule.family == f) for f in names}
 
 
+def unknown(rule: str, known: Iterable[str], otherwise: str) -> str:
+    """What is wrong with a rule's name, and the name that was meant or `otherwise`."""
+    near = difflib.get_close_matches(rule, known, n=1)
+    return f"unknown rule {rule!r}: {f'did you mean {near[0]}?' if near else otherwise}"
+
+
 def resolve(rule: str | Rule | Score) -> Rule:
     """Look a name up, or make a rule of a user's function.
 
@@ -219,7 +226,7 @@ def resolve(rule: str | Rule | Score) -> Rule:
         return rule
     if isinstance(rule, str):
         if rule not in RULES:
-            raise ValueError(f"unknown rule {rule!r}: one of {', '.join(RULES)}, or a function")
+            raise ValueError(unknown(rule, RULES, f"one of {', '.join(RULES)}, or a function"))
         return RULES[rule]
     if not callable(rule):
         raise ValueError(f"a rule is a name or a function, got {rule!r}")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import twins
-from jbt.acquisition import Loop, Task, reports, run
+from jbt.acquisition import Loop, Task, panel_rules, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.acquisition.runs import check as check_run
@@ -189,10 +189,7 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
     if s.n_seeds < 1:
         raise ValueError(f"n_seeds must be at least 1, got {s.n_seeds}")
     declare.check_increasing("budget", s.budget)
-    if REFERENCE not in s.rule:
-        raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
-    if len(set(s.rule)) < len(s.rule):
-        raise ValueError(f"rule lists a name twice: {' '.join(s.rule)}")
+    check_rules(s.rule)
     if not refit_every or len(set(refit_every)) < len(refit_every):
         raise ValueError("refit_every must list at least one value, and none twice")
     design = design_of(s.n_items)
@@ -202,6 +199,16 @@ def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
             check_run(design, settings, reports(s.budget, r))
     scenario: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
     pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **scenario)
+
+
+def check_rules(rules: Sequence[str]) -> None:
+    """Raise `ValueError` for an unknown rule, one named twice, or no reference among them."""
+    for rule in rules:
+        panel_rules.resolve(rule)
+    if REFERENCE not in rules:
+        raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
+    if len(set(rules)) < len(rules):
+        raise ValueError(f"rule lists a name twice: {' '.join(rules)}")
 
 
 def design_of(n_items: int) -> Design:

@@ -19,7 +19,7 @@ COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion
 
 
 def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (rates, recall, harm, power) = plots.facets(4, 2, height=4)
+    fig, (rates, recall, harm, power) = plots.facets(4, 2, height=4.0)
     draw_rates(rates, table, s)
     draw_recall(recall, table, s)
     draw_harm(harm, table, s)

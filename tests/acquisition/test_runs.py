@@ -230,7 +230,7 @@ def test_a_score_that_is_not_finite_is_flagged(bad):
 def test_bad_input():
     task = binary_task(jax.random.key(0))
     key = jax.random.key(1)
-    with pytest.raises(ValueError, match=r"unknown rule 'ucb': one of top_k_aware, thompson"):
+    with pytest.raises(ValueError, match=r"unknown rule 'ucb': did you mean lucb"):
         Loop("ucb")
     for name in ("refit_every", "n_samples", "k"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):

@@ -328,7 +328,7 @@ def test_the_command(tables, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--rules", "ucb"], "unknown rule 'ucb': one of top_k_aware"),
+        (["--rules", "ucb"], "unknown rule 'ucb': did you mean lucb"),
         (["--rules", "lucb", "lucb"], "none twice"),
         (["--k", "2"], "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
         (["--seeds", "0"], "seeds must be at least 1"),

@@ -230,7 +230,8 @@ def test_the_number_of_draws_used_is_stored():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--rule", "round_robin", "fancy"], "must include top_k_aware"),
+        (["--rule", "round_robin", "random"], "must include top_k_aware"),
+        (["--rule", "top_k_awre", "random"], "unknown rule 'top_k_awre': did you mean top_k_aware"),
         (["--rule", "top_k_aware", "fancy"], "unknown rule 'fancy': one of top_k_aware, thompson"),
         (["--rule", "top_k_aware", "top_k_aware"], "lists a name twice"),
         (["--budget", "120", "60"], "budget must increase, got 120 60"),

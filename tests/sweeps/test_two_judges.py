@@ -82,7 +82,7 @@ def test_the_table():
     assert cost.estimate == SMALL.n_items * (SMALL.n_items - 1) + SMALL.price * 20
     gate = only(table, quantity="recall", model="perfect_gate", rho=0.8)
     assert gate.estimate == pytest.approx(0.5, abs=1e-3)
-    assert len(two_judges.figure(ds, table, SMALL).axes) == 6
+    assert len(two_judges.figure(ds, table, SMALL).axes) == 4
     assert 0 < len(two_judges.headline(table, SMALL)) < len(table)
 
 

@@ -36,13 +36,23 @@ def pages(site):
     return sorted(page for page in site.rglob("*.html") if not theirs & set(page.parts))
 
 
+def unread(page):
+    """Markdown that a page shows as it was typed, outside code; signatures have stars too."""
+    soup = pytest.importorskip("bs4").BeautifulSoup(page.read_text(), "html.parser")
+    text = soup.find("main") or soup
+    for code in text.find_all(["pre", "code", "script", "style", "dt"]):
+        code.decompose()
+    return re.findall(r".{0,30}(?:\*\*|\]\(|<!--|-->).{0,30}", text.get_text())
+
+
 def test_the_site_opens_from_disk(tmp_path):
     """One test, as the site is built once: every page, formulas and search."""
     site = build(tmp_path)
     every = pages(site)
     assert len(every) > 40
+    found = {f"{page}, as it was typed": unread(page) for page in every}
     with browser.browser() as started:
-        found = {page: browser.problems(started, page, width=400, dark=True) for page in every}
+        found |= {page: browser.problems(started, page, width=400, dark=True) for page in every}
         found |= {name: browser.problems(started, site / f"{name}.html") for name in WIDE}
         with browser.opened(started, site / "mathematics.html") as (tab, problems):
             tab.wait_for_selector("mjx-container svg")
@@ -93,6 +103,12 @@ BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></scr
 <link rel="stylesheet" href="gone.css"></head><body style="background:#fff;color:#eee"><p>text</p>
 <div style="width:900px">wide</div><img src="gone.png"><script>console.error("no")</script>
 <script>throw new Error("thrown")</script></body></html>"""
+
+
+def test_markdown_left_in_a_page_is_seen(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<main><p>it **holds** here</p><code>a ** b</code></main>")
+    assert unread(page) == ["it **holds** here"]
 
 
 def test_what_is_wrong_with_a_page_is_seen(tmp_path):

@@ -1,5 +1,7 @@
 """Tables and numbers in the documents are those of the results kept beside them."""
 
+import re
+
 import pandas as pd
 import pytest
 from support.finished_runs import finished
@@ -43,6 +45,8 @@ def table_of(name):
 def test_pages_are_as_they_would_be_made_anew(page):
     text = page.read_text()
     assert documents.renewed(text, kept.table) == text
+    # A comment at the beginning of a line ends the paragraph, and the line is no Markdown.
+    assert not re.findall(r"^\s*(?:[-*] )?<!-- =.*", text, re.MULTILINE)
 
 
 def test_what_is_kept_says_how_it_was_made():

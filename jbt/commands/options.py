@@ -35,7 +35,7 @@ class TableOptions:
     columns."""
     anchors: Path | None = None
     """Table of trusted labels: pairs whose order is known (pool, better, worse, or pool, first,
-    second and better as an annotator fills it in), or items (pool, item, member)."""
+    second and better as an annotator fills it in), or items (pool, item, member, optional k)."""
     first: str = Columns.first
     """Column of the verdicts with the item shown first."""
     second: str = Columns.second

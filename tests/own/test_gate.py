@@ -106,6 +106,8 @@ BAD_ANCHORS = {
     "pool,item,member\np,i0,maybe\n": "line 2: member is 'maybe', allowed: 1, 0, true",
     "pool,item,member\np,i9,1\ns,i0,1\n": "line 2: item 'i9' of pool 'p' is not in",
     "pool,item,member\np,,1\n": "line 2: item is empty",
+    "pool,item,k,member\np,i0,2,1\np,i1,3,1\n": "line 3: k is '3', allowed: one number of all",
+    "pool,item,k,member\np,i0,two,1\n": "line 2: k is 'two', allowed: one number of all",
     "pool,better,worse\np,i0,i9\n": "line 2: item 'i9' of pool 'p' is not in",
     "pool,better,worse\ns,i0,i1\n": "line 2: pool 's' is not in",
     "pool,better,worse\np,i0,i0\n": "line 2: better and worse are the same item, 'i0'",
@@ -484,7 +486,7 @@ def test_labels_of_members_and_swaps_are_few(judged):
     tables, batch = read(judged, judge="long")
     for k in (1, 2):
         members = labelling(tables, batch, labels="members", k=k)
-        assert members.table.columns.tolist() == ["pool", "item", "member"]
+        assert members.table.columns.tolist() == ["pool", "item", "k", "member"]
         sizes = members.table["pool"].value_counts()
         assert (sizes % 2 == 0).all()
         assert sizes.max() <= 2 * k

@@ -96,6 +96,18 @@ def test_what_is_labelled_both_ways_or_by_another_item_of_the_content_was_asked(
     assert (both.n_labels, both.n_listed, len(both.table)) == (2, 1, 1)
 
 
+def test_labels_of_another_top_set_are_refused(judged):
+    of_three = "pool,item,k,member\np0,i0,3,yes\n"
+    wrong = "members of the top 3, not of the top 1: --k 3"
+    with pytest.raises(own.TableError, match=wrong):
+        asked(of_three, labels="members", k=1)
+    tables = own.read("v.csv", "items.csv", "done.csv", covariates=["words"])
+    with pytest.raises(own.TableError, match=wrong):
+        own.gate(tables, own.Batch.of(tables, ["words"]), k=1)
+    of_one = of_three.replace("3", "1")
+    assert asked(of_one, labels="members", k=1).table["k"].eq(1).all()
+
+
 def test_anchors_of_another_kind_are_refused(judged):
     pairs, members = "pool,better,worse\np0,i0,i1\n", "pool,item,member\np0,i0,1\n"
     with pytest.raises(

@@ -106,7 +106,8 @@ def main(argv: Sequence[str]) -> int:
         }
         files.write_json(options.json, content)
     if options.out is not None:
-        plain = table.map(for_spreadsheet)
+        names = table.columns.drop("k", errors="ignore")
+        plain = table.assign(**{name: table[name].map(for_spreadsheet) for name in names})
         files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))
     print(_report(options, tables, planned).text())
     return 0

@@ -89,7 +89,7 @@ def gate(
     """
     rule = Rule() if rule is None else rule
     check_word("tie_breaks", tie_breaks, (True, False))
-    labels = _kind(tables, labels, rule.name)
+    labels = _kind(tables, labels, rule.name, k)
     check_seed(seed)
     if not 0 <= hold_out < 1:
         raise ValueError(f"hold_out must lie in [0, 1), got {hold_out:g}")
@@ -120,7 +120,7 @@ def _of_two(tables: Tables) -> np.ndarray:
     return np.bincount(tables.items["pool"], minlength=len(tables.pools)) <= 2
 
 
-def _kind(tables: Tables, labels: str | None, rule: str) -> str:
+def _kind(tables: Tables, labels: str | None, rule: str, k: int) -> str:
     """Check the kind of the labels, or infer it."""
     if tables.anchors.empty and tables.members.empty:
         why = f": {'; '.join(tables.left_out)}" if tables.left_out else ""
@@ -130,6 +130,8 @@ def _kind(tables: Tables, labels: str | None, rule: str) -> str:
     check_word("labels", labels, LABELS)
     if (labels == "members") != (kind == "members"):
         raise TableError(f"labels must be {labels}, but the anchors are labels of {kind}")
+    if labels == "members":
+        tables.check_members_of(k)
     if rule == "census" and labels != "members":
         raise ValueError("the rule census needs labels of members")
     return labels

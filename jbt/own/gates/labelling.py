@@ -31,9 +31,9 @@ class Labelling:
     """The labels to ask for."""
 
     table: pd.DataFrame
-    """For pairs the columns pool, first, second, better; for members pool, item, member. The last
-    is empty; filled in, this is a table of anchors. With several judges, the column judges names
-    those whose rankings differ there."""
+    """For pairs the columns pool, first, second, better; for members pool, item, k, member. The
+    last is empty; filled in, this is a table of anchors. With several judges, the column judges
+    names those whose rankings differ there."""
     judges: pd.DataFrame
     """judge; n_pools, n_labels: pools, and pairs or contents, on which its rankings differ;
     n_listed: how many of the labels the anchors list already; n_asked: how many are in `table`.
@@ -104,13 +104,15 @@ def labelling(
     )
     if not candidates.any():
         raise ValueError(f"no {noun}: {_why_none(rankings, ins | outs, labels, k, tie_breaks)}")
+    if labels == "members":
+        tables.check_members_of(k)
     listed = _among(contents, tables.listed, rankings)
     if listed.all():
         raise ValueError(f"all {len(listed)} {noun} are among the anchors already (--anchors)")
     pool = rankings.pool[contents[0]]
     order = _order(tables, pool, labels, seed)
     # Names are drawn for all labels, so that they do not depend on which are left out.
-    table = _table(rankings, contents[:, order], differing[:, order], seed)
+    table = _table(rankings, contents[:, order], differing[:, order], k, seed)
     asked = np.flatnonzero(~listed[order])[:n]
     table = table.iloc[asked].reset_index(drop=True)
     known = tables.members[["item"]] if labels == "members" else tables.anchors[["better", "worse"]]
@@ -200,7 +202,7 @@ def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarr
 
 
 def _table(
-    rankings: Rankings, contents: np.ndarray, differing: np.ndarray, seed: int
+    rankings: Rankings, contents: np.ndarray, differing: np.ndarray, k: int, seed: int
 ) -> pd.DataFrame:
     tables, rng = rankings.tables, seeded(seed, "items")
     # Assigned in a random order, so that any item of a content may stand for it.
@@ -216,4 +218,4 @@ def _table(
     if len(tables.judges) > 1:
         judges = np.array([judge or "" for judge in tables.judges], object)
         table["judges"] = ["; ".join(judges[by_label]) for by_label in differing.T]
-    return table.assign(**{"member" if len(contents) == 1 else "better": ""})
+    return table.assign(**({"k": k, "member": ""} if len(contents) == 1 else {"better": ""}))

@@ -64,6 +64,8 @@ class Anchors:
     """Rows without an answer, which are left out (count)."""
     notes: list[str]
     """What was left out, in sentences."""
+    members_k: int | None = None
+    """Size of the top set that `members` are of, where the table says it (count of contents)."""
 
     @classmethod
     def none(cls) -> Anchors:
@@ -79,7 +81,7 @@ def read_anchors(
     source: Source, verdicts: VerdictTable, columns: Columns, items: Items, problems: Problems
 ) -> Anchors:
     """Read the anchors; what is wrong with them goes to `problems`."""
-    names = list(dict.fromkeys(name for form in FORMS for name in form))
+    names = list(dict.fromkeys([*(name for form in FORMS for name in form), "k"]))
     sheet, pool = read_with_pools(source, verdicts, columns, (), names, problems)
     known = set(items.item.values)
     pool = _unescaped(pool, set(items.pool.values))
@@ -144,13 +146,22 @@ def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anch
     allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
     problems.add_rows(sheet, answers == -1, lambda r: f"member is {text.at(r)!r}, {allowed}")
     table = pd.DataFrame({"pool": items.pool.codes[item], "item": item, "member": answers == 1})
+    k = None
+    if "k" in sheet and len(sheet):
+        of = sheet["k"].map(lambda word: int(word) if word.isdecimal() else 0)
+        wrong = (of < 1) | (of != of[0])
+        said = sheet["k"]
+        problems.add_rows(
+            sheet, wrong, lambda r: f"k is {said.at(r)!r}, allowed: one number of all"
+        )
+        k = int(of[0])
     kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
     if n_open := int(np.isnan(answers).sum()):
         notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
     members = table[kept].reset_index(drop=True)
     listed = item[:, None]
     none = Anchors.none()
-    return Anchors(none.pairs, none.tied, members, listed, n_contradictory, n_open, notes)
+    return Anchors(none.pairs, none.tied, members, listed, n_contradictory, n_open, notes, k)
 
 
 def _answer(word: str) -> float:

@@ -85,6 +85,16 @@ class Tables:
     ties: Ties = "half"
     """How a fit treats the ties among the verdicts: half a win for each side, or, on a leaderboard,
     an outcome of their own (davidson)."""
+    members_k: int | None = None
+    """Size of the top set that `members` are of, where the anchors say it (count of contents)."""
+
+    def check_members_of(self, k: int) -> None:
+        """Raise `TableError` where the anchors say that they are members of another top set."""
+        of = self.members_k
+        if of not in (None, k):
+            raise TableError(
+                f"the anchors are members of the top {of}, not of the top {k}: --k {of}"
+            )
 
     @property
     def merged(self) -> bool:
@@ -252,6 +262,7 @@ def read(
         n_contradictory=labels.n_contradictory,
         n_unanswered=labels.n_unanswered,
         left_out=labels.notes,
+        members_k=labels.members_k,
         pools=pools,
         judges=judges,
         contents=contents,

@@ -11,13 +11,15 @@ from jbt.experiments import run
 from sweeps import crossing
 
 DOCS = Path(__file__).parents[1] / "docs"
+OTHER = re.compile("pip (install|wheel)|^uvx ")
 pytestmark = pytest.mark.documents
 
 
 def commands(page):
-    """What a page's shell blocks run: [(program, its arguments)], installing left out."""
+    """What a page's shell blocks run: [(program, its arguments)], installing left out, and wheels,
+    which have a test of their own."""
     blocks = re.findall(r"^```sh\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
-    lines = [line for block in blocks for line in block.splitlines() if "pip install" not in line]
+    lines = [line for block in blocks for line in block.splitlines() if not OTHER.search(line)]
     split = [shlex.split(line.removeprefix(".venv/bin/")) for line in lines]
     return [(" ".join(w[:3]), w[3:]) if w[0] == "python" else (w[0], w[1:]) for w in split]
 
@@ -52,7 +54,9 @@ def test_start(tmp_path, monkeypatch, capsys):
 
 def test_experiments(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (_, listing), (sweep, options) = commands("experiments.md")
+    (_, listing), (sweep, options), (program, notebook) = commands("experiments.md")
+    assert program == "python notebooks/run.py 01_crossing"
+    assert notebook == ["--preset", "smoke"]  # `test_documents.py` runs every notebook at this size
     assert cli.main(listing) == 0
     assert "crossing_factors" in capsys.readouterr().out
     assert sweep == "python -m sweeps.crossing"

@@ -420,8 +420,10 @@ def test_bad_input():
         run(key, Task.build(pool, answers[:, :, 0]), Loop("escalation", K), 16)
     with pytest.raises(ValueError, match="at least two judges"):
         run(key, Task.build(pool, answers[:, :, :1]), Loop("escalation", K), 16)
-    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
+    with pytest.raises(ValueError, match="unknown rule 'escalatoin': did you mean escalation"):
         Loop("escalatoin")
+    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
+        Loop("xyz")
     with pytest.raises(ValueError, match=r"must return scores \[8, 8, 2\], got shape \(8, 8\)"):
         run(key, task, Loop(PanelRule(lambda panel, key: panel.of(0).shown), K), 16)
 

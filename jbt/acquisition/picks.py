@@ -70,9 +70,8 @@ def ask(
 
     def one(carry: tuple[View | PanelView, Bool[Array, ""]], time: Int[Array, ""]):
         view, undefined = carry
-        if isinstance(
-            view, View
-        ):  # from the counts: carried through the scan, it costs 5 % of a run
+        if isinstance(view, View):
+            # From the counts: carried through the scan, the mask costs 5 % of a run.
             counts = Comparisons(view.shown, view.wins)
             view = dataclasses.replace(view, available=available(counts, task, protocol))
         for_rule, for_judge, for_ties = pick_keys(key, time)

@@ -116,9 +116,9 @@ def top_two(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Top-two sampling on the top set: draw a set from the posterior, draw until a different set
     comes, and ask a pair on which the two disagree, by the score of Eq. acq. After Russo's top-two
     Thompson sampling (2016). Where eight draws agree, Eq. acq decides alone."""
-    leader, *challengers = jax.random.split(key, 1 + CHALLENGERS)
-    leading = view.is_top(view.draw(leader))
-    rivals = jax.vmap(lambda key: view.is_top(view.draw(key)))(jnp.stack(challengers))
+    draws = jax.random.split(key, 1 + CHALLENGERS)
+    tops = jax.vmap(lambda key: view.is_top(view.draw(key)))(draws)
+    leading, rivals = tops[0], tops[1:]
     rival = rivals[(rivals != leading).any(1).argmax()]
     # One content in the leader's set alone, the other in the rival's alone.
     disputed = view.across(leading & ~rival, rival & ~leading)

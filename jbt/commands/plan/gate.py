@@ -165,7 +165,7 @@ def _answer(options: GateOptions, plan: planning.GatePlan) -> str:
     """How many labels it takes, of each kind."""
     smallest = {name: plan.smallest(name, options.power) for name in options.labels}
     enough = [f"{n} {name}" for name, n in smallest.items() if n is not None]
-    if "members" in options.labels:
+    if "members" in options.labels and plan.census_rate["helped"][1] >= options.power:
         enough.append(f"all members ({plan.census_used:.1f})")
     never = [name for name, n in smallest.items() if n is None]
     text = f"Labels to enable in {100 * options.power:g} % of the pools that the correction helps: "

@@ -151,9 +151,8 @@ def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anch
         of = sheet["k"].map(lambda word: int(word) if word.isdecimal() else 0)
         wrong = (of < 1) | (of != of[0])
         said = sheet["k"]
-        problems.add_rows(
-            sheet, wrong, lambda r: f"k is {said.at(r)!r}, allowed: one number of all"
-        )
+        one = "allowed: one whole number, the same in all rows"
+        problems.add_rows(sheet, wrong, lambda r: f"k is {said.at(r)!r}, {one}")
         k = int(of[0])
     kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
     if n_open := int(np.isnan(answers).sum()):

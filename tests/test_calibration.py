@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.calibration import Cell
-from benchmarks.calibration.__main__ import KEPT, NAMES, PAGE, cells_of, page, row
+from benchmarks.calibration.__main__ import KEPT, NAMES, PAGE, TITLES, cells_of, page, row
 
 
 def test_a_cell_knows_whether_its_coverage_can_be_on_target():
@@ -20,7 +20,7 @@ def test_a_cell_knows_whether_its_coverage_can_be_on_target():
 
 def test_the_page_is_that_of_the_kept_rows():
     assert PAGE.read_text() == page()
-    assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES)
+    assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES) == set(TITLES)
 
 
 @pytest.mark.slow

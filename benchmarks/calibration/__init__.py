@@ -1,13 +1,15 @@
 """Measure the coverage of every interval and rate that jbt prints.
 
     python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR] [--keep]
+    python -m benchmarks.calibration --page
 
 Each file here simulates studies of one kind of interval, on a grid that includes settings in which
 the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and
 those of them in which the interval holds the truth.
 
 Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
-docs/calibration, from which the page docs/calibration.md is made.
+docs/calibration, from which the page docs/calibration.md is made; --page makes it of the rows kept
+and simulates nothing.
 """
 
 from __future__ import annotations

@@ -101,12 +101,11 @@ def verdict_of(verdict: str, note: str, fill: Fill) -> tuple[str, str]:
 
 def markdown(claims: list[Claim], fill: Fill) -> str:
     """The table of the page on choices, and the verdicts counted."""
-    lines = [
-        "| claim | verdict, one bias a judge | if the bias may grow | page |",
-        "|---|---|---|---|",
-    ]
+    lines = ["| claim | one bias a judge | if it may grow |", "|---|---|---|"]
     for claim in claims:
-        cells = [claim.claim]
+        first, *others = claim.pages.split()
+        more = "".join(f", [{title(page)}]({page})" for page in others)
+        cells = [f"[{claim.claim}]({first}){more}"]
         for verdict, note in (
             (claim.one_bias, claim.one_bias_note),
             (claim.growing_bias, claim.growing_bias_note),
@@ -114,7 +113,6 @@ def markdown(claims: list[Claim], fill: Fill) -> str:
             words, note = verdict_of(verdict, note, fill)
             joint = " " if words.endswith(" on") else ": "
             cells.append(joint.join(filter(None, (words and f"**{words}**", note))) or "not tried")
-        cells.append(", ".join(f"[{title(page)}]({page})" for page in claim.pages.split()))
         lines.append("| " + " | ".join(cells) + " |")
     counted = ["| verdict | one bias | if it may grow |", "|---|---|---|"]
     for verdict, (one, growing) in counts(claims).items():

@@ -189,7 +189,7 @@ def test_a_claim_is_a_row_with_its_numbers(monkeypatch, tmp_path):
     file = tmp_path / "claims.csv"
     file.write_text(f"{','.join(claims.COLUMNS)}\n{line}\n")
     made = claims.markdown(claims.read(file), lambda text: documents.value(text, table_of))
-    last = "| It falls | **depends on** it: 0.000 | **holds** | [a](a.md), [b c](b-c.md#d) |"
+    last = "| [It falls](a.md), [b c](b-c.md#d) | **depends on** it: 0.000 | **holds** |"
     assert made.splitlines()[-1] == last
     assert "| depends | 1 | 0 |" in made
     assert claims.asked(file) == ["made judge=mine point", "made judge=mine"]

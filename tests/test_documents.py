@@ -156,18 +156,6 @@ def test_the_example_on_identifiability(capsys):
 
 
 @pytest.mark.documents
-def test_the_example_of_several_judges(capsys):
-    run_example("docs/findings/identifiability.md", 1)
-    page = (ROOT / "docs" / "findings" / "identifiability.md").read_text()
-    flat, nothing, told, known, apart = capsys.readouterr().out.splitlines()
-    # The draws, and with them the numbers, are those of one version of JAX.
-    assert f"{flat}\n{nothing}\n{told}\nCONVERGED" in page
-    for line in (known.removeprefix("CONVERGED "), apart):
-        estimate, low, high = map(float, line.split())
-        assert low < estimate < high
-
-
-@pytest.mark.documents
 def test_the_example_of_a_reference(capsys):
     run_example("docs/findings/two-judges.md")
     printed = capsys.readouterr().out.splitlines()
@@ -367,23 +355,18 @@ def test_what_the_page_on_leaderboards_prints(data, tmp_path, monkeypatch, capsy
 def test_what_the_page_on_gates_prints(data, tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "gate.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 6
+    assert len(shown) == page.count("```sh") == 4
     monkeypatch.chdir(tmp_path)
-    for name in ("llmbar", "prd"):
-        (tmp_path / name).symlink_to(data / name)
+    (tmp_path / "llmbar").symlink_to(data / "llmbar")
     assert cli.main(["example", "example"]) == 0
     capsys.readouterr()
     for command, text in shown:
         assert cli.main(command.split()) == 0
         out = capsys.readouterr().out
         if command.startswith("plan gate"):
-            check_simulated(out, text)
+            check_simulated(out.partition("\n")[0], text)
             continue
         check_sections(out, text)
-    for name in ("verdicts", "items", "anchors"):
-        (tmp_path / f"{name}.csv").symlink_to(tmp_path / "example" / f"{name}.csv")
-    run_example("docs/gate.md")
-    assert capsys.readouterr().out.startswith("magpie keep off 3 of 4 discordant labels right")
 
 
 def test_every_example_is_run_above():

@@ -14,6 +14,7 @@ import types
 from pathlib import Path
 
 import jax
+import pandas as pd
 import pytest
 from support.example_tables import VERDICTS
 
@@ -192,13 +193,24 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
 
 
 @pytest.mark.documents
-def test_the_example_of_a_rule_in_the_registry(monkeypatch):
+def test_the_example_of_a_rule_in_the_registry(tmp_path, monkeypatch):
     assert len(examples(EXTENDING)[1].split("\n\n\n", 1)[1].splitlines()) <= 10
     for registry in (rules.RULES, plots.RULE_STYLES):
         monkeypatch.setitem(registry, "widest", None)  # and removed again
     run_example("docs/extending.md", 1)
     assert "widest" in rules.families()["beyond the paper"]
     assert plots.rule_style("widest") == {"colour": "orange", "linestyle": "--"}
+    # The page's command: one run of that file compares the rule with the paper's.
+    (tmp_path / "widest.py").write_text(examples(EXTENDING)[1])
+    ((script, options),) = re.findall(r"bin/python (widest\.py) (.*)", EXTENDING.read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script, *options.split()])
+    with pytest.raises(SystemExit) as exited:
+        runpy.run_path(script, run_name="__main__")
+    assert exited.value.code == 0
+    table = pd.read_csv("results/acquisition/table.csv")
+    assert set(table[table.quantity == "delta"].rule) == {"widest"}
+    assert table[table.quantity == "delta"].ci_high.notna().all()
 
 
 @pytest.mark.documents
@@ -278,12 +290,6 @@ def test_the_example_of_several_judges_with_prices(capsys):
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
-def last_lines(printed, shown):
-    """What is printed from the line on with which an excerpt begins."""
-    lines = printed.splitlines(keepends=True)
-    return "".join(lines[lines.index(shown.splitlines(keepends=True)[0]) :])
-
-
 def check_printed(printed, shown):
     """The same, number for number but their last digits."""
     assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown)
@@ -327,12 +333,13 @@ def test_what_the_page_on_report_cards_prints(data, tmp_path, monkeypatch, capsy
 def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "identify.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)
-    assert len(shown) == page.count("```sh") == 5
+    assert len(shown) == page.count("```sh") == 3
     monkeypatch.chdir(tmp_path)
+    assert cli.main(["example", "example"]) == 0
+    capsys.readouterr()
     for command, text in shown:
         assert cli.main(command.split()) == 0
-        printed = capsys.readouterr().out
-        check_printed(last_lines(printed, text) if "--joint" in command else printed, text)
+        check_sections(capsys.readouterr().out, text)
     assert (tmp_path / "found" / "figure.png").stat().st_size > 10_000
 
 

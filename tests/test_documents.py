@@ -159,11 +159,8 @@ def test_the_example_on_identifiability(capsys):
 @pytest.mark.documents
 def test_the_example_of_a_reference(capsys):
     run_example("docs/findings/two-judges.md")
-    printed = capsys.readouterr().out.splitlines()
-    (joint, correlated), (graded, low, high) = (map(float, line.split()) for line in printed)
+    joint, correlated = map(float, capsys.readouterr().out.split())
     assert 1 < correlated < joint < 3
-    assert low < graded < high
-    assert low < 2 < high
 
 
 @pytest.mark.documents

@@ -327,6 +327,18 @@ def test_what_the_page_on_report_cards_prints(data, tmp_path, monkeypatch, capsy
 
 
 @pytest.mark.documents
+def test_what_the_page_on_own_verdicts_prints(data, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "own-verdicts.md").read_text()
+    ((command, text),) = re.findall(
+        r"^```sh\n.*?bin/jbt ([^\n]*)\n```\n\n```text\n(.*?)^```", page, re.S | re.M
+    )
+    (tmp_path / "prd").symlink_to(data / "prd")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command.split()) == 0
+    check_sections(capsys.readouterr().out, text)
+
+
+@pytest.mark.documents
 def test_what_the_page_on_identifying_prints(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "identify.md").read_text()
     shown = re.findall(r"^```sh\n.*?bin/jbt (.*?)\n```\n\n```text\n(.*?)^```", page, re.S | re.M)

@@ -319,11 +319,7 @@ def test_what_the_page_on_report_cards_prints(data, tmp_path, monkeypatch, capsy
     (tmp_path / "llmbar").symlink_to(data / "llmbar")
     monkeypatch.chdir(tmp_path)
     assert cli.main(command.split()) == 0
-    check_printed(capsys.readouterr().out, text)
-    for name in ("verdicts", "items", "anchors"):
-        (tmp_path / f"{name}.csv").symlink_to(data / "llmbar" / f"{name}.csv")
-    run_example("docs/judge.md")
-    assert capsys.readouterr().out.startswith("ChatGPT 0.40 [0.36, 0.44] of 419 pairs")
+    check_sections(capsys.readouterr().out, text)
 
 
 @pytest.mark.documents

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import inspect
 import json
 import re
 import sys
@@ -35,7 +34,7 @@ from jbt import runtime
 from jbt.border import files, parsing, progress
 from jbt.border.exits import exit_code
 from jbt.experiments import folder as store
-from jbt.experiments import parts, provenance, results, shards
+from jbt.experiments import parts, provenance, results, shards, times
 from jbt.experiments.declare import PRESETS, Group, S, Settings, Sweep, check_fields
 from jbt.experiments.paper import PaperNumber, read_paper
 from jbt.experiments.parts import Part
@@ -256,7 +255,9 @@ def simulate_missing(
     total = sum(len(part.pools(g.pools)) if part else g.pools for g in groups)
     left = sum(len(simulation.pool_ids) for simulation in simulations.values())
     name = f"{sweep.name} {part}" if part else sweep.name
-    print(_intention(name, [g for g in groups if g.name in simulations], left), file=sys.stderr)
+    if left:
+        asked = [(g, len(simulations[g.name].pool_ids)) for g in groups if g.name in simulations]
+        print(_intention(name, sweep, settings, asked), file=sys.stderr)
     done = {"total": total, "initial": total - left, "unit_scale": True}
     with progress.bar(name=name, unit="pool", **done) as bar:
         for group in groups:
@@ -270,35 +271,38 @@ def simulate_missing(
                 begin = time.perf_counter()
 
 
-def _intention(name: str, groups: list[Group], pools: int) -> str:
-    """What a run is about to do, before the first chunk tells how long it takes."""
-    conditions = sorted({group.n_conditions for group in groups})
+def _intention(
+    name: str, sweep: Sweep[Any], settings: Settings, left: Sequence[tuple[Group, int]]
+) -> str:
+    """What a run is about to do, and about how long, before its first chunk.
+
+    Args:
+      left: groups, and how many pools are left of each.
+    """
+    conditions = sorted({group.n_conditions for group, _ in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
-    programs = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
+    programs = f"{len(left)} program" + "s" * (len(left) != 1)
     s = "s" if conditions != [1] else ""
+    measured = times.times_of(sweep)
+    work = sum(pools * times.fits_a_pool(group) for group, pools in left)
     return (
-        f"{name}: {pools:,} pools under {counts} condition{s} each; compiles {programs}, some "
-        "seconds each unless kept from an earlier run"
+        f"{name}: {sum(pools for _, pools in left):,} pools under {counts} condition{s} each, "
+        f"{programs} to compile; "
+        + (measured.said(settings.preset, work) if measured else "some seconds of compiling each")
     )
 
 
 def _default_chunk(group: Group) -> int | None:
     if jax.default_backend() != "cpu":
         return None
-    cost = max(1.0, group.n_items / 30) ** 3  # of a fit, in fits of 30 items
-    return max(1, int(CALL_PROBLEMS / cost / group.fits / group.n_conditions))
+    return max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
 
 
 def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
     """The paper's numbers for a sweep: those of the file paper.csv beside its module or package, if
     there is one, and `Sweep.extra_paper_numbers`."""
-    try:
-        source = Path(inspect.getsourcefile(sweep.groups) or "")
-    except TypeError:  # made in a notebook
-        return list(sweep.extra_paper_numbers)
-    home = source.parent
-    file = (home.parent if home.name == sweep.name else home) / "paper.csv"
-    numbers = read_paper(file, sweep.name) if file.is_file() else []
+    file = times.file_beside(sweep, "paper.csv")
+    numbers = [] if file is None else read_paper(file, sweep.name)
     return [*numbers, *sweep.extra_paper_numbers]
 
 

@@ -163,13 +163,6 @@ def test_the_example_of_a_reference(capsys):
     assert 1 < correlated < joint < 3
 
 
-@pytest.mark.documents
-def test_the_example_of_a_rule_of_your_own():
-    trace = run_example("docs/findings/acquisition.md")["trace"]
-    assert trace.recall.shape == (15,)
-    assert (trace.status == 0).all()
-
-
 EXTENDING = ROOT / "docs" / "extending.md"
 
 

@@ -410,6 +410,15 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
+def test_the_documents_are_short():
+    words = runpy.run_path(str(ROOT / "docs" / "words.py"))
+    page = (
+        "# One two\n<!-- a mark -->\n| three | 4 |\n|---|---|\n```sh\nfive\n```\n[six](p.md#at)\n"
+    )
+    assert words["count"](page) == (3, 2, 2)
+    assert sum(sum(words["count"](page)) for page in words["pages"]().values()) <= words["LIMIT"]
+
+
 def test_the_citation_has_the_version_of_the_package():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()

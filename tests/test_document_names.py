@@ -175,7 +175,7 @@ def test_names_that_are_gone_are_seen(tmp_path):
 
 def test_the_guide_lists_every_experiment():
     guide = (ROOT / "docs" / "guide.md").read_text()
-    section = guide.partition("### The experiments")[2].partition("\n#")[0]
+    section = guide.partition("## The experiments")[2].partition("\n#")[0]
     files = (path for path in (ROOT / "sweeps").iterdir() if path.suffix in ("", ".py"))
     names = {path.stem for path in files if not path.name.startswith(("_", "."))}
     listed = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)

@@ -398,13 +398,25 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     budget = 120 if 120 in s.budget else s.budget[-1]
     rows = table[(table.quantity == "recall") & table.budget.isin([budget, ALL]) & (table.k == K)]
     for ax, judge in zip(axes, s.judge, strict=True):
-        draw_judge(ax, rows[rows.judge == judge], judge, (*s.rule, *ESTIMATORS))
+        draw_judge(ax, rows[rows.judge == judge], (*s.rule, *ESTIMATORS))
+        ax.set_title(_title(table[table.judge == judge], judge), fontsize=10)
         ax.set_xlabel(f"top-{K} recall, B = {budget} or all")
     fig.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="lower right")
     return fig
 
 
-def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str]) -> Axes:
+def _title(rows: pd.DataFrame, judge: str) -> str:
+    """The judge, and how many of its members the paper's table of rules does not contradict."""
+    counts = [
+        int(rows.estimate[rows.quantity == name].iloc[0])
+        for name in ("members_consistent_with_rules", "members")
+        if (rows.quantity == name).any()
+    ]
+    model = PUBLISHED[judge].model
+    return f"{model}: {counts[0]} of {counts[1]} have its table" if counts else model
+
+
+def draw_judge(ax: Axes, rows: pd.DataFrame, names: Sequence[str]) -> Axes:
     """Draw every member's recall in a row for each rule, and the paper's."""
     for y, name in enumerate(names):
         of = rows[rows.rule == name]
@@ -419,7 +431,6 @@ def draw_judge(ax: Axes, rows: pd.DataFrame, judge: str, names: Sequence[str]) -
             ax.plot(values, [y] * len(values), marker, color=colour, label="" if y else label)
     ax.set_yticks(range(len(names)), [_named(name) for name in names])
     ax.invert_yaxis()
-    ax.set_title(judge)
     return ax
 
 

@@ -2,31 +2,52 @@
 
     JBT_DATA=FOLDER python -m benchmarks.times RESULTS [NAME ...]
 
-Each sweep named, default all, runs with no program kept: `--preset smoke`, and `full` with a few
-pools. This runs once more with its programs kept: the CPU seconds between the two are compiling.
-How long all of `full` takes stands in its finished run in the folder RESULTS or, if that has none,
-beside the tables kept in docs/results.
+For each sweep named, default all, on an idle machine: seconds to trace and compile all programs of
+`full`, and of a whole run of `--preset smoke`, with no program kept. How long all of `full` takes
+stands in its finished run in the folder RESULTS or, if that has none, beside the tables kept in
+docs/results.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import timing
 from benchmarks.compile import HERE, measure
+from jbt import runtime
 from jbt.experiments import times
+from jbt.experiments.declare import Group
+from jbt.simulation.simulate import Simulation
 from sweeps.report import kept
 from sweeps.report.runs import record_of, sweep_names, sweep_of
 
 FILE = HERE / "sweeps" / "times.csv"
 COLUMNS = ("sweep", "compile_seconds", "run_seconds", "fits", "smoke_seconds")
-POOLS = 8
-"""Enough for every program of `full`, and few beside its compiling."""
-TAKES_ALL = ("alpaca_eval", "llmbar", "real_judges", "several_judges")
-"""Sweeps over recorded verdicts, whose pools are counted otherwise."""
+
+
+def compile_seconds(groups: Sequence[Group], dtype: str) -> float:
+    """Seconds of making a program of each group; nothing is simulated."""
+    begin = time.perf_counter()
+    for group in groups:
+        simulation = Simulation(
+            group.experiment, group.conditions, range(1), data=group.data, dtype=dtype
+        )
+        simulation.under(group.conditions)
+    return time.perf_counter() - begin
+
+
+def smoke_seconds(name: str) -> float:
+    """Seconds of a sweep's smoke preset."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        words = [f"sweeps.{name}", "--preset", "smoke", "--out", str(scratch / "out")]
+        return measure(words, HERE, scratch / "cache", scratch)["wall"]
 
 
 def whole_seconds(name: str, results: Path) -> float:
@@ -42,33 +63,29 @@ def whole_seconds(name: str, results: Path) -> float:
     return records[name]["seconds"]
 
 
-def row_of(name: str, results: Path, scratch: Path) -> dict[str, str]:
+def row_of(name: str, results: Path) -> dict[str, str]:
     """A sweep's row of times.csv."""
     sweep = sweep_of(name)
-    few = [] if name in TAKES_ALL else ["--pools", str(POOLS)]
-
-    def cpu(*words: str, out: str, cache: str) -> float:
-        words = (f"sweeps.{name}", *words, "--out", str(scratch / out))
-        return measure(list(words), HERE, scratch / cache, scratch)["cpu"]
-
-    cold, again = (cpu(*few, out=out, cache="full") for out in ("cold", "again"))
-    smoke = cpu("--preset", "smoke", out="smoke", cache="smoke")
-    run = max(whole_seconds(name, results) - (cold - again), 1.0)
-    work = times.fits(sweep.groups(sweep.presets["full"].decided()))
-    numbers = cold - again, run, work, smoke
+    settings = sweep.presets["full"].decided()
+    groups = sweep.groups(settings)
+    compiling = compile_seconds(groups, settings.dtype)
+    run = max(whole_seconds(name, results) - compiling, 1.0)
+    numbers = compiling, run, times.fits(groups), smoke_seconds(name)
     return dict(zip(COLUMNS, (name, *(f"{v:.3g}" for v in numbers)), strict=True))
 
 
+@runtime.defaults()
 def main(arguments: list[str]) -> None:
     results, *names = arguments
+    os.environ["JBT_CACHE"] = "off"
+    runtime.start()
     print(timing.header("How long sweeps take", ("jax", "jaxlib", "numpy")))
     rows = {}
     if FILE.is_file():
         with FILE.open(encoding="utf-8", newline="") as file:
             rows = {row["sweep"]: row for row in csv.DictReader(file)}
     for name in names or sweep_names():
-        with tempfile.TemporaryDirectory() as folder:
-            rows[name] = row_of(name, Path(results), Path(folder))
+        rows[name] = row_of(name, Path(results))
         print(*rows[name].values(), flush=True)
         with FILE.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -87,7 +87,7 @@ fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
 REASONS = {
     r"an average over unlike": (
-        "an average over unlike pools is biased towards 0; the report warns if its test finds it"
+        "an average over unlike pools is biased towards 0; the report's test finds it in part of the studies"
     ),
     r".*jbt gate: the bound": "labels wrong with two rates, or not independently",
     r"with few verdicts": "few verdicts: the profile is approximate",

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jbt.experiments import folder as store
+from jbt.experiments import times
 
-from . import kept
 from .runs import SWEEPS, Run, sweep_of
 
-OVERHEAD_SECONDS = 15.0
-"""To start a sweep, compile it and draw its figure, about."""
+OVERHEAD_SECONDS = 5.0
+"""To start a sweep and draw its figure, about."""
 
 
 def collect(
@@ -104,18 +104,23 @@ def _environment() -> dict[str, str]:
 
 
 def _seconds(name: str, preset: str) -> float:
-    """About how long a sweep takes: of `full` what it took when its kept results were made."""
-    record = kept.read_provenance().get(name, {}) if preset == "full" else {}
-    return OVERHEAD_SECONDS + record.get("seconds", 0.0)
+    """About how long a sweep takes, as measured once on two cores; `paper` is mostly compiling."""
+    measured = times.times_of(sweep_of(name))
+    if measured is None:
+        return OVERHEAD_SECONDS
+    if preset == "smoke":
+        return measured.smoke_seconds
+    simulating = measured.run_seconds if preset == "full" else 0.0
+    return OVERHEAD_SECONDS + measured.compile_seconds + simulating
 
 
 def _time_left(begin: float, done: float, weights: dict[str, float]) -> str:
-    """The time so far and the time left, in minutes."""
+    """The time so far and the time left."""
     elapsed = time.perf_counter() - begin
     pace = elapsed / done if done else 1.0
     left = pace * sum(weights.values())
-    so_far = f"{elapsed / 60:.1f} minutes so far, " if done else ""
-    return f" ({so_far}about {left / 60:.1f} minutes left)"
+    so_far = f"{times.duration(elapsed)} so far, " if done else ""
+    return f" ({so_far}about {times.duration(left)} left)"
 
 
 @contextlib.contextmanager

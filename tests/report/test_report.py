@@ -190,7 +190,7 @@ def test_what_is_missing_is_run_and_a_failure_ends_nothing(results, monkeypatch,
     assert set(table.sweep) == {"crossing", "crossing_choices"}
     progress = capsys.readouterr().err
     assert "1 of 2: membership (about " in progress
-    assert "2 of 2: crossing_choices (0.0 minutes so far, about " in progress
+    assert "2 of 2: crossing_choices (1 s so far, about " in progress
 
 
 def test_wrong_options_are_one_line(tmp_path, monkeypatch, capsys):

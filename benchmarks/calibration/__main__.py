@@ -57,9 +57,9 @@ HEAD = """# Do the intervals cover?
 **Answer.** {answer}
 
 Intervals and rates that jbt prints are simulated where their assumptions hold and where they fail.
-**Coverage** is the share of printed intervals that hold the truth (for `jbt gate`: of decisions that
-enable nothing falsely), from the least to the largest of all settings; the target is the promised
-level ± .02, and a setting misses it where the coverage's own 95 % interval lies wholly outside. A
+**Coverage** is the share of printed intervals that hold the truth (for `jbt gate`: of decisions
+that enable nothing falsely), from the least to the largest of all settings; the target is the
+promised level ± .02, and a setting misses it where the coverage's own 95 % interval lies wholly outside. A
 guarantee (≥) may cover more. The files linked have every setting, and how often jbt prints the
 interval instead of withholding it with a reason (`printed`).
 
@@ -67,7 +67,8 @@ interval instead of withholding it with a reason (`printed`).
 |---|---|---|---|---|---|"""
 
 ANSWER = (
-    "Mostly: {right:,} of {every:,} settings are on target; {missed} miss, for the reasons below."
+    "Mostly: {right:,} of {every:,} settings are on target; {missed} miss, mostly where "
+    "an assumption fails."
 )
 
 MISSED = """
@@ -87,7 +88,8 @@ fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
 REASONS = {
     r"an average over unlike": (
-        "an average over unlike pools is biased towards 0; the report's test finds it in part of the studies"
+        "an average over unlike pools is biased towards 0; "
+        "the report's test finds it in part of the studies"
     ),
     r".*jbt gate: the bound": "labels wrong with two rates, or not independently",
     r"with few verdicts": "few verdicts: the profile is approximate",

@@ -282,12 +282,13 @@ def _intention(
     conditions = sorted({group.n_conditions for group, _ in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
     programs = f"{len(left)} program" + "s" * (len(left) != 1)
+    groups = f" in {len(left)} groups" if len(left) > 1 else ""
     s = "s" if conditions != [1] else ""
     measured = times.times_of(sweep)
     work = sum(pools * times.fits_a_pool(group) for group, pools in left)
     return (
-        f"{name}: {sum(pools for _, pools in left):,} pools under {counts} condition{s} each, "
-        f"{programs} to compile; "
+        f"{name}: {sum(pools for _, pools in left):,} pools{groups} under {counts} condition{s} "
+        f"each, {programs} to compile; "
         + (measured.said(settings.preset, work) if measured else "some seconds of compiling each")
     )
 

@@ -59,9 +59,9 @@ HEAD = """# Do the intervals cover?
 Intervals and rates that jbt prints are simulated where their assumptions hold and where they fail.
 **Coverage** is the share of printed intervals that hold the truth (for `jbt gate`: of decisions
 that enable nothing falsely), from the least to the largest of all settings; the target is the
-promised level ± .02, and a setting misses it where the coverage's own 95 % interval lies wholly outside. A
-guarantee (≥) may cover more. The files linked have every setting, and how often jbt prints the
-interval instead of withholding it with a reason (`printed`).
+promised level ± .02, and a setting misses it where the coverage's own 95 % interval lies wholly
+outside. A guarantee (≥) may cover more. The files linked have every setting, and how often jbt
+prints the interval instead of withholding it with a reason (`printed`).
 
 | what | intervals | settings | promised | coverage | on target |
 |---|---|---|---|---|---|"""

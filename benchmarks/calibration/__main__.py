@@ -67,7 +67,7 @@ prints the interval instead of withholding it with a reason (`printed`).
 |---|---|---|---|---|---|"""
 
 ANSWER = (
-    "Mostly: {right:,} of {every:,} settings are on target; {missed} miss, mostly where "
+    "{right:,} of {every:,} settings are on target; {missed} miss, mostly where "
     "an assumption fails."
 )
 

@@ -76,10 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
         from jbt import runtime  # loads JAX, which --help does not need
-        from jbt.border import inputs
 
         module = importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}")
-        with runtime.defaults(), inputs.pipes_kept():
+        with runtime.defaults():
             return module.main(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
+from jbt.border import inputs
+
 
 def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrupted") -> int:
     """Run a command; if something stops it, name the reason in one line on stderr.
@@ -24,7 +26,7 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
     _open_streams()
     code, output = 0, sys.stdout
     try:
-        with redirect_stdout(_Output(output)):
+        with inputs.noted(), redirect_stdout(_Output(output)):
             code = _reported(command, interrupted)
             _flush()
     except _OutputError as failure:

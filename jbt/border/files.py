@@ -1,4 +1,11 @@
-"""Write files whole or not at all, and check them against a digest."""
+"""Write files whole or not at all, and check them against a digest.
+
+Nothing is written over a file that the command reads, or over one of a study; over any other file
+that jbt did not make, or that was changed since, only if the user says so (`--overwrite`). jbt
+knows its own files by what stands in them: JSON begins with the settings, HTML names its generator,
+`report.md` ends with the digests of itself and of the table and figure beside it (`report_mark`).
+An empty file may always be written over.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +17,27 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from jbt.border import inputs
+
+JOURNAL = "journal.jsonl"
+"""The journal of a study."""
+
+STUDY_FILES = (JOURNAL, "journal.damaged", "items.csv", "anchors.csv", ".lock", ".asking")
+"""Files of a study, which only the study writes."""
+
+REPORT = "report.md"
+"""The report of a folder, with the digests of the files beside it."""
+
+HEAD = 2**20
+"""Bytes at the beginning of a file that say whether jbt made it."""
 
 
 def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None = None) -> None:
@@ -27,8 +48,10 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
       digest: a file for the SHA-256 of the content, written before `path`; see `check_digest`.
 
     Raises:
-      ValueError: the file cannot be written, because the disk is full, say.
+      ValueError: the file cannot be written, because the disk is full, say; it is read by this
+        command, or belongs to a study.
     """
+    check_replaceable(path, overwrite=True)
     temporary = _temporary(path)
     try:
         write(temporary)
@@ -38,21 +61,27 @@ def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None
             line = f"{sha256(temporary)}  {path.name}\n"  # the format of `sha256sum --check`
             write_whole(digest, lambda p: p.write_text(line))
         os.replace(temporary, path)
+        sync_folder(path.parent)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
+def write_together(
+    writes: Mapping[Path, Callable[[Path], Any]], *, overwrite: bool = False
+) -> None:
     """Write files that belong together: each is whole on the disk before the first gets its name.
 
     Args:
       writes: file -> the function that writes it, to a temporary name.
+      overwrite: see `check_replaceable`.
 
     Raises:
-      ValueError: one file cannot be written; then none is.
+      ValueError: one file cannot be written, or written over; then none is.
     """
+    for path in writes:
+        check_replaceable(path, overwrite=overwrite)
     temporary = {path: _temporary(path) for path in writes}
     path = Path()
     try:
@@ -65,11 +94,85 @@ def write_together(writes: Mapping[Path, Callable[[Path], Any]]) -> None:
                 os.fsync(f.fileno())
         for path, written in temporary.items():
             os.replace(written, path)
+        for folder in {path.parent for path in writes}:
+            sync_folder(folder)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names of new and renamed files on the disk, where the system can."""
+    with suppress(OSError):  # a system that opens no folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def check_replaceable(path: Path, *, overwrite: bool) -> None:
+    """Check that a file may be written over; one that does not exist may be.
+
+    Args:
+      overwrite: whether the user allows it for a file that jbt did not make.
+
+    Raises:
+      ValueError: it is read by this command, belongs to a study, or was not made by jbt.
+    """
+    target = path.resolve()
+    if inputs.is_read(path):
+        raise ValueError(f"cannot write {path}: this command reads it; choose another name")
+    if target.name in STUDY_FILES and _is_study(target.parent):
+        raise ValueError(f"cannot write {path}: it belongs to the study in {target.parent}")
+    if overwrite or not path.is_file() or not path.stat().st_size or is_own(path):
+        return
+    raise ValueError(
+        f"cannot write {path}: it exists, and jbt did not make it or it was changed since; "
+        "choose another name, or --overwrite"
+    )
+
+
+def _is_study(folder: Path) -> bool:
+    """Whether a folder holds the journal of a study, by its first line."""
+    journal = folder / JOURNAL
+    if not journal.is_file():
+        return False
+    with journal.open("rb") as file:
+        return b'"event": "study"' in file.readline(HEAD)
+
+
+def is_own(path: Path) -> bool:
+    """Whether jbt made a file, and nobody changed the files of a report since."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        if head.startswith(b'{"settings": {') and b'"jbt": "' in head.partition(b"\n")[0]:
+            return True
+        if head.startswith(b"[\n") and b'"estimate":' in head and b'"ci_low":' in head:
+            return True  # the table of a sweep
+        if b'<meta name="generator" content="jbt' in head[:1000]:
+            return True
+        text, _, mark = (path.parent / REPORT).read_text(encoding="utf-8").rpartition("\n<!-- ")
+        above = hashlib.sha256(text.encode()).hexdigest()
+        digest = above if path.name == REPORT else sha256(path)
+        whole = mark.startswith("jbt ") and mark.endswith(" -->\n")
+        return whole and f"{digest} {path.name}" in mark
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def report_mark(text: str, digests: Mapping[str, str]) -> str:
+    """The last line of `report.md`, invisible to readers, by which jbt knows its files again.
+
+    Args:
+      text: the report above it.
+      digests: SHA-256 of each file beside it, by name.
+    """
+    digests = {REPORT: hashlib.sha256(text.encode()).hexdigest(), **digests}
+    return f"\n<!-- jbt {', '.join(f'{d} {name}' for name, d in digests.items())} -->\n"
 
 
 def _temporary(path: Path) -> Path:
@@ -145,7 +248,7 @@ class SteadyFile(FileIO):
             raise self._failure from None
 
 
-def check_writable(path: Path | None) -> None:
+def check_writable(path: Path | None, *, overwrite: bool = False) -> None:
     """Raise `ValueError` for a file that `write_text` could not write, before hours are spent on
     its content; None passes."""
     if path is None:
@@ -157,10 +260,12 @@ def check_writable(path: Path | None) -> None:
         raise ValueError(f"cannot write {path}: no folder {target}")
     if not os.access(target, os.W_OK):
         raise ValueError(f"cannot write {path}: no permission")
+    check_replaceable(path, overwrite=overwrite)
 
 
-def check_folder(path: Path | None) -> None:
-    """Raise `ValueError` for a folder that could not be made or written to; None passes."""
+def check_folder(path: Path | None, names: Sequence[str] = (), *, overwrite: bool = False) -> None:
+    """Raise `ValueError` for a folder that could not be made or written to, or in which files of
+    these names may not be written over; None passes."""
     if path is None:
         return
     parent = path.absolute()
@@ -170,6 +275,8 @@ def check_folder(path: Path | None) -> None:
         raise ValueError(f"cannot write to {path}: {parent} is no folder")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ValueError(f"cannot write to {path}: no permission")
+    for name in names:
+        check_replaceable(path / name, overwrite=overwrite)
 
 
 def make_folder(path: Path) -> None:
@@ -184,13 +291,17 @@ def make_folder(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {error.strerror}") from None
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
     """Write text to a file that the user chose, whole or not at all. Links are followed; into a
     terminal or a pipe the text is written directly.
 
+    Args:
+      overwrite: see `check_replaceable`.
+
     Raises:
-      ValueError: the file cannot be written.
+      ValueError: the file cannot be written, or written over.
     """
+    check_replaceable(path, overwrite=overwrite)
     if path.exists() and not path.is_file():
         try:
             path.write_text(text, encoding="utf-8")
@@ -211,12 +322,15 @@ def defined(x: Any) -> Any:
     return [defined(v) for v in x] if x.ndim else None
 
 
-def write_json(path: Path, content: dict[str, Any] | list[Any]) -> None:
+def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bool = False) -> None:
     """JSON with an entry of each top-level list a line: of many pools, that is written ten times as
     fast as with indents, and can still be read.
 
+    Args:
+      overwrite: see `check_replaceable`.
+
     Raises:
-      ValueError: a number is not finite; the file cannot be written.
+      ValueError: a number is not finite; the file cannot be written, or written over.
     """
     if isinstance(content, list):
         text = _list(content)
@@ -226,7 +340,7 @@ def write_json(path: Path, content: dict[str, Any] | list[Any]) -> None:
             for key, value in content.items()
         )
         text = "{" + ",\n".join(entries) + "}"
-    write_text(path, text + "\n")
+    write_text(path, text + "\n", overwrite=overwrite)
 
 
 def _list(entries: list[Any]) -> str:

@@ -1,4 +1,8 @@
-"""Read a user's files; a pipe, which gives its bytes only once, is read once and kept."""
+"""Read a user's files; a pipe, which gives its bytes only once, is read once and kept.
+
+Within a command the files read are noted, as are those that its options name, so that
+`jbt.border.files` writes over none of them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ import select
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PATIENCE = 10.0
@@ -17,17 +22,47 @@ PATIENCE = 10.0
 PART = 2**20
 """Bytes read at once."""
 
-_kept: ContextVar[dict[Path, bytes] | None] = ContextVar("kept", default=None)
+Identity = tuple[int, int]
+"""Device and inode of a file, whatever it is called."""
+
+
+@dataclass
+class _Inputs:
+    """What one command has read."""
+
+    pipes: dict[Path, bytes] = field(default_factory=dict)
+    files: set[Identity] = field(default_factory=set)
+
+
+_command: ContextVar[_Inputs | None] = ContextVar("command", default=None)
 
 
 @contextmanager
-def pipes_kept() -> Iterator[None]:
-    """Keep the bytes of pipes within the `with` block, so that they can be read again."""
-    token = _kept.set({})
+def noted() -> Iterator[None]:
+    """Note the files that are read within the `with` block, and keep the bytes of pipes, so that
+    they can be read again."""
+    token = _command.set(_Inputs())
     try:
         yield
     finally:
-        _kept.reset(token)
+        _command.reset(token)
+
+
+def note_read(file: Path | int) -> None:
+    """Note a file that is read, or is to be; a name or a descriptor. Other kinds are no inputs."""
+    inputs = _command.get()
+    with suppress(OSError):
+        if inputs is not None and stat.S_ISREG((facts := os.stat(file)).st_mode):
+            inputs.files.add((facts.st_dev, facts.st_ino))
+
+
+def is_read(file: Path) -> bool:
+    """Whether a file, under any name, is one that the command reads."""
+    inputs = _command.get()
+    if inputs is None or not file.exists():
+        return False
+    facts = file.stat()
+    return (facts.st_dev, facts.st_ino) in inputs.files
 
 
 def read_bytes(path: Path) -> bytes:
@@ -37,16 +72,17 @@ def read_bytes(path: Path) -> bytes:
       OSError: it cannot be read, is neither file nor pipe, or is a pipe that nothing writes to.
     """
     kind = path.stat().st_mode
+    note_read(path)
     if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
         return path.read_bytes()
     if not stat.S_ISFIFO(kind):
         raise OSError("it is neither a file nor a pipe")
-    kept = _kept.get()
-    if kept is None:
+    inputs = _command.get()
+    if inputs is None:
         return _drain(path)
-    if path not in kept:
-        kept[path] = _drain(path)
-    return kept[path]
+    if path not in inputs.pipes:
+        inputs.pipes[path] = _drain(path)
+    return inputs.pipes[path]
 
 
 def _drain(path: Path) -> bytes:

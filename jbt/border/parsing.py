@@ -7,9 +7,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
+from jbt.border import inputs
+
 T = TypeVar("T")
 
 METAVARS = {int: "INT", str: "STR", Path: "PATH"}
+
+OUTPUTS = ("json", "out")
+"""Options that name what a command writes; all other files that options name are read."""
 
 
 def parse(
@@ -21,7 +26,7 @@ def parse(
     description: str | None = None,
 ) -> T:
     """Parse options into an instance of a dataclass; a wrong one raises `SystemExit`, explained on
-    stderr.
+    stderr. The files that it names to be read are noted, see `inputs.note_read`.
 
     Args:
       kind: the dataclass; a field's docstring is its help.
@@ -50,4 +55,9 @@ def parse(
 
     given: dict[str, Any] = {} if default is None else {"default": default}
     with registry:
-        return tyro.cli(kind, args=list(argv), prog=prog, description=description, **given)
+        options = tyro.cli(kind, args=list(argv), prog=prog, description=description, **given)
+    for name, value in vars(options).items():
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path) and name not in OUTPUTS:
+                inputs.note_read(path)
+    return options

@@ -21,7 +21,7 @@ from jbt.border import files
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = ("report.md", "table.csv", "figure.png")
+NAMES = (files.REPORT, "table.csv", "figure.png")
 """The files that `Report.write` writes."""
 
 
@@ -92,28 +92,40 @@ class Report:
             parts.append(f"![{_escaped(self.title)}]({figure})")
         return "\n\n".join(filter(None, parts)) + "\n"
 
-    def write(self, out: Path, table: pd.DataFrame, figure: Figure) -> None:
+    def write(
+        self, out: Path, table: pd.DataFrame, figure: Figure, *, overwrite: bool = False
+    ) -> None:
         """Write `report.md`, `table.csv` and `figure.png` to a folder: all three, or none.
 
         Args:
           out: the folder, made if need be.
           table: every number, a row for each estimated quantity; undefined cells are left empty.
           figure: without global state, as from `plots.new_figure`.
+          overwrite: see `files.check_replaceable`.
 
         Raises:
-          ValueError: a file cannot be written.
+          ValueError: a file cannot be written, or written over.
         """
         from jbt.border import plots
 
         report, csv, png = (out / name for name in NAMES)
+        digests: dict[str, str] = {}
+
+        def write_figure(path: Path) -> None:
+            plots.save(figure, path, literal=True)
+            digests[png.name] = files.sha256(path)
+
+        def write_table(path: Path) -> None:
+            table.to_csv(path, index=False, lineterminator="\n")
+            digests[csv.name] = files.sha256(path)
+
+        def write_report(path: Path) -> None:
+            text = self.markdown(png.name)
+            path.write_text(text + files.report_mark(text, digests), encoding="utf-8")
+
         files.make_folder(out)
-        files.write_together(
-            {
-                png: lambda p: plots.save(figure, p, literal=True),
-                csv: lambda p: table.to_csv(p, index=False, lineterminator="\n"),
-                report: lambda p: p.write_text(self.markdown(png.name), encoding="utf-8"),
-            }
-        )
+        writes = {png: write_figure, csv: write_table, report: write_report}
+        files.write_together(writes, overwrite=overwrite)
 
 
 def signed(x: float) -> str:

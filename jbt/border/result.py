@@ -46,6 +46,7 @@ def give(
     json_file: Path | None = None,
     folder: Path | None = None,
     verbose: bool = False,
+    overwrite: bool = False,
     **in_report: Any,
 ) -> None:
     """Print the report of a result; write its JSON, and its report, table and figure, if asked for.
@@ -54,17 +55,17 @@ def give(
       settings: what the JSON begins with.
       json_file, folder: where to; None for nowhere.
       verbose: print the sections of detail too; the report in the folder has them anyway.
+      overwrite: see `files.check_replaceable`.
       in_report: what the result's own `report` takes beside title and lead.
 
     Raises:
-      ValueError: a file cannot be written.
+      ValueError: a file cannot be written, or written over.
     """
     if json_file is not None:
         record = result.record()
-        files.write_json(
-            json_file, record if settings is None else {"settings": settings, **record}
-        )
+        content = record if settings is None else {"settings": settings, **record}
+        files.write_json(json_file, content, overwrite=overwrite)
     report = result.report(title, lead, **in_report)
     print(report.text(verbose=verbose))
     if folder is not None:
-        report.write(folder, result.to_frame(), result.figure())
+        report.write(folder, result.to_frame(), result.figure(), overwrite=overwrite)

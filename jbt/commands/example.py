@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
+from jbt import __version__
 from jbt.border import files
+from jbt.border.parsing import parse
 from jbt.own.examine import doctor
 from jbt.own.tables.example import example
 
@@ -22,6 +24,8 @@ class ExampleOptions:
     """Folder for the tables, created if missing; no file in it is overwritten."""
     json: Path | None = None
     """Write the names of the tables and the commands to try to this file."""
+    overwrite: bool = False
+    """Write over this file if jbt did not make it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,9 +34,9 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a table is there already, or cannot be written.
     """
-    options = tyro.cli(ExampleOptions, args=argv, prog="jbt example")
+    options = parse(ExampleOptions, argv, prog="jbt example")
     files.check_folder(options.dir)
-    files.check_writable(options.json)
+    files.check_writable(options.json, overwrite=options.overwrite)
     tables = {options.dir / f"{name}.csv": table for name, table in example().items()}
     for path in tables:
         if path.exists() or path.is_symlink():
@@ -60,7 +64,8 @@ def main(argv: Sequence[str]) -> int:
     commands = [doctor.command_line(name, {**known, **settings}) for name, settings in changes]
     if options.json is not None:
         content = {"files": list(map(str, tables)), "commands": commands}
-        files.write_json(options.json, content)
+        content = {"settings": {"jbt": __version__}, **content}
+        files.write_json(options.json, content, overwrite=options.overwrite)
     for path, table in tables.items():
         print(f"{path}: {len(table)} rows of {', '.join(table.columns)}")
     print("\nInvented: four models, twelve questions, two judges. To try on them:")

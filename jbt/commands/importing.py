@@ -12,6 +12,7 @@ import tyro
 
 from jbt import __version__
 from jbt.border import files
+from jbt.border.parsing import parse
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
 from jbt.own.formats.generic import SwappedCodes
@@ -71,7 +72,7 @@ class ImportOptions:
     strong_weight: int = 1
     """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
     overwrite: bool = False
-    """Overwrite tables in the folder."""
+    """Write over tables in the folder, and over a file of --json that jbt did not make."""
     json: Path | None = None
     """Write the report to this file."""
 
@@ -82,8 +83,9 @@ def main(argv: Sequence[str]) -> int:
     Raises:
       ValueError: a wrong option, file or record, a line each.
     """
-    options = tyro.cli(ImportOptions, args=argv, prog="jbt import")
-    _check_paths(options)
+    options = parse(ImportOptions, argv, prog="jbt import")
+    files.check_writable(options.json, overwrite=options.overwrite)
+    formats.check_folder(options.out, options.overwrite)
     imported = formats.collect(
         options.files,
         format=options.format,
@@ -111,18 +113,6 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_paths(options: ImportOptions) -> None:
-    """Raise `ValueError` where the outputs cannot be written, or would overwrite what is read."""
-    files.check_writable(options.json)
-    formats.check_folder(options.out, options.overwrite)
-    tables = {(options.out / name).resolve() for name in formats.TABLES}
-    sources = {path.resolve() for path in options.files}
-    if tables & sources:
-        raise ValueError(f"--out would overwrite {min(tables & sources)}, which is to be read")
-    if options.json is not None and options.json.resolve() in tables | sources:
-        raise ValueError(f"--json would overwrite {options.json}")
-
-
 def _write_json(
     path: Path, options: ImportOptions, imported: Imported, written: list[Path]
 ) -> None:
@@ -139,7 +129,7 @@ def _write_json(
         "not_known": imported.not_known(),
         "written": list(map(str, written)),
     }
-    files.write_json(path, content)
+    files.write_json(path, content, overwrite=options.overwrite)
 
 
 def _print(options: ImportOptions, imported: Imported, written: list[Path]) -> None:

@@ -79,26 +79,22 @@ class TableOptions:
     """Write every number to this file."""
     out: Path | None = None
     """Write report.md, table.csv and figure.png to this folder."""
+    overwrite: bool = False
+    """Write over files that jbt did not make, or that were changed since."""
     verbose: bool = False
     """Print the details too: how to read the tables, what they rest on."""
 
     def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` or `out` cannot be written or holds one of the tables."""
-        files.check_writable(self.json)
-        files.check_folder(self.out)
-        written = [("--json", self.json)] if self.json else []
-        written += [("--out", self.out / name) for name in REPORT if self.out]
-        for option, path in written:
-            for table in (self.verdicts, self.items, self.anchors):
-                if table and path.exists() and table.exists() and path.samefile(table):
-                    raise ValueError(f"{option} would overwrite {table}")
+        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
+        files.check_writable(self.json, overwrite=self.overwrite)
+        files.check_folder(self.out, REPORT, overwrite=self.overwrite)
 
     @classmethod
     def parse(cls: type[Options], argv: Sequence[str], command: str) -> Options:
         """The options of `jbt COMMAND`.
 
         Raises:
-          ValueError: an output cannot be written, or would overwrite a table.
+          ValueError: an output cannot be written, or written over.
         """
         options = parse(cls, argv, prog=f"jbt {command}")
         options.check_outputs()
@@ -167,14 +163,23 @@ class TableOptions:
           settings: in place of the options' own in the JSON.
           in_report: what the result's `report` takes beside title and lead.
         """
-        where: Any = {"json_file": self.json, "folder": self.out, "verbose": self.verbose}
-        settings = {**self.settings(), **(settings or {})}
-        give(result, title, lead, settings=settings, **where, **in_report)
+        give(
+            result,
+            title,
+            lead,
+            settings={**self.settings(), **(settings or {})},
+            json_file=self.json,
+            folder=self.out,
+            verbose=self.verbose,
+            overwrite=self.overwrite,
+            **in_report,
+        )
 
     def typed(self) -> dict[str, Any]:
         """The options of this class that are not at their default: those that `own.doctor` puts
         into the commands it proposes."""
-        shared = [f for f in fields(TableOptions) if f.name not in ("json", "out", "verbose")]
+        about_output = ("json", "out", "overwrite", "verbose")
+        shared = [f for f in fields(TableOptions) if f.name not in about_output]
         given = {f.name: getattr(self, f.name) for f in shared}
         return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
 

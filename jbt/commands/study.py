@@ -9,9 +9,9 @@ from typing import Any
 from jbt.border.report import counted
 from jbt.own import Study, StudySettings
 
-SURE, SPENT = 3, 4
-"""Exit status where the top k is sure, and where there is nothing more to ask for another reason;
-0 while the study goes on."""
+SURE, SPENT, AWAITED = 3, 4, 5
+"""Exit status where the top k is sure, where there is nothing more to ask for another reason, and
+of an ask that got nothing because answers are awaited; 0 while the study goes on."""
 
 
 def named(options: Any) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from jbt.own.studies.exchange import read_answers
 
 @dataclass(frozen=True, kw_only=True)
 class TellOptions:
-    """Tell a study the answers to its queries, all or none. Exit status as of `jbt ask`."""
+    """Tell a study the answers to its queries, all or none. Exit status: 0 while the study
+    goes on, 3 where the top k is sure, 4 where the budget is spent or nothing is left to ask."""
 
     study: Annotated[Path, tyro.conf.Positional]
     """Folder of the study."""

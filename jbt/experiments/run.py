@@ -108,7 +108,7 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     check_seed(settings.seed)
     folder = settings.out / sweep.name
     store.check_not_own(settings.json, folder)
-    files.check_writable(settings.json)
+    files.check_writable(settings.json, overwrite=settings.overwrite)
     if settings.redraw:
         _check_saved(results.saved_settings(folder, settings), settings, folder)
         with store.locked(folder) as writable:
@@ -357,7 +357,8 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             if str(name).startswith("status")
         }
     if settings.json is not None:
-        files.write_text(settings.json, table.to_json(orient="records", indent=1) + "\n")
+        text = table.to_json(orient="records", indent=1) + "\n"
+        files.write_text(settings.json, text, overwrite=settings.overwrite)
     if sweep.answer is not None:
         print(sweep.answer(table, settings), end="\n\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)

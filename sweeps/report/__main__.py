@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jbt.border import files
 from jbt.border.exits import exit_code
 from jbt.experiments.declare import PRESETS
 
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--only", nargs="+", default=[], metavar="NAME", help="these sweeps (default all)")
     add("--data", type=Path, help="recorded verdicts, as JBT_DATA names them")
     add("--no-run", action="store_true", help="only from runs that are there")
+    add("--overwrite", action="store_true", help="write over a report.html that jbt did not make")
     add(
         "--collect",
         type=Path,
@@ -52,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(options: argparse.Namespace, command: str) -> int:
     page.environment()  # before anything runs
+    files.check_replaceable(options.out / page.HTML, overwrite=options.overwrite)
     known = sweep_names()
     if unknown := [name for name in options.only if name not in known]:
         raise ValueError(f"unknown sweep {unknown[0]!r}: one of {', '.join(known)}")
@@ -59,7 +62,7 @@ def _report(options: argparse.Namespace, command: str) -> int:
         names = options.only or known
         run = not options.no_run
         runs, absent, failed = running.collect(names, options.preset, options.out, run=run)
-    path = page.write(runs, absent, options.preset, command, options.out)
+    path = page.write(runs, absent, options.preset, command, options.out, options.overwrite)
     for name, reason in absent.items():
         print(f"left out: {name}, {reason}", file=sys.stderr)
     print(f"written: {path}, {path.with_suffix('.csv')}, {path.with_suffix('.json')}")

@@ -43,7 +43,12 @@ LARGE = 1000
 
 
 def write(
-    runs: Sequence[Run], absent: dict[str, str], preset: str, command: str, out: Path
+    runs: Sequence[Run],
+    absent: dict[str, str],
+    preset: str,
+    command: str,
+    out: Path,
+    overwrite: bool = False,
 ) -> Path:
     """Write the report and the files beside it; returns the path of the page.
 
@@ -53,9 +58,10 @@ def write(
       preset: of the runs.
       command: that makes the report.
       out: folder for the files.
+      overwrite: see `files.check_replaceable`.
 
     Raises:
-      ValueError: jinja2 is not installed.
+      ValueError: jinja2 is not installed; a file cannot be written, or written over.
     """
     template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
     rows = [rows_of(run) for run in runs]
@@ -74,6 +80,7 @@ def write(
         files=(CSV, JSON),
     )
     out.mkdir(parents=True, exist_ok=True)
+    overwrite |= files.is_own(out / HTML)  # the files beside it bear no mark of their own
     made = {
         "preset": preset,
         "command": command,
@@ -81,9 +88,13 @@ def write(
         "absent": absent,
         "rows": together,
     }
-    files.write_text(out / CSV, frame(together).to_csv(index=False))
-    files.write_text(out / JSON, json.dumps(made, ensure_ascii=False) + "\n")
-    files.write_text(out / HTML, html)
+    texts = {
+        CSV: frame(together).to_csv(index=False),
+        JSON: json.dumps(made, ensure_ascii=False) + "\n",
+        HTML: html,
+    }
+    for name, text in texts.items():
+        files.write_text(out / name, text, overwrite=overwrite)
     return out / HTML
 
 

@@ -40,10 +40,13 @@ def test_files_that_belong_together_are_all_there_or_none(tmp_path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(ValueError, match=r"cannot write .*two.csv: No space left on device"):
-        files.write_together({one: lambda path: path.write_text("after"), two: full})
+        files.write_together(
+            {one: lambda path: path.write_text("after"), two: full}, overwrite=True
+        )
     assert [p.name for p in tmp_path.iterdir()] == ["one.csv"]
     assert one.read_text() == "before"
-    files.write_together({p: lambda path: path.write_text("after") for p in (one, two)})
+    writes = {p: lambda path: path.write_text("after") for p in (one, two)}
+    files.write_together(writes, overwrite=True)
     assert (one.read_text(), two.read_text()) == ("after", "after")
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -58,7 +61,7 @@ def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
     assert killed.exists()  # somebody may be writing it
     for file in (killed, *others):
         os.utime(file, (0, 0))
-    files.write_text(tmp_path / "out.json", "{}\n")
+    files.write_text(tmp_path / "out.json", "{}\n", overwrite=True)
     assert not killed.exists()
     assert all(file.exists() for file in others)
 

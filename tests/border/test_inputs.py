@@ -116,7 +116,7 @@ def test_a_writer_may_take_its_time(tmp_path):
 
     thread = threading.Thread(target=write)
     thread.start()
-    with inputs.pipes_kept():
+    with inputs.noted():
         assert inputs.read_bytes(path) == b"onetwothree"
         assert inputs.read_bytes(path) == b"onetwothree"
     thread.join()

@@ -141,7 +141,7 @@ def test_files_that_are_no_tables(tables, tmp_path, capsys):
     assert "--items" in capsys.readouterr().err
     before = v.read_bytes()
     assert cli.main(["fit", "--verdicts", str(v), "--json", str(v)]) == 2
-    assert "would overwrite" in capsys.readouterr().err
+    assert f"cannot write {v}: this command reads it" in capsys.readouterr().err
     assert v.read_bytes() == before
     nowhere = tmp_path / "no" / "out.json"
     assert cli.main(["fit", "--verdicts", str(v), "--json", str(nowhere)]) == 2
@@ -211,7 +211,7 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
 
     report = (tmp_path / "out" / "report.md").read_text()
     assert "| judge | verdicts | ties |" in report
-    assert report.endswith("(figure.png)\n")
+    assert "(figure.png)\n\n<!-- jbt " in report
     table = pd.read_csv(tmp_path / "out" / "table.csv")
     assert set(table["quantity"].dropna()) == {"theta", "c", "kappa"}
     assert len(table[(table["pool"] == "p") & (table["quantity"] == "theta")]) == 6

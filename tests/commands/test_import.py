@@ -74,9 +74,9 @@ def test_nothing_is_written_of_a_wrong_file(tmp_path, capsys):
     [
         (["missing.json", "--out", "o"], "missing.json: no such file"),
         (["--out", "o"], "no file to import"),
-        (["verdicts.csv", "--out", ".", "--overwrite"], "which is to be read"),
-        (["pair.jsonl", "--out", "verdicts.csv"], "it is no folder"),
-        (["pair.jsonl", "--out", "o", "--json", "pair.jsonl"], "--json would overwrite"),
+        (["verdicts.csv", "--out", ".", "--overwrite"], "verdicts.csv: this command reads it"),
+        (["pair.jsonl", "--out", "verdicts.csv"], "verdicts.csv is no folder"),
+        (["pair.jsonl", "--out", "o", "--json", "pair.jsonl"], "pair.jsonl: this command reads it"),
         (["pair.jsonl", "--out", "o", "--json", "none/o.json"], "no folder"),
         (["pair.jsonl", "--out", "o", "--first", "x"], "go together"),
         (["pair.jsonl", "--out", "o", "--strong-weight", "0"], "from 1"),

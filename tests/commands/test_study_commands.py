@@ -133,9 +133,9 @@ def test_wrong_answers_are_named_and_none_is_told(folder, capsys, name):
 
 def test_wrong_studies_and_files(folder, capsys):
     for line, message in (
-        ("ask run", "run holds no study yet: give a table of items"),
-        ("status run", "run holds no study yet"),
-        ("tell run none.csv", "run holds no study yet"),
+        ("ask run", "run holds no study: jbt ask run --items FILE"),
+        ("status run", "run holds no study:"),
+        ("tell run none.csv", "run holds no study:"),
         ("ask run --items none.csv", "none.csv: no such file"),
         ("ask run --items items.csv --k 4", "k must lie in 1..3"),
         ("ask run --items items.csv --out /none/ask.csv", "no folder /none"),

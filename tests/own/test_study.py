@@ -562,7 +562,7 @@ def test_a_wrong_setting_begins_no_study(tmp_path, name):
 
 
 def test_no_study_and_no_items(tmp_path):
-    with pytest.raises(ValueError, match="holds no study yet: give a table of items"):
+    with pytest.raises(ValueError, match=r"holds no study: jbt ask .* --items FILE"):
         own.Study.open(tmp_path / "new")
     with pytest.raises(ValueError, match="no column 'item'"):
         own.Study.open(tmp_path / "new", pd.DataFrame({"name": ["a", "b"]}))

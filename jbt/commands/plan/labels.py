@@ -48,18 +48,13 @@ class LabelsOptions(TableOptions):
     out: Path | None = None
     """Write the table to fill in to this file (CSV)."""
     overwrite: bool = False
-    """Overwrite this file, and the answers in it."""
+    """Write over this file and the answers in it, and over a file of --json that jbt did not
+    make."""
 
     def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` or `out` cannot be written or is one of the tables, or
-        `out` exists already."""
-        for option, path in (("--json", self.json), ("--out", self.out)):
-            files.check_writable(path)
-            for table in (self.verdicts, self.items, self.anchors):
-                if table and path and path.exists() and table.exists() and path.samefile(table):
-                    raise ValueError(f"{option} would overwrite {table}")
-        if self.out is not None and self.out.is_file() and not self.overwrite:
-            raise ValueError(f"{self.out} exists: use --overwrite or another --out")
+        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
+        for path in (self.json, self.out):
+            files.check_writable(path, overwrite=self.overwrite)
 
     def gate(self) -> str:
         """The command line that decides from these labels."""
@@ -104,11 +99,12 @@ def main(argv: Sequence[str]) -> int:
             "judges": planned.judges.to_dict("records"),
             "gate": options.gate(),
         }
-        files.write_json(options.json, content)
+        files.write_json(options.json, content, overwrite=options.overwrite)
     if options.out is not None:
         names = table.columns.drop("k", errors="ignore")
         plain = table.assign(**{name: table[name].map(for_spreadsheet) for name in names})
-        files.write_text(options.out, plain.to_csv(index=False, lineterminator="\n"))
+        text = plain.to_csv(index=False, lineterminator="\n")
+        files.write_text(options.out, text, overwrite=options.overwrite)
     print(_report(options, tables, planned).text())
     return 0
 

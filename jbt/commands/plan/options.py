@@ -23,6 +23,8 @@ class PlanOptions:
     """Root of every random draw, from 0 to 2^32 - 1."""
     json: Path | None = None
     """Write the plan to this file, in a folder that exists."""
+    overwrite: bool = False
+    """Write over this file if jbt did not make it, or it was changed since."""
 
     @classmethod
     def parse(cls: type[Options], argv: Sequence[str], plan: str) -> Options:
@@ -33,7 +35,7 @@ class PlanOptions:
         """
         options = parse(cls, argv, prog=f"jbt plan {plan}")
         options.check()
-        files.check_writable(options.json)
+        files.check_writable(options.json, overwrite=options.overwrite)
         check_fields(options)
         return options
 
@@ -41,11 +43,14 @@ class PlanOptions:
         """Raise `ValueError` where a field that only this plan has is wrong."""
 
     def of_pools(self, *others: str) -> dict[str, Any]:
-        """The fields that describe pools and judges: all but `json`, `pools` and these others."""
-        return {k: v for k, v in asdict(self).items() if k not in ("json", "pools", *others)}
+        """The fields that describe pools and judges: all but the output, `pools` and these
+        others."""
+        left_out = ("json", "overwrite", "pools", *others)
+        return {k: v for k, v in asdict(self).items() if k not in left_out}
 
     def write(self, content: dict[str, Any]) -> None:
         """Write settings and content as JSON, if a file is named."""
         if self.json is not None:
-            settings = {k: v for k, v in asdict(self).items() if k != "json"}
-            files.write_json(self.json, {"settings": {**settings, "jbt": __version__}, **content})
+            settings = {k: v for k, v in asdict(self).items() if k not in ("json", "overwrite")}
+            content = {"settings": {**settings, "jbt": __version__}, **content}
+            files.write_json(self.json, content, overwrite=self.overwrite)

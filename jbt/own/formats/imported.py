@@ -214,7 +214,8 @@ class Imported:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
-        files.write_together({out / name: _writer(rows) for name, rows in tables.items()})
+        writes = {out / name: _writer(rows) for name, rows in tables.items()}
+        files.write_together(writes, overwrite=overwrite)
         for name in set(TABLES) - set(tables):
             (out / name).unlink(missing_ok=True)  # of another import
         return [out / name for name in tables]
@@ -269,9 +270,4 @@ def _writer(rows: Iterable[list[Any]]):
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Raise `ValueError` unless the tables may be written into this folder."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"cannot write {out}: it is no folder")
-    existing = [str(out / name) for name in TABLES if (out / name).exists()]
-    if existing and not overwrite:
-        tables = ", ".join(existing)
-        raise ValueError(f"{tables} would be overwritten: --overwrite, or another --out")
+    files.check_folder(out, TABLES, overwrite=overwrite)

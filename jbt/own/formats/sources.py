@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jbt.border.inputs import read_bytes
+from jbt.border.inputs import note_read, read_bytes
 from jbt.own.tables.decoding import Damaged, csv_rows, decode, find_header, unpack
 
 Located = tuple[int, Mapping[str, Any]]
@@ -30,6 +30,7 @@ def read(path: Path) -> Iterator[Located]:
     name = path.name.lower().removesuffix(".gz")
     try:
         if name.endswith(".parquet"):
+            note_read(path)
             yield from _parquet(path)
             return
         text = decode(read_bytes(path))

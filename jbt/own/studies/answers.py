@@ -12,7 +12,7 @@ SHARES = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
 RESERVED = (
     *("event", "id", "pool", "first", "second", "judge", "winner", "p_first", "error", "time"),
-    "line",
+    *("line", "crc32"),
 )
 """Names in a record of the journal that further facts about a verdict cannot have."""
 
@@ -86,7 +86,7 @@ def number_of(value: Any) -> int | None:
 def _is_number(value: Any) -> bool:
     try:
         return not isinstance(value, bool) and math.isfinite(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

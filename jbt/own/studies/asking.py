@@ -67,7 +67,7 @@ class Asking:
     def expired(self, n: int) -> list[Asked]:
         """At most n queries whose lease has ended, the oldest first."""
         now = time.time()
-        return [asked for asked in self._book.state.waiting.values() if asked.until <= now][:n]
+        return [asked for asked in self._book.state.waiting.values() if asked.is_over(now)][:n]
 
     def new(
         self,
@@ -88,7 +88,7 @@ class Asking:
         def make(pool: int, at: At, picked: bool) -> None:
             # Counted provisionally, so that the next choice knows of it; the journal's record of it
             # counts it for good.
-            asked = Asked(-1 - len(made), pool, *at, math.inf, 1)
+            asked = Asked(-1 - len(made), pool, *at, until=math.inf, lease=math.inf, attempt=1)
             state.ask(asked, picked)
             made.append((asked, picked))
 

@@ -11,7 +11,7 @@ from jbt.own.studies.answers import SHARES, share_of
 from jbt.own.studies.items import StudyItems
 from jbt.own.studies.query import Query
 from jbt.own.studies.settings import StudySettings
-from jbt.own.studies.state import Asked, PoolState, StudyState
+from jbt.own.studies.state import LONGEST_LEASE, Asked, PoolState, StudyState
 
 At = tuple[int, int, int]
 """Place of the item shown first, of the second, and number of the judge."""
@@ -40,10 +40,12 @@ class Book:
             if event == "ask":
                 pool, at = self._numbered(record)
                 attempt = int(self.state.pools[pool].errors[at]) + 1
-                asked = Asked(int(record["id"]), pool, *at, float(record["until"]), attempt)
+                lease = _lease(record)
+                asked = Asked(int(record["id"]), pool, *at, *lease, attempt)
                 self.state.ask(asked, bool(record["picked"]))
             elif event == "lease":
-                self.state.asked[int(record["id"])].until = float(record["until"])
+                asked = self.state.asked[int(record["id"])]
+                asked.until, asked.lease = _lease(record)
             elif event == "tell":
                 won, cost = share_of(record), float(record["cost"])
                 self.state.tell(int(record["id"]), won, cost, {**record, "line": line})
@@ -51,7 +53,7 @@ class Book:
                 raise ValueError(f"unknown event {event!r}")
         except KeyError as error:
             raise ValueError(f"line {line} lacks or does not know {error}") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"line {line}: {error}") from None
 
     def named(self, pool: int, at: At) -> dict[str, Any]:
@@ -107,3 +109,9 @@ class Book:
             table["p_first"] = table["p_first"].astype(float).fillna(shares)
             table = table.drop(columns="winner")
         return table
+
+
+def _lease(record: Mapping[str, Any]) -> tuple[float, float]:
+    """When the lease of a record ends (seconds since 1970), and how long it is (seconds); old
+    records do not say that."""
+    return float(record["until"]), float(record.get("lease", LONGEST_LEASE))

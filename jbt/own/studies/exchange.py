@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from jbt.border import files
-from jbt.border.inputs import read_bytes
+from jbt.border.inputs import noted, read_bytes
 from jbt.own.studies.answers import number_of
 from jbt.own.studies.query import Query
 from jbt.own.studies.study import Study
+from jbt.own.tables.decoding import Damaged, decode
 from jbt.own.tables.sheets import read_cells
 
 ASKED = ("pool", "first", "second", "judge", "attempt")
@@ -50,13 +51,35 @@ def text_of(queries: Sequence[Query], *, lines: bool) -> str:
     return pd.DataFrame(rows, columns=pd.Index(columns)).to_csv(index=False, lineterminator="\n")
 
 
-def write_queries(path: Path, queries: Sequence[Query]) -> None:
+def write_queries(path: Path, queries: Sequence[Query], *, overwrite: bool = False) -> None:
     """Write queries to a file, whole or not at all.
 
+    Args:
+      overwrite: see `files.check_replaceable`.
+
     Raises:
-      ValueError: the file cannot be written.
+      ValueError: the file cannot be written, or written over.
     """
-    files.write_text(path, text_of(queries, lines=is_lines(path)))
+    files.write_text(path, text_of(queries, lines=is_lines(path)), overwrite=overwrite)
+
+
+def is_done(path: Path, study: Study) -> bool:
+    """Whether a file holds queries of the study and nothing that the study does not know: what was
+    added to a row was told."""
+    try:
+        with noted():  # of its own: the file is not one that the command reads
+            rows = _rows(path)
+    except ValueError:
+        return False
+    known = {"id", *_query_columns(study)}
+    for _, row in rows:
+        number = number_of(row.get("id"))
+        if number is None or study.find(number) is None or _mismatch(row, study):
+            return False
+        added = {name for name, cell in row.items() if name not in known and cell not in ("", None)}
+        if added and not study.is_told(number):
+            return False
+    return True
 
 
 def is_lines(path: Path) -> bool:
@@ -73,8 +96,7 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
       ValueError: a file that cannot be read, or has no column for an answer; a row whose pool,
         items or judge are not those of its query, a line for each.
     """
-    cells = set(study.items.rows.columns) - {"item", "pool"}
-    query_columns = {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
+    query_columns = _query_columns(study)
     answers, problems = [], []
     rows = _rows(path)
     columns = dict.fromkeys(name for _, row in rows for name in row)
@@ -98,20 +120,29 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
     return answers
 
 
+def _query_columns(study: Study) -> set[str]:
+    """The columns of a query beside its id."""
+    cells = set(study.items.rows.columns) - {"item", "pool"}
+    return {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
+
+
 def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     if not is_lines(path):
         return list(enumerate(read_cells(path, ["id"]).to_dict("records"), start=2))  # type: ignore[arg-type]
     try:
-        lines = read_bytes(path).decode()
+        lines = decode(read_bytes(path))
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Damaged as error:
+        line = f", line {error.line}" if error.line else ""
+        raise ValueError(f"{path}{line}: {error}") from None
     rows = []
     for number, line in enumerate(io.StringIO(lines), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: needs an object, got {line.strip()[:40]}")

@@ -3,68 +3,109 @@
 A record is on the disk before `append` returns, so that a process may be killed at any moment. A
 write that was cut off leaves a line without an end; whoever appends next, under the lock, moves it
 to a file beside the journal.
+
+Every line ends with its number and a checksum, so that a flipped bit, and a line that was dropped,
+repeated or moved, is noticed before it is counted:
+
+    {"event": "tell", ..., "line": 17, "crc32": "5f0c9a31"}
+
+The checksum is the CRC-32 of the line without it. Journals from before had neither; they are read,
+and what is appended to them has both.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WAIT = 60.0
-"""Seconds to wait for another process to let go of the journal: an ask takes far less."""
+from jbt.border import files, inputs
 
-READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+WAIT = 60.0
+"""Seconds to wait for another process to append: it takes milliseconds."""
+
+ASKING_WAIT = 600.0
+"""Seconds to wait for another process to choose what it asks: many pools and queries take long."""
+
+NO_RECORD = "is no record"
+"""What is wrong with a line that a killed write has left."""
+
+SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"}\n')
+"""The end of a line, with its checksum."""
 
 
 class Journal:
-    """The journal in a folder. Reading needs no lock; appending does (`locked`)."""
+    """The journal in a folder. Reading needs no lock; appending does (`locked`), and so does
+    choosing what to ask (`asking`), during which others may append."""
 
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock
 
-        self.path = folder / "journal.jsonl"
+        self.path = folder / files.JOURNAL
         self.damaged = folder / "journal.damaged"
         """Lines that could not be read, moved out of the journal."""
         self._lock = FileLock(folder / ".lock", timeout=WAIT)
-        self._end, self._line = 0, 0
+        self._asking = FileLock(folder / ".asking", timeout=ASKING_WAIT)
+        self._end, self._line, self._sealed = 0, 0, False
+        self._process = os.getpid()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from appending; may be nested.
+    def locked(self) -> Any:
+        """Keep other processes from appending.
 
         Raises:
-          ValueError: another process does not let go, or the folder cannot be written to.
+          ValueError: another process does not let go, the folder cannot be written to, or this
+            process is a fork of the one that opened the study.
         """
+        return self._held(self._lock)
+
+    def asking(self) -> Any:
+        """Keep other processes from asking; raises as `locked`."""
+        return self._held(self._asking)
+
+    @contextmanager
+    def _held(self, lock: Any) -> Iterator[None]:
         from filelock import Timeout
 
+        self._check_process()
         try:
-            self._lock.acquire()
+            lock.acquire()
         except Timeout:
             raise ValueError(
-                f"another process has held {self.path.parent} for {WAIT:g} s"
+                f"another process has held {self.path.parent} for {lock.timeout:g} s"
             ) from None
         except OSError as error:
             raise ValueError(f"cannot write to {self.path.parent}: {error.strerror}") from None
         try:
             yield
         finally:
-            self._lock.release()
+            lock.release()
+
+    def _check_process(self) -> None:
+        """Raise `ValueError` in a fork, which would share locks and JAX's threads with its parent
+        and hold neither."""
+        if os.getpid() != self._process:
+            raise ValueError(
+                f"this Study of {self.path.parent} was opened before the process forked: "
+                "open it in the process that uses it"
+            )
 
     def news(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the records that were appended since the last call, by any process, each with its
-        line from 1. A last line that cannot be read is left for `append` to move away.
+        line from 1. A last line that is no record is left for `append` to move away.
 
         Raises:
           ValueError: the file cannot be read, is shorter than it was, or has a line before the last
-            that is no record.
+            that is no record, is damaged, or stands where another did.
         """
+        self._check_process()
         try:
             with self.path.open("rb") as file:
+                inputs.note_read(file.fileno())
                 if file.seek(0, os.SEEK_END) < self._end:
                     raise ValueError(f"{self.path} has lost lines since it was read")
                 file.seek(self._end)
@@ -75,12 +116,13 @@ class Journal:
             raise ValueError(f"cannot read {self.path}: {error.strerror}") from None
         last = self._line + len(lines)
         for number, line in enumerate(lines, start=self._line + 1):
-            record = _record(line)
+            record, wrong = _record(line, number, self._sealed)
             if record is None:
-                if number < last:
-                    raise ValueError(f"{self.path}, line {number} is no record: {shown(line)}")
+                if number < last or wrong != NO_RECORD:
+                    raise ValueError(f"{self.path}, line {number} {wrong}: {shown(line)}")
                 return
             self._end, self._line = self._end + len(line), number
+            self._sealed = "crc32" in record
             yield number, record
 
     def torn(self) -> bytes:
@@ -100,11 +142,13 @@ class Journal:
           ValueError: the disk is full, or the folder cannot be written to. The journal is then as
             it was.
         """
-        lines = [json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records]
-        data = "".join(line + "\n" for line in lines).encode()
+        data = b"".join(
+            _line(record, number) for number, record in enumerate(records, self._line + 1)
+        )
         try:
             if torn := self.torn():
-                if _record(torn.splitlines(keepends=True)[0]) is not None:
+                first = torn.splitlines(keepends=True)[0]
+                if _record(first, self._line + 1, self._sealed)[0] is not None:
                     raise RuntimeError("read the news before appending")
                 with self.damaged.open("ab") as file:
                     file.write(torn if torn.endswith(b"\n") else torn + b"\n")
@@ -117,6 +161,8 @@ class Journal:
                 while written < len(data):
                     written += os.write(descriptor, data[written:])
                 os.fsync(descriptor)
+                if self._end == 0:
+                    files.sync_folder(self.path.parent)
             except BaseException:  # Ctrl-C too: half a record must not stay
                 os.ftruncate(descriptor, self._end)
                 raise
@@ -126,20 +172,36 @@ class Journal:
             reason = error.strerror or error
             raise ValueError(f"cannot write {self.path}: {reason}; it is as it was") from None
 
-    @property
-    def read_only(self) -> bool:
-        """Whether the folder cannot be written to."""
-        return not os.access(self.path.parent, os.W_OK)
+
+def _line(record: Mapping[str, Any], number: int) -> bytes:
+    """A record as the journal's line of this number."""
+    text = json.dumps({**record, "line": number}, ensure_ascii=False, allow_nan=False)
+    body = text.encode().removesuffix(b"}")
+    return body + f', "crc32": "{zlib.crc32(body):08x}"}}\n'.encode()
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _record(line: bytes, number: int, sealed: bool) -> tuple[dict[str, Any] | None, str]:
+    """The record of a line, or what is wrong with the line.
+
+    Args:
+      sealed: whether the line before has a checksum, as this one must have then.
+    """
     if not line.endswith(b"\n"):
-        return None
+        return None, NO_RECORD
     try:
         record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
+    except (ValueError, RecursionError):
+        return None, NO_RECORD
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return None, NO_RECORD
+    if not (sealed or "line" in record or "crc32" in record):
+        return record, ""
+    seal = SEAL.search(line)
+    if seal is None or int(seal[1], 16) != zlib.crc32(line[: seal.start()]):
+        return None, "has changed since it was written (its checksum does not fit)"
+    if record.get("line") != number:
+        return None, f"was line {record.get('line')}: lines are missing, repeated or moved"
+    return record, ""
 
 
 def shown(line: bytes) -> str:

@@ -8,6 +8,12 @@ from typing import Any
 
 import numpy as np
 
+LONGEST_LEASE = 30 * 86_400.0
+"""Longest that a query may be held for (seconds)."""
+
+CLOCKS_APART = 300.0
+"""Difference between the clocks of machines that share a study (seconds)."""
+
 
 @dataclass
 class Asked:
@@ -22,10 +28,17 @@ class Asked:
     """Number of the judge; 0 where there is one."""
     until: float
     """When its lease ends, seconds since 1970."""
+    lease: float
+    """How long it was held for (seconds)."""
     attempt: int
     """1 at first, one more after each error on this ordered pair."""
     told: Mapping[str, Any] | None = None
     """The record of its answer."""
+
+    def is_over(self, now: float) -> bool:
+        """Whether the lease has ended, or was given by a clock that ran ahead: it then ends later
+        than any lease given now, but for a difference of clocks between machines."""
+        return not now < self.until <= now + self.lease + CLOCKS_APART
 
     @property
     def at(self) -> tuple[int, int, int]:

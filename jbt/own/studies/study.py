@@ -13,6 +13,8 @@ opens the folder, in this process or another, now or after a crash, reads the sa
 from __future__ import annotations
 
 import math
+import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,13 +27,13 @@ from jbt import __version__
 from jbt.border import files
 from jbt.own.studies.answers import number_of, record_of, share_of
 from jbt.own.studies.asking import Asking
-from jbt.own.studies.book import Book
+from jbt.own.studies.book import At, Book
 from jbt.own.studies.engine import Engine, Look
 from jbt.own.studies.items import ANCHORS, ITEMS, StudyItems
 from jbt.own.studies.journal import Journal, shown
 from jbt.own.studies.query import Query
 from jbt.own.studies.settings import StudySettings
-from jbt.own.studies.state import PoolState
+from jbt.own.studies.state import LONGEST_LEASE, PoolState
 from jbt.own.studies.summary import StudySummary, summarise
 from jbt.own.tables.sheets import SHOWN, Table
 from jbt.own.tables.tables import Tables
@@ -54,20 +56,24 @@ class Study:
             raise ValueError(f"{self._journal.path} does not begin with the settings of a study")
         header = records[0]
         try:
+            digests = {name: header["tables"][name] for name in ("items", "anchors")}
             self.settings = StudySettings.of(
                 header["settings"] | ({} if rule is None else {"rule": rule})
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except KeyError as error:
+            raise ValueError(f"{self._journal.path}, line 1 lacks {error}") from None
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self._journal.path}, line 1: {error}") from None
-        anchors = folder / ANCHORS if header["tables"]["anchors"] else None
+        anchors = folder / ANCHORS if digests["anchors"] else None
         self.items = StudyItems.of(folder / ITEMS, anchors, self.settings)
         for name, digest in self.items.digest().items():
-            if digest != header["tables"][name]:
+            if digest != digests[name]:
                 file = folder / f"{name}.csv"
                 raise ValueError(f"{file} is not the table that the study began with")
         self._book = Book(self.items, self.settings)
         self._asking = Asking(self._book)
         self._engine: Engine | None = None
+        self._thread = threading.RLock()  # threads that share a study take turns
         self._looks: dict[int, tuple[tuple[int, ...], Look]] = {}
         self._count(enumerate(records[1:], start=2))
         self.notes: tuple[str, ...] = ()
@@ -105,7 +111,10 @@ class Study:
         journal = Journal(folder)
         if not journal.path.exists():
             if items is None:
-                raise ValueError(f"{folder} holds no study yet: give a table of items")
+                raise ValueError(
+                    f"{folder} holds no study: jbt ask {shlex.quote(str(folder))} --items FILE, or "
+                    "Study.open with items, begins one"
+                )
             tables = StudyItems.of(items, anchors, given)
             files.make_folder(folder)
             with journal.locked():
@@ -159,31 +168,51 @@ class Study:
 
         Args:
           n: most queries (count).
-          lease: seconds until a query that is not answered is asked again.
+          lease: seconds until a query that is not answered is asked again, at most 30 days.
 
         Raises:
           ValueError: an argument out of range; the journal cannot be written.
         """
         check_count("n", n)
-        if not 0 < lease < math.inf:
-            raise ValueError(f"lease must be above 0 and finite, got {lease!r}")
-        with self._journal.locked():
+        if not 0 < lease <= LONGEST_LEASE:
+            raise ValueError(
+                f"lease must be above 0 and at most {LONGEST_LEASE:g} s, got {lease!r}"
+            )
+        with self._thread:
+            return self._ask(n, lease)
+
+    def _ask(self, n: int, lease: float) -> list[Query]:
+        # Two locks: other asks wait while this one chooses, which takes as long as the rule does;
+        # an answer waits only while records are appended.
+        if self._engine is None:  # compile while other processes may ask
+            self._read()
+            self._choose(n)
+        with self._journal.asking():
             self._read()
             if self.stopped:
                 return []
-            until = round(time.time() + lease, 3)
-            ids = [asked.id for asked in self._asking.expired(n)]
-            records: list[dict[str, Any]] = [
-                {"event": "lease", "id": number, "until": until} for number in ids
-            ]
-            new = self._asking.new(n - len(ids), lambda: self.engine, self.look, self._is_sure)
-            last = max(self._book.state.asked, default=0)
-            for number, (pool, at, picked) in enumerate(new, start=last + 1):
-                ids.append(number)
-                record = {"event": "ask", "id": number, **self._book.named(pool, at)}
-                records.append(record | {"picked": picked, "until": until})
-            self._append(records)
-            return [self._book.query(number) for number in ids]
+            again, new = self._choose(n)
+            with self._journal.locked():
+                self._read()  # what was told meanwhile
+                waiting, asked = self._book.state.waiting, self._book.state.asked
+                again = [number for number in again if number in waiting]
+                held = {"until": round(time.time() + lease, 3), "lease": lease}
+                records = [{"event": "lease", "id": number, **held} for number in again]
+                numbers = range(max(asked, default=0) + 1, max(asked, default=0) + 1 + len(new))
+                for number, (pool, at, picked) in zip(numbers, new, strict=True):
+                    record = {"event": "ask", "id": number, **self._book.named(pool, at)}
+                    records.append({**record, "picked": picked, **held})
+                self._append(records)
+                return [self._book.query(number) for number in (*again, *numbers)]
+
+    def _choose(self, n: int) -> tuple[list[int], list[tuple[int, At, bool]]]:
+        """What to ask next, at most n: ids whose lease has ended, and new queries as `Asking.new`
+        has them."""
+        if self.stopped:
+            return [], []
+        again = [asked.id for asked in self._asking.expired(n)]
+        new = self._asking.new(n - len(again), lambda: self.engine, self.look, self._is_sure)
+        return again, new
 
     def tell(
         self,
@@ -219,7 +248,7 @@ class Study:
         Raises:
           ValueError: as `tell`, a line for each wrong answer.
         """
-        with self._journal.locked():
+        with self._thread, self._journal.locked():
             self._read()
             problems, records = [], {}
             for answer in answers:
@@ -347,6 +376,11 @@ class Study:
         """What the answers have cost, in the unit of the prices."""
         return self._book.state.spent
 
+    def is_told(self, number: int) -> bool:
+        """Whether a query of this number was asked and answered."""
+        asked = self._book.state.asked.get(number)
+        return asked is not None and asked.told is not None
+
     def find(self, number: int) -> Query | None:
         """The query of this number; None where there is none."""
         return self._book.query(number) if number in self._book.state.asked else None
@@ -394,8 +428,9 @@ class Study:
 
     def summary(self) -> StudySummary:
         """Membership, ranking, what the verdicts identify, cost, and why the study stopped."""
-        self._read()
-        return summarise(self)
+        with self._thread:
+            self._read()
+            return summarise(self)
 
     # --- the journal
 

@@ -123,7 +123,7 @@ class Journal:
                 return
             self._end, self._line = self._end + len(line), number
             self._sealed = "crc32" in record
-            yield number, record
+            yield number, {k: v for k, v in record.items() if k not in ("line", "crc32")}
 
     def torn(self) -> bytes:
         """What stands after the last record that was read: a line cut off or edited, or nothing."""

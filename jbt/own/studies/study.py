@@ -176,7 +176,7 @@ class Study:
         check_count("n", n)
         if not 0 < lease <= LONGEST_LEASE:
             raise ValueError(
-                f"lease must be above 0 and at most {LONGEST_LEASE:g} s, got {lease!r}"
+                f"lease must be above 0 and at most {LONGEST_LEASE:.0f} s, got {lease!r}"
             )
         with self._thread:
             return self._ask(n, lease)

@@ -2,18 +2,20 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
+import jax
 import pytest
+from jax._src import compilation_cache
 
 from jbt import program_cache
 
 PROGRAM = """
 import json, os, resource, signal, sys, warnings
-warnings.simplefilter("ignore")
+warnings.simplefilter("error")
 if "LARGEST_FILE" in os.environ:  # as on a full disk
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = int(os.environ["LARGEST_FILE"])
@@ -27,23 +29,30 @@ events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
 total = 0.0
 for size in range(3, 3 + int(os.environ.get("PROGRAMS", 1))):
-    total += float(jax.jit(lambda x: jnp.sin(x @ x.T).sum())(jnp.ones((size, size))))
+    f = jax.jit(lambda x: jnp.sin(x @ x.T).sum() * float(os.environ.get("FACTOR", 1)))
+    total += float(f(jnp.ones((size, size))))
 hits, misses = (sum(n.endswith(f"cache_{w}") for n in events) for w in ("hits", "misses"))
 print(json.dumps({"hits": hits, "misses": misses, "total": total}))
 """
 
 
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
 def start(home: Path, **environment: str) -> subprocess.Popen[str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("JBT_CACHE", "XDG_CACHE_HOME")}
+    others = ("JBT_CACHE", "XDG_CACHE_HOME", "TF_CPP_MIN_LOG_LEVEL")
+    kept = {k: v for k, v in os.environ.items() if k not in others}
     command = [sys.executable, "-c", PROGRAM]
     settings = {**kept, "HOME": str(home), **environment}
-    return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=settings, text=True, **PIPES)
 
 
-def run(home: Path, **environment: str) -> dict[str, float]:
+def run(home: Path, *, problems: int = 0, **environment: str) -> dict[str, float]:
+    """What a run printed; it names a number of problems on stderr, a line each."""
     process = start(home, **environment)
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode == 0
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert len(errors.splitlines()) == problems, errors
     return json.loads(out)
 
 
@@ -72,13 +81,30 @@ def test_programs_are_found_again_unless_switched_off(filled):
 
 
 @pytest.mark.heavy
-def test_half_written_programs_change_nothing_and_are_made_anew(filled):
+def test_damaged_programs_change_nothing_and_are_made_anew(filled):
     home, first = filled
-    cut, *_, emptied = programs(home)
+    cut, flipped, *_, emptied = programs(home)
     cut.write_bytes(cut.read_bytes()[:100])
+    flipped.write_bytes(altered(flipped.read_bytes(), 1000))
+    os.utime(flipped, (0, 0))  # a disk's error leaves no time
     emptied.write_bytes(b"")
-    assert run(home) == {**first, "hits": first["misses"] - 2, "misses": 2}
+    assert run(home) == {**first, "hits": first["misses"] - 3, "misses": 3}
+    cut.unlink()
+    os.mkfifo(cut)
+    assert run(home) == {**first, "hits": first["misses"] - 1, "misses": 1}
     assert run(home) == {**first, "hits": first["misses"], "misses": 0}
+
+
+@pytest.mark.heavy
+def test_a_program_under_the_name_of_another_is_not_run(filled):
+    home, first = filled
+    others = set(programs(home))
+    double = run(home, FACTOR="2")
+    (added,) = set(programs(home)) - others
+    (once,) = (file for file in others if file.name.startswith("jit__lambda"))
+    assert double["total"] == pytest.approx(2 * first["total"])
+    added.write_bytes(once.read_bytes())
+    assert run(home, FACTOR="2")["total"] == double["total"]
 
 
 @pytest.mark.heavy
@@ -86,11 +112,12 @@ def test_a_folder_that_cannot_be_used_ends_no_run(tmp_path, filled):
     _, first = filled
     file = tmp_path / "file"
     file.write_text("not a folder")
-    assert run(tmp_path, JBT_CACHE=str(file))["total"] == first["total"]
-    assert run(Path("/proc/nobody"))["total"] == first["total"]
+    assert run(tmp_path, JBT_CACHE=str(file), problems=1)["total"] == first["total"]
+    assert run(Path("/proc/nobody"), problems=1)["total"] == first["total"]
     full = tmp_path / "full"
-    assert run(full, LARGEST_FILE="500")["total"] == first["total"]
-    assert run(full)["total"] == first["total"]  # and the next one mends what was half written
+    assert run(full, LARGEST_FILE="500", problems=1)["total"] == first["total"]
+    assert not programs(full)
+    assert run(full)["total"] == first["total"]
     assert run(full) == {**first, "hits": first["misses"], "misses": 0}
 
 
@@ -106,31 +133,185 @@ def test_two_processes_may_use_one_folder_and_its_size_is_bounded(tmp_path):
     assert 0 < sum(file.stat().st_size for file in programs(tmp_path)) < 75_000
 
 
-def test_folders_of_another_jaxlib_go_when_they_are_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(program_cache.jax.config, "update", lambda *_: None)
-    old, recent = (tmp_path / f"jaxlib-0.{n}-abc" for n in (1, 2))
-    for folder in (old, recent):
-        folder.mkdir()
-        (folder / "program-cache").write_text("")
-    os.utime(old, (0, 0))
-    mine = program_cache.keep(tmp_path)
-    assert mine is not None
+def altered(data: bytes, place: int) -> bytes:
+    """Bytes of which one has a bit flipped."""
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+@pytest.fixture
+def keep(monkeypatch):
+    """`program_cache.keep`, without an effect on this process."""
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    monkeypatch.setattr(compilation_cache, "_cache", compilation_cache._cache)
+    return program_cache.keep
+
+
+def test_unused_folders_go_only_if_jbt_made_them(tmp_path, keep, monkeypatch):
+    root = tmp_path / "root"
+    monkeypatch.setattr(program_cache, "processor", lambda: "0123456789ab")
+    made = keep(root)
+    monkeypatch.setattr(program_cache, "processor", lambda: "ba9876543210")
+    mine = keep(root)
+    assert made not in (mine, None)
+    assert made.exists()  # used a moment ago
+
+    def copy(name: str, without: str = "") -> Path:
+        folder = shutil.copytree(made, root / name, ignore=shutil.ignore_patterns(without))
+        (folder / "a-cache").write_text("program")
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (0, 0))
+        return folder
+
+    old = copy("jaxlib-0.4.30+cuda12.cudnn91-0123456789ab")
+    others = [
+        copy("jaxlib-fork"),
+        copy("jaxlib-0.1-0123456789abc"),
+        copy("jaxlib-0.1-0123456789a"),
+        copy("jaxlib-0.2-0123456789ab", without=".*"),
+        copy("../jaxlib-0.3-0123456789ab"),
+    ]
+    (root / "jaxlib-0.3-0123456789ab").symlink_to(others[-1])
+    keep(root)
     assert not old.exists()
-    assert (recent / "program-cache").exists()  # perhaps in use, so not tidied either
-    monkeypatch.setattr(program_cache, "processor", lambda: "another")
-    assert program_cache.keep(tmp_path) not in (None, mine)
+    assert all((folder / "a-cache").exists() for folder in others)
+    assert made.exists()
 
 
-def test_the_least_recently_used_programs_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(program_cache.jax.config, "update", lambda *_: None)
+def a_mode(mode):
+    return lambda folder: folder.chmod(mode)
+
+
+def a_link(folder):
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to(folder.with_name("moved"))
+
+
+def unmarked(folder):
+    for file in folder.iterdir():
+        file.unlink()
+    (folder / "notes.txt").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("of_root", "change", "problem"),
+    [
+        (False, a_mode(0o777), "can be written by others (mode 0777)"),
+        (False, a_mode(0o720), "can be written by others (mode 0720)"),
+        (False, a_mode(0o1777), "can be written by others (mode 1777)"),
+        (False, a_link, "is a link"),
+        (False, unmarked, "has files, but not the mark"),
+        (True, a_mode(0o777), "can be written by others (mode 0777)"),
+        (True, a_mode(0o775), "can be written by others (mode 0775)"),
+        (True, a_mode(0o755), None),
+        (True, a_mode(0o1777), None),
+        (True, a_link, None),
+    ],
+)
+def test_only_a_folder_that_nobody_else_can_change_is_used(
+    tmp_path, keep, capsys, of_root, change, problem
+):
+    root = tmp_path / "root"
+    programs = keep(root)
+    folder = root if of_root else programs
+    change(folder)
+    again = keep(root)
+    (*line,) = capsys.readouterr().err.splitlines()
+    if problem is None:
+        assert again is not None
+        assert again.samefile(programs)
+        assert line == []
+    else:
+        assert again is None
+        assert len(line) == 1
+        assert f"{folder} {problem}" in line[0]
+
+
+def test_the_parents_in_the_users_cache_are_checked_too(tmp_path, keep, capsys, monkeypatch):
+    monkeypatch.delenv("JBT_CACHE")
+    monkeypatch.setattr(program_cache, "user_folder", lambda: tmp_path / "jbt" / "programs")
+    assert keep() is not None
+    (tmp_path / "jbt").chmod(0o777)
+    assert keep() is None
+    assert f"{tmp_path / 'jbt'} can be written" in capsys.readouterr().err
+
+
+def test_another_users_folder_is_not_used(tmp_path, keep, capsys, monkeypatch):
+    assert keep(tmp_path) is not None
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert keep(tmp_path) is None
+    assert f"belongs to user {user}" in capsys.readouterr().err
+
+
+def test_what_is_made_is_closed_to_others_whatever_the_umask(tmp_path, keep):
+    before = os.umask(0)
+    try:
+        programs = keep(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    for folder in (programs, programs.parent, programs.parent.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_jax_without_a_place_for_programs_runs_without_them(tmp_path, keep, capsys, monkeypatch):
+    monkeypatch.delattr(compilation_cache, "_cache")
+    assert keep(tmp_path) is None
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_an_entry_is_read_only_as_it_was_written_and_under_its_name(tmp_path):
+    kept = program_cache.Programs(tmp_path)
+    assert kept.get("key") is None
+    kept.put("key", b"a program")
+    file = tmp_path / "key-cache"
+    entry = file.read_bytes()
+    (tmp_path / "other-cache").write_bytes(entry)
+    assert kept.get("key") == b"a program"
+    assert kept.get("other") is None
+    damaged = [altered(entry, place) for place in range(len(entry))]
+    cut = [entry[:size] for size in range(len(entry))]
+    for wrong in (*damaged, *cut, entry + b"\0"):
+        file.write_bytes(wrong)
+        assert kept.get("key") is None
+    kept.put("key", b"a program")  # in place of the damaged one
+    assert kept.get("key") == b"a program"
+    file.chmod(0o620)
+    assert kept.get("key") is None
+
+
+def test_what_is_no_file_is_no_entry_and_makes_room(tmp_path):
+    kept = program_cache.Programs(tmp_path)
+    file = tmp_path / "key-cache"
+    target = tmp_path / "target"
+    kept.put("key", b"a program")
+    file.rename(target)
+    original = target.read_bytes()
+    for make in (os.mkfifo, lambda link: link.symlink_to(target)):
+        make(file)
+        assert kept.get("key") is None
+        kept.put("key", b"another")
+        assert kept.get("key") == b"another"
+        file.unlink()
+    assert target.read_bytes() == original
+    file.mkdir()
+    assert kept.get("key") is None
+    kept.put("key", b"another")  # is not kept
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["key-cache", "target"]
+
+
+def test_the_least_recently_used_programs_go(tmp_path, keep, monkeypatch):
     monkeypatch.setattr(program_cache, "MOST_BYTES", 110)  # two of three
-    folder = program_cache.keep(tmp_path)
+    folder = keep(tmp_path)
     for age, name in enumerate(("new", "middle", "old")):
         file = folder / f"{name}-cache"
-        file.write_bytes(zlib.compress(bytes(40), 0))  # 51 bytes
+        file.write_bytes(bytes(51))
         os.utime(file, (1e9 - age, 1e9 - age))
+    half_written = folder / "new-cache.x1"
+    half_written.write_bytes(bytes(10))
+    os.utime(half_written, (0, 0))
     (folder / "notes.txt").write_text("stays")
-    program_cache.keep(tmp_path)
+    os.mkfifo(folder / "pipe-cache")
+    keep(tmp_path)
     assert {f.name for f in folder.iterdir() if f.name[0] != "."} == {
-        *("new-cache", "middle-cache", "notes.txt"),
+        *("new-cache", "middle-cache", "notes.txt", "pipe-cache"),
     }

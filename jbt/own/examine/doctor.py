@@ -148,11 +148,14 @@ class _Examination:
         judges = self.tables.judges
         if len(judges) == 1:
             return None
-        shares = self.tables.verdicts.groupby(["first", "second", "judge"])["p_first"].mean()
-        won = np.sign(shares.unstack().to_numpy(float) - 0.5)
-        pairs = [(a, b) for i, a in enumerate(won.T) for b in won.T[:i]]
-        n_shared = sum(int(np.isfinite(a + b).sum()) for a, b in pairs)
-        n_agreed = sum(int((a == b).sum()) for a, b in pairs)
+        pair = ["first", "second"]
+        shares = self.tables.verdicts.groupby([*pair, "judge"])["p_first"].mean().reset_index()
+        shares["won"] = np.sign(shares["p_first"] - 0.5)
+        # Counted without a loop over pairs of judges, of which there are very many.
+        n_shared, n_agreed = (
+            int((n * (n - 1) // 2).sum())
+            for n in (shares.groupby(pair).size(), shares.groupby([*pair, "won"]).size())
+        )
         text = f"{len(judges)} judges, each fitted on its own"
         if n_shared:
             text += f"; two judges agree on {n_agreed / n_shared:.0%} of the ordered pairs both saw"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,7 @@ from jbt.identifiability import (
     profile,
 )
 from jbt.kernel.fit import fit_map
-from jbt.own.fits.batch import Batch, Group
+from jbt.own.fits.batch import Batch, Group, PoolTable
 from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.chunks import in_chunks
@@ -222,15 +223,24 @@ def identify(
 
 def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identified]:
     names = content_names(batch.tables)
-    by_pool: dict[int, list[Identified]] = {}
+    results: dict[int, list[Identified]] = {}
     with runtime.precision("float64"):
         for group in batch.groups:
             if judges is None:
-                by_pool.update(_of_group(batch, group, prior, names))
+                results.update(_of_group(batch, group, prior, names))
             else:
                 panels = panels_of(group, judges)
-                by_pool.update(_of_panels(batch, panels, judges, prior, names))
-    return [identified for pool in sorted(by_pool) for identified in by_pool[pool]]
+                results.update(_of_panels(batch, panels, judges, prior, names))
+    if judges is None:
+        by_pool = batch.of_all(results, _without_verdicts)
+    else:
+        by_pool = [results[pool] for pool in sorted(results)]
+    return [identified for coefficients in by_pool for identified in coefficients]
+
+
+def _without_verdicts(coefficients: list[Identified], pool: PoolTable) -> list[Identified]:
+    """The same coefficients for another judge."""
+    return [dataclasses.replace(identified, judge=pool.judge) for identified in coefficients]
 
 
 def _of_group(

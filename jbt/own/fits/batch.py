@@ -1,10 +1,10 @@
-"""A user's tables as padded batches: every pool with every judge, in float64."""
+"""A user's tables as padded batches: every pool with every judge that judged it, in float64."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,8 @@ from jbt.own.tables.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
 
 Position = Literal["yes", "no", "auto"]
+
+Result = TypeVar("Result")
 
 COMPILING = 10**8
 """Cost of compiling for one more shape, in the units of a pool's N^3."""
@@ -61,10 +63,12 @@ class PoolTable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Pools of similar size, padded to one shape; every leaf has a leading axis over pools."""
+    """Pools of similar size, padded to one shape; every leaf has a leading axis over fits."""
 
     index: np.ndarray
-    """Positions of the pools in `Batch.pools`."""
+    """[F] positions of the fits in `Batch.pools`."""
+    row: np.ndarray
+    """[pools, J] number, from 0 to F - 1, of the fit of each pool and judge."""
     items: Design
     """The content and the covariates of each item."""
     design: Design
@@ -93,6 +97,8 @@ class Batch:
 
     pools: list[PoolTable]
     """Ordered by pool as in the items table, then by judge as in the verdicts."""
+    fitted: np.ndarray
+    """[pools x judges] position in `pools` of the fit of each, see `_fitted`."""
     groups: tuple[Group, ...]
     covariates: list[str]
     """Name of each covariate, with its transformation: "words", "log(words)"."""
@@ -128,16 +134,25 @@ class Batch:
         layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
         as_rows = _listed(tables, layout, free)
+        fitted = _fitted(tables)
         groups = [
-            _group(tables, layout, pool_numbers[members], free, rows)
+            _group(tables, layout, pool_numbers[members], fitted, free, rows)
             for rows in (False, True)
             for pool_numbers in (np.flatnonzero(as_rows == rows),)
             for members in _by_size(layout.sizes[pool_numbers])
         ]
         repeated = _repeated(tables)
-        pools = dict(facts for group in groups for facts in _facts(tables, layout, group, repeated))
+        facts = dict(pair for group in groups for pair in _facts(tables, layout, group, repeated))
+        judges, errors = tables.judges, tables.counts["n_errors"].tolist()
+        pools = [
+            facts[i]
+            if i == fit
+            else dataclasses.replace(facts[fit], judge=judges[i % len(judges)], n_errors=errors[i])
+            for i, fit in enumerate(fitted.ravel().tolist())
+        ]
         return cls(
-            [pools[i] for i in range(len(free))],
+            pools,
+            fitted.ravel(),
             tuple(groups),
             names,
             units,
@@ -147,6 +162,16 @@ class Batch:
             standardise,
             position,
         )
+
+    def of_all(
+        self, results: Mapping[int, Result], copy: Callable[[Result, PoolTable], Result]
+    ) -> list[Result]:
+        """The results of all pools and judges, in their order, from those of the groups' fits by
+        position; `copy` makes the result of another judge without verdicts on the same pool."""
+        return [
+            results[fit] if i == fit else copy(results[fit], self.pools[i])
+            for i, fit in enumerate(self.fitted.tolist())
+        ]
 
     def sharing(self, group: Group) -> np.ndarray:
         """Positions in a group of the pools with verdicts on items that share contents. In other
@@ -242,6 +267,19 @@ def _fit(tables: Tables, verdicts: pd.DataFrame) -> np.ndarray:
     return (verdicts["pool"] * len(tables.judges) + verdicts["judge"]).to_numpy()
 
 
+def _fitted(tables: Tables) -> np.ndarray:
+    """[pools, judges] position of the fit of each: its own where there are verdicts. Elsewhere the
+    prior decides alone, and the first judge without verdicts on the pool stands for the others. The
+    first pool without verdicts of a judge is fitted too, as its intervals ask whether it could have
+    judged several pools."""
+    n = tables.counts["n_verdicts"].to_numpy().reshape(len(tables.pools), -1)
+    position = np.arange(n.size).reshape(n.shape)
+    own, pools, judges = n > 0, np.arange(len(n)), np.arange(n.shape[1])
+    first_judge, first_pool = own.argmin(1), own.argmin(0)
+    own[pools, first_judge] = own[first_pool, judges] = True
+    return np.where(own, position, position[pools, first_judge][:, None])
+
+
 def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the pools to pad to one shape: those more than half as large as the largest remaining
     one, and all smaller ones once padding them costs less than compiling for another shape."""
@@ -256,13 +294,20 @@ def _by_size(sizes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _group(
-    tables: Tables, layout: Layout, members: np.ndarray, free: np.ndarray, as_rows: bool
+    tables: Tables,
+    layout: Layout,
+    members: np.ndarray,
+    fitted: np.ndarray,
+    free: np.ndarray,
+    as_rows: bool,
 ) -> Group:
     """The pools `members` with all judges, as counts or as rows."""
-    n_judges, n = len(tables.judges), int(layout.sizes[members].max())
-    index = (members[:, None] * n_judges + np.arange(n_judges)).ravel()
+    n = int(layout.sizes[members].max())
+    index, row = np.unique(fitted[members], return_inverse=True)
+    row = row.reshape(len(members), -1)
     row_of_pool = np.full(len(tables.pools), -1)
     row_of_pool[members] = np.arange(len(members))
+    pool_of_fit = row_of_pool[index // len(tables.judges)]
 
     rows = np.flatnonzero(row_of_pool[layout.pool] >= 0)
     cells = row_of_pool[layout.pool[rows]], layout.place[rows]
@@ -271,12 +316,12 @@ def _group(
         """[fits, N, ...] of [rows, ...], zero at padding."""
         array = np.zeros((len(members), n, *values.shape[1:]), values.dtype)
         array[cells] = values[rows]
-        return jnp.asarray(np.repeat(array, n_judges, axis=0))
+        return jnp.asarray(array[pool_of_fit])
 
     own_qualities = np.array_equal(layout.content[rows], layout.place[rows])
     n_contents = n if own_qualities else int(layout.content[rows].max()) + 1
     verdicts = tables.verdicts[row_of_pool[tables.verdicts["pool"].to_numpy()] >= 0]
-    fit = row_of_pool[verdicts["pool"].to_numpy()] * n_judges + verdicts["judge"].to_numpy()
+    fit = np.searchsorted(index, _fit(tables, verdicts))
     with runtime.precision("float64"):
         # vmap, as a container's own shapes are those of one pool.
         items = jax.vmap(lambda *leaves: Design(*leaves, n_contents=n_contents))(
@@ -289,16 +334,15 @@ def _group(
             jnp.asarray(np.ones((len(index), n_covariates), bool)), jnp.asarray(free[index])
         )
         if not as_rows:
-            return Group(
-                index, items, items, _counts(layout, verdicts, fit, len(index), n), variant
-            )
+            counts = _counts(layout, verdicts, fit, len(index), n)
+            return Group(index, row, items, items, counts, variant)
         real = np.zeros((len(members), n_contents), bool)
         real[cells[0], layout.content[rows]] = True
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
-        )(jnp.asarray(np.repeat(real, n_judges, axis=0)))
+        )(jnp.asarray(real[pool_of_fit]))
         listed, places = _rows(layout, verdicts, fit, len(index))
-        return Group(index, items, design, listed, variant, places)
+        return Group(index, row, items, design, listed, variant, places)
 
 
 def _counts(

@@ -163,14 +163,14 @@ class PanelGroup:
 
 def panels_of(group: Group, judges: Judges) -> PanelGroup:
     """Rearrange the pools of a group so that each holds all judges."""
-    n_judges = len(judges.names)
-    n_pools = len(group.index) // n_judges
+    n_pools, n_judges = group.row.shape
+    first = group.row[:, 0]
 
     def first_judge(leaf: Array) -> Array:
-        return leaf[::n_judges]
+        return leaf[first]
 
     def by_judge(leaf: Array) -> Array:
-        return jnp.moveaxis(leaf.reshape(n_pools, n_judges, *leaf.shape[1:]), 1, -1)
+        return jnp.moveaxis(leaf[group.row], 1, -1)
 
     s = jnp.asarray(np.tile(judges.discrimination, (n_pools, 1)))
     sharing = jnp.asarray(np.tile(np.eye(n_judges), (n_pools, 1, 1)))
@@ -179,7 +179,7 @@ def panels_of(group: Group, judges: Judges) -> PanelGroup:
     free: Variant = jax.tree.map(lambda leaf: by_judge(leaf) & ~judges.known, group.variant)
     # vmap, as a container's own shapes are those of one pool.
     panel = jax.vmap(Panel)(jax.tree.map(by_judge, group.comparisons), s, sharing)
-    return PanelGroup(group.index[::n_judges] // n_judges, items, design, panel, free)
+    return PanelGroup(group.index[first] // n_judges, items, design, panel, free)
 
 
 def only(panels: Panel, judges: np.ndarray) -> Panel:

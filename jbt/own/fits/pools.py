@@ -180,7 +180,12 @@ def fit(
         for group in batch.groups:
             fits = _fit_group(batch, group, facts, prior, lam, known_sd, k, intervals)
             fits_by_number.update(fits)
-    return Fits((fits_by_number[i] for i in range(len(batch.pools))), batch.covariates)
+    return Fits(batch.of_all(fits_by_number, _without_verdicts), batch.covariates)
+
+
+def _without_verdicts(fit: PoolFit, pool: PoolTable) -> PoolFit:
+    """The same fit for another judge."""
+    return dataclasses.replace(fit, judge=pool.judge, n_errors=pool.n_errors)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -41,8 +41,9 @@ def report_card(tables: Tables, covariates: Sequence[str] = ()) -> ReportCards:
         if name not in tables.items:
             raise ValueError(f"no covariate {name!r} was read: read the tables with it")
     pairs = _pairs(tables)
+    both_orders = pairs.groupby(["judge", *PAIR])["won"].mean().reset_index()
     cards = [
-        ReportCard(name, list(_measures(tables, pairs, judge, covariates)))
+        ReportCard(name, list(_measures(tables, pairs, both_orders, judge, covariates)))
         for judge, name in enumerate(tables.judges)
     ]
     return ReportCards(cards)
@@ -74,8 +75,13 @@ def _pairs(tables: Tables) -> pd.DataFrame:
 
 
 def _measures(
-    tables: Tables, pairs: pd.DataFrame, judge: int, covariates: Sequence[str]
+    tables: Tables,
+    pairs: pd.DataFrame,
+    both_orders: pd.DataFrame,
+    judge: int,
+    covariates: Sequence[str],
 ) -> Iterator[Measure]:
+    """One judge's measures; `both_orders`: judge, low, high, and won, the mean over orders."""
     mine = pairs[pairs["judge"] == judge]
     each = _each_pair(mine)
     both = _both_orders(mine)
@@ -99,7 +105,7 @@ def _measures(
     same = 1 - (both["won_first"] - both["won_second"]).abs()
     tie = float(both["ties"].mean()) if len(both) else 0.0
     yield from _measure("consistency", None, both, same, (1 + tie**2) / 2)
-    yield from _agreement(tables, pairs, each, judge)
+    yield from _agreement(tables, both_orders, each, judge)
     shown = mine[mine["shown"]]
     first = shown.assign(first=np.where(shown["low_first"], shown["won"], 1 - shown["won"]))
     if len(both):  # only these are not confounded with which item was shown first
@@ -178,10 +184,9 @@ def _agrees(a: pd.Series, b: pd.Series) -> pd.Series:
 
 
 def _agreement(
-    tables: Tables, pairs: pd.DataFrame, each: pd.DataFrame, judge: int
+    tables: Tables, both_orders: pd.DataFrame, each: pd.DataFrame, judge: int
 ) -> Iterator[Measure]:
-    others = pairs[pairs["judge"] != judge]
-    theirs = others.groupby(["judge", *PAIR])["won"].mean().reset_index()
+    theirs = both_orders[both_orders["judge"] != judge]
     both = each.merge(theirs, on=PAIR, suffixes=("", "_other"))
     both = both[(both["won"] != 0.5) & (both["won_other"] != 0.5)].reset_index(drop=True)
     same = ((both["won"] > 0.5) == (both["won_other"] > 0.5)).astype(float)

@@ -34,21 +34,23 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
     n_judges, n_contents = len(tables.judges), len(tables.contents)
     content = tables.items["content"].to_numpy()
     pool = np.zeros_like(content) if merged else tables.items["pool"].to_numpy()
-    n_fits = n_judges * (1 if merged else len(tables.pools))
+    n_pools = 1 if merged else len(tables.pools)
+    sizes = np.bincount(np.unique(pool * n_contents + content) // n_contents, minlength=n_pools)
 
-    # A node is a content in a fit.
-    fit = pool[:, None] * n_judges + np.arange(n_judges)
-    nodes = np.unique(fit * n_contents + content[:, None])
+    # A node is a content that is compared in a fit; all others are components of their own.
     first, second = (tables.verdicts[side].to_numpy() for side in ("first", "second"))
     fit = pool[first] * n_judges + tables.verdicts["judge"].to_numpy()
-    a, b = (np.searchsorted(nodes, fit * n_contents + content[side]) for side in (first, second))
+    sides = np.stack([fit * n_contents + content[side] for side in (first, second)])
+    nodes, places = np.unique(sides, return_inverse=True)
+    a, b = places.reshape(sides.shape)
 
     island, potential = _potentials(len(nodes), a, b, x[first] - x[second])
-    islands = np.zeros(n_fits, int)
+    islands = np.repeat(sizes, n_judges)
+    np.subtract.at(islands, nodes // n_contents, 1)
     np.add.at(islands, nodes[np.unique(island, return_index=True)[1]] // n_contents, 1)
     unexplained = np.abs(x[first] - x[second] - potential[a] + potential[b])
     changed = unexplained > NULL * np.maximum(x.std(0), np.finfo(float).tiny)
-    varies = np.zeros((n_fits, x.shape[1]), bool)
+    varies = np.zeros((len(islands), x.shape[1]), bool)
     np.logical_or.at(varies, fit, changed)
     return Chains(islands, varies)
 

@@ -184,12 +184,14 @@ def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
     assert batch.pools == list(facts)
     (group,) = batch.groups
     assert len({p.prior_selected for p in facts}) >= 3
-    np.testing.assert_array_equal(group.design.item_mask, mask)
-    np.testing.assert_allclose(group.design.covariates, x, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(group.comparisons.shown, shown)
-    np.testing.assert_array_equal(group.comparisons.wins, wins)
+    leaves = jax.device_get((group.design, group.comparisons))
+    design, comparisons = jax.tree.map(lambda leaf: leaf[group.row.ravel()], leaves)
+    np.testing.assert_array_equal(design.item_mask, mask)
+    np.testing.assert_allclose(design.covariates, x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(comparisons.shown, shown)
+    np.testing.assert_array_equal(comparisons.wins, wins)
     if seed % 2:
-        np.testing.assert_array_equal(group.design.content, content)
+        np.testing.assert_array_equal(design.content, content)
         assert group.design.n_contents == np.max(content) + 1
     else:
         assert batch.groups[0].design.content is None
@@ -200,7 +202,7 @@ def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
 def test_one_pool_of_many_gives_the_same_names_alone(tables):
     batch = own.load(*tables(*random_tables(1)), ["words"], position="yes")
     leaves = jax.device_get((batch.groups[0].design, batch.groups[0].comparisons))
-    for at, pool in enumerate(batch.pools):
+    for at, pool in zip(batch.groups[0].row.ravel(), batch.pools, strict=True):
         design, comparisons = jax.tree.map(lambda leaf, at=at: leaf[at], leaves)
         assert identifiability.prior_selected(design, comparisons.shown) == pool.prior_selected
 

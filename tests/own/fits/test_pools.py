@@ -32,7 +32,8 @@ def test_each_pool_and_judge_is_fitted(batch):
     assert fits["r", "a"].top_k_differs is None
     assert [f.usable for f in fits.values()] == [True, True, True, False, False, False]
     for at, f in enumerate(fits.values()):
-        x = np.asarray(batch.groups[0].design.covariates)[at, : len(f.items)]
+        row = batch.groups[0].row.ravel()[at]
+        x = np.asarray(batch.groups[0].design.covariates)[row, : len(f.items)]
         assert f.theta.dtype == x.dtype == np.float64
         np.testing.assert_allclose(f.phi, f.theta + x @ f.c, atol=1e-12)
         with runtime.precision("float64"):

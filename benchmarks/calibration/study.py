@@ -24,6 +24,7 @@ INTERVAL = "`jbt status`: plausible rank of a content"
 SDS = (0.4, 1.0, 2.5)
 BUDGETS = (60, 180)
 KAPPA, BIAS = 0.3, 1.0
+DRAWS = 4096
 MOST = 200
 """Studies of a setting; all contents of a pool count."""
 
@@ -95,6 +96,7 @@ def _range(
     theta: np.ndarray, root: np.ndarray, quality: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Whether the range of each content holds its true rank, and its width."""
-    best, worst = plausible_ranks(theta, root)
+    z = np.random.default_rng(0).standard_normal((DRAWS, len(root)))
+    best, worst = plausible_ranks(theta + z @ root[:, : len(theta)])
     rank = 1 + (quality[:, None] < quality).sum(1)
     return (best <= rank) & (rank <= worst), worst - best

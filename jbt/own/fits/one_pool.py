@@ -11,17 +11,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jbt import quick_compilation
 from jbt.identifiability import BiasEstimate, estimate_bias
-from jbt.kernel import metrics, model
+from jbt.kernel import canonical, metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
-from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import LEVEL
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts
-
-AT_ONCE = 2**22
-"""Draws of qualities per call (count), so that memory does not grow with the number of pools."""
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -58,11 +54,10 @@ def posterior(
     """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
     membership of the top k [fits, M]; lam [fits]."""
     m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
-    draws = DRAWS["conditional"]
-    normals = sobol_normals(draws, m + n_covariates + 1, np.float64)
+    normals = canonical.normals(m + n_covariates + 1)
     leaves = (mode, group.comparisons, group.design, group.variant, lam)
     return in_chunks(
-        lambda stack: _posterior_of(*stack, lam_b, normals, k), leaves, AT_ONCE // (draws * m)
+        lambda stack: _posterior_of(*stack, lam_b, normals, k), leaves, canonical.AT_ONCE // m
     )
 
 
@@ -82,7 +77,9 @@ def _posterior_of(
     ) -> tuple[Float[Array, " M"], Float[Array, ""], Float[Array, " M"]]:
         posterior = laplace(mode, comparisons, design, Prior(lam, lam_b), variant)
         m, contents = design.n_contents, design.content_mask()
-        top_k = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
+        top_k = jnp.ones(m)
+        if m > k:
+            top_k = canonical.membership(posterior, k, contents, normals)
         variance = (posterior.root**2).sum(0)
         # No verdict depends on the mean of theta, so that in the posterior it is independent of
         # all else, with the prior's variance.

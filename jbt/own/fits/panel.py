@@ -28,13 +28,11 @@ import pandas as pd
 from jaxtyping import Array, Bool, Float
 
 from jbt import quick_compilation, runtime
-from jbt.kernel import metrics
+from jbt.kernel import canonical, metrics
 from jbt.kernel.laplace import gaussian
-from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.own.fits import frames
 from jbt.own.fits.batch import Batch, PoolTable
 from jbt.own.fits.judges import Judges
-from jbt.own.fits.one_pool import AT_ONCE
 from jbt.own.fits.panel_parts import Panels
 from jbt.own.fits.pools import Ranked, check_k, ranking
 from jbt.own.shared_coefficients.chunks import in_chunks
@@ -322,13 +320,12 @@ def _pools_of(
     [F, M]; whether the top k differ, and the worse status [F]."""
     m, n_biases = part.design.n_contents, part.loadings.shape[2]
     free, point = np.diagonal(top.information[0]) * (top.weight > 0), top.at[0]
-    draws = DRAWS["conditional"]
-    normals = sobol_normals(draws, m + len(point), np.float64)
+    normals = canonical.normals(m + len(point))
     slope = np.zeros((len(between), m, len(point)))
     slope[:, :, n_biases - between.shape[2] : n_biases] = between
     leaves = (*part[:3], jnp.asarray(slope), jnp.asarray(theta))
     shared = jnp.asarray(point), jnp.asarray(top.information[0]), jnp.asarray(free > 0), normals
-    return in_chunks(lambda stack: _pool(*stack, *shared, k), leaves, AT_ONCE // (draws * m))
+    return in_chunks(lambda stack: _pool(*stack, *shared, k), leaves, canonical.AT_ONCE // m)
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -371,7 +368,9 @@ def _pool(
         quality = _about_mean(pool.fit.parameters.theta + slope @ point, contents)
         mean = Parameters.unflat(jnp.concatenate([quality, point]), m)
         posterior = gaussian(mean, turn.T @ precision @ turn, jnp.concatenate([contents, free]))
-        top_k = membership(posterior, k, contents, normals) if m > k else jnp.ones(m)
+        top_k = jnp.ones(m)
+        if m > k:
+            top_k = canonical.membership(posterior, k, contents, normals)
         spread = jax.vmap(_about_mean, (0, None))(posterior.root[:, :m], contents)
         differ = metrics.top_k_differ(naive.parameters.theta, quality, k, contents)
         worst = jnp.maximum(pool.fit.status, naive.status)

@@ -18,12 +18,12 @@ from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
 from jbt.acquisition.loop import look, refit
 from jbt.acquisition.picks import Query, absorb, pick, pick_keys
 from jbt.acquisition.views import own_covariance
-from jbt.kernel import model
+from jbt.kernel import canonical, model
 from jbt.kernel.laplace import laplace
 from jbt.own.studies.items import StudyItems
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.state import PoolState
-from jbt.types import Comparisons, Design, Parameters, Pool, Prior, Status
+from jbt.types import Comparisons, Design, Parameters, Pool, Posterior, Prior, Status
 
 ANCHORS_AT = 1
 """Place of the anchors among the judges of a panel, whose first is the cheapest and whose last is
@@ -72,9 +72,9 @@ class Engine:
             self.keys = [
                 jax.random.fold_in(root, zlib.crc32(name.encode())) for name in items.tables.pools
             ]
-            self._starts = [Parameters.zeros(self.pools[0][0].design, self._panel_size)] * len(
-                self.pools
-            )
+            start = Parameters.zeros(self.pools[0][0].design, self._panel_size)
+            self._starts = [start] * len(self.pools)
+            self._draws = canonical.normals(start.flat().size)
 
     @property
     def judges_at(self) -> list[int]:
@@ -143,6 +143,7 @@ class Engine:
                 self._closed(closed),
                 self._starts[pool],
                 np.float64(left),
+                self._draws,
                 loop=self.loop,
             )
             certainty, doubt, attainable = (float(v) for v in facts)
@@ -150,6 +151,13 @@ class Engine:
             self._starts[pool] = parameters
         attainable = attainable if np.isfinite(left) else np.nan
         return Look(parameters, Status(int(status)), view, certainty, doubt, attainable)
+
+    def printed(self, pool: int, look: Look) -> tuple[np.ndarray, np.ndarray]:
+        """Membership in the top k [M], and draws of the qualities [draws, M], to be printed:
+        `jbt.kernel.canonical`."""
+        posterior, design = look.view.posterior, self.pools[pool][0].design
+        with runtime.precision("float64"):
+            return jax.device_get(_printed(posterior, design, self._draws, k=self.settings.k))
 
     def pick(
         self, pool: int, view: View | PanelView, closed: np.ndarray, time: int
@@ -218,6 +226,7 @@ def _look(
     closed: Bool[Array, "..."],
     start: Parameters,
     left: Float[Array, ""],
+    draws: Float[Array, "chunks P S"],
     loop: Loop,
 ) -> tuple[Any, ...]:
     """The fit of the verdicts up to the last refit, and the view with those since."""
@@ -231,10 +240,20 @@ def _look(
         status=status,
     )
     view = look(state, task, loop)
-    certainty, doubt = stopping.certainty(view), stopping.doubt(view)
+    certainty = canonical.certainty(view.posterior, loop.k, task.design.content_mask(), draws)
+    doubt = stopping.doubt(view)
     view = _at(view, parameters, now, task, loop)
     attainable = stopping.attainable(_open(view, closed), left)
     return parameters, status, view, certainty, doubt, attainable
+
+
+@partial(quick_compilation.jit, static_argnames="k")
+def _printed(
+    posterior: Posterior, design: Design, draws: Float[Array, "chunks P S"], k: int
+) -> tuple[Float[Array, " M"], Float[Array, "draws M"]]:
+    mask = design.content_mask()
+    membership = canonical.membership(posterior, k, mask, draws)
+    return membership, canonical.drawn(posterior, mask, draws)
 
 
 def _at(

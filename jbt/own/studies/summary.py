@@ -11,7 +11,6 @@ import pandas as pd
 from jaxtyping import Float
 
 from jbt import runtime
-from jbt.acquisition import PanelView
 from jbt.border import files, plots
 from jbt.border.report import Report, Section, counted, signed
 from jbt.kernel import metrics
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 PLAUSIBLE = 0.98
 """Posterior probability of a range of ranks. The range covers the true rank in at least 95 % of
 cases over sd of quality 0.4 to 2.5, which the prior takes to be 1 (docs/calibration.md)."""
-
-DRAWS = 2000
-"""Draws behind the ranges of ranks (count)."""
 
 DRAWN = 30
 """Most contents in the figure."""
@@ -268,12 +264,10 @@ def _pool(study: Study, pool: int, identified: np.ndarray) -> StudyPool:
     told = state.told.sum(2)
     owner = layout.content[layout.pool == pool]
     shown = np.bincount(owner, (told.sum(0) + told.sum(1))[: len(owner)], minlength=m)
+    membership, drawn = (v[..., :m] for v in study.engine.printed(pool, look))
     best, worst = (np.full(m, np.nan) for _ in range(2))
     if identified[:-1].all() and state.n_told:
-        root = np.asarray(look.view.posterior.root)
-        best, worst = plausible_ranks(theta, root, study.settings.seed)
-    view = look.view.of(0) if isinstance(look.view, PanelView) else look.view
-    membership = np.asarray(view.membership)[:m]
+        best, worst = plausible_ranks(drawn)
     order = np.argsort(-theta, kind="stable")
     rank = 1 + np.searchsorted(-theta[order], -theta[order] - metrics.TIED)
     columns = (best, worst, membership, theta, shown.astype(int))
@@ -295,17 +289,10 @@ def _pool(study: Study, pool: int, identified: np.ndarray) -> StudyPool:
 
 
 def plausible_ranks(
-    theta: Float[np.ndarray, " M"], root: Float[np.ndarray, "P P"], seed: int = 0
+    draws: Float[np.ndarray, "draws M"],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best and the worst rank [M] of each content in the central `PLAUSIBLE` of its posterior.
-
-    Args:
-      theta: the posterior's mean.
-      root: its root (`Posterior.root`), of which the first M columns belong to these contents.
-      seed: of the draws.
-    """
-    z = np.random.default_rng(seed).standard_normal((DRAWS, len(root)))
-    draws = theta + z @ root[:, : len(theta)]
+    """The best and the worst rank [M] of each content in the central `PLAUSIBLE` of its posterior,
+    from draws of the qualities."""
     rank = 1.0 + draws.argsort(1)[:, ::-1].argsort(1)
     tail = (1 - PLAUSIBLE) / 2
     best, worst = np.quantile(rank, [tail, 1 - tail], axis=0, method="closest_observation")

@@ -1,0 +1,102 @@
+"""Top-k probabilities that are printed: precise, and equal whatever the order of the contents.
+
+`membership.membership` with its 64 draws serves simulations, in which its error averages out. A
+person reads a single pool's numbers, to two decimals. Here they are of so many draws that their
+error is smaller than that, the draws belong to contents in an order that depends on the posterior
+alone, and the memberships sum to k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jbt.kernel.membership import CHUNK, set_probability, sobol_normals
+from jbt.kernel.membership import membership as few_draws
+from jbt.kernel.metrics import TIED
+from jbt.types import Parameters, Posterior
+
+DRAWS = 4096
+"""Sobol draws (count). On posteriors of 5 to 400 contents the rms error of a membership is .0001 to
+.0005, at most .003, and that of a certainty .0002 to .0035."""
+
+AT_ONCE = 2**22 // CHUNK
+"""About how many contents a call for many pools has, so that memory does not grow with them."""
+
+
+def order(
+    mean: Float[Array, " M"], covariance: Float[Array, "M M"], mask: Bool[Array, " M"]
+) -> Int[Array, " M"]:
+    """An order of contents that depends on their distribution alone: from the highest mean to the
+    lowest, padding last. Those that tie, to rounding, in all that is compared are taken to be
+    exchangeable."""
+    near = (covariance**2) @ jnp.where(mask, jnp.exp(mean), 0)
+    cells = (jnp.round(v / TIED) for v in (near, jnp.diagonal(covariance), -mean))
+    return jnp.lexsort((*cells, ~mask))
+
+
+def reordered(
+    posterior: Posterior, mask: Bool[Array, " M"]
+) -> tuple[Posterior, Bool[Array, " M"], Int[Array, " M"]]:
+    """The posterior with its contents in `order`, their mask, and the order."""
+    m, theta = len(mask), posterior.mean.theta
+    root = posterior.root[:, :m]
+    at = order(theta, root.T @ root, mask)
+    places = jnp.concatenate([at, jnp.arange(m, len(posterior.factor))])
+    rows = posterior.factor[places]
+    free = jnp.diagonal(posterior.root)[places] != 0
+    mean = Parameters(theta[at], posterior.mean.c, posterior.mean.kappa)
+    # The library's factorisation: one written out, as in `laplace`, takes longer to compile.
+    factor = jnp.linalg.cholesky(rows @ rows.T)
+    inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(factor)), lower=True)
+    return Posterior(mean, jnp.where(free, inverse, 0), factor), mask[at], at
+
+
+def normals(n_parameters: int, dtype: Any = np.float64) -> Float[Array, "chunks P S"]:
+    """The draws of the functions below."""
+    return sobol_normals(DRAWS, n_parameters, dtype)
+
+
+def membership(
+    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+) -> Float[Array, " M"]:
+    """P(content is among the k of highest quality), [M].
+
+    The estimates' sum is off by the error of the draws. It is shared out in proportion to p (1 - p),
+    which leaves each within 0 and 1, and reduces its error.
+
+    Args:
+      posterior, k, mask: as in `jbt.kernel.membership.membership`.
+      draws: from `normals`.
+    """
+    ordered, real, at = reordered(posterior, mask)
+    p = few_draws(ordered, k, real, draws)
+    variance = p * (1 - p)
+    total = variance.sum()
+    missing = jnp.minimum(k, real.sum()) - p.sum()
+    p = p + jnp.where(total > 0, missing / jnp.where(total > 0, total, 1), 0) * variance
+    return jnp.zeros_like(p).at[at].set(p)
+
+
+def certainty(
+    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+) -> Float[Array, ""]:
+    """P(the k contents of highest estimated quality are those of highest quality); of contents with
+    equal estimates, those that `order` has first. Arguments as in `membership`."""
+    ordered, real, _ = reordered(posterior, mask)
+    top = (jnp.arange(len(mask)) < k) & real
+    return set_probability(ordered, top, real, draws)
+
+
+def drawn(
+    posterior: Posterior, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+) -> Float[Array, "draws M"]:
+    """Draws of the qualities. Arguments as in `membership`."""
+    ordered, _, at = reordered(posterior, mask)
+    z = jnp.moveaxis(draws, 1, 2).reshape(-1, draws.shape[1])
+    quality = ordered.mean.theta + z @ ordered.root[:, : len(mask)]
+    return jnp.zeros_like(quality).at[:, at].set(quality)

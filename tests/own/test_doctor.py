@@ -47,6 +47,18 @@ def test_tables_that_support_everything(examined):
     assert checks["covariate[words]"].command.endswith("--covariates words")
 
 
+def test_judges_agree_by_verdicts_not_by_rows_or_sides(examined):
+    rows = (
+        "p,a,w,x,first,3,shown",
+        "p,a,w,x,second,1,shown",
+        "p,b,w,x,first,1,shown",
+        "p,a,y,z,first,1,unknown",
+        "p,b,z,y,second,1,unknown",
+    )
+    table = "\n".join(("pool,judge,first,second,winner,count,order", *rows, ""))
+    assert "agree on 100% of the ordered pairs" in examined(table)["judges"].found
+
+
 def test_many_ties_of_pairs_asked_once_may_be_flips(examined):
     winners = ("first", "second", "tie")
     once = examined(verdicts(MIXED, winners=winners))["ties"]

@@ -148,13 +148,15 @@ class _Examination:
         judges = self.tables.judges
         if len(judges) == 1:
             return None
-        pair = ["first", "second"]
-        shares = self.tables.verdicts.groupby([*pair, "judge"])["p_first"].mean().reset_index()
-        shares["won"] = np.sign(shares["p_first"] - 0.5)
+        verdicts = self._by_pair()
+        verdicts["margin"] = (verdicts["share"] - 0.5) * verdicts["count"]
+        pair = ["shown", "first", "second"]
+        sums = verdicts.groupby([*pair, "judge"])["margin"].sum().reset_index()
+        sums["won"] = np.sign(sums["margin"].round(12))
         # Counted without a loop over pairs of judges, of which there are very many.
         n_shared, n_agreed = (
             int((n * (n - 1) // 2).sum())
-            for n in (shares.groupby(pair).size(), shares.groupby([*pair, "won"]).size())
+            for n in (sums.groupby(pair).size(), sums.groupby([*pair, "won"]).size())
         )
         text = f"{len(judges)} judges, each fitted on its own"
         if n_shared:
@@ -310,27 +312,26 @@ class _Examination:
         }
         return [name for name, v in number.items() if v.notna().all() and v.nunique() > 1]
 
-    def _repeats(self) -> Check:
+    def _by_pair(self) -> pd.DataFrame:
+        """The verdicts, with (a, b) and (b, a) as one pair where the order is unknown: pool, judge,
+        shown, count, first, second, share (that the first of the pair won)."""
         verdicts = self.tables.verdicts
-        low, high = (
-            verdicts[["first", "second"]].min(axis=1),
-            verdicts[["first", "second"]].max(axis=1),
+        sides = verdicts[["first", "second"]]
+        low, high, known = sides.min(axis=1), sides.max(axis=1), verdicts["shown"]
+        swapped = ~known & (verdicts["first"] != low)
+        return verdicts[["pool", "judge", "shown", "count"]].assign(
+            first=verdicts["first"].where(known, low),
+            second=verdicts["second"].where(known, high),
+            share=verdicts["p_first"].where(~swapped, 1 - verdicts["p_first"]).round(12),
         )
-        swapped, known = ~verdicts["shown"] & (verdicts["first"] != low), verdicts["shown"]
-        groups = pd.DataFrame(
-            {
-                **{name: verdicts[name] for name in ("pool", "judge", "shown", "count")},
-                # With unknown order (a, b) and (b, a) are one pair.
-                "first": verdicts["first"].where(known, low),
-                "second": verdicts["second"].where(known, high),
-                "share": verdicts["p_first"].where(~swapped, 1 - verdicts["p_first"]).round(12),
-            }
-        ).groupby(["shown", "pool", "judge", "first", "second"])
+
+    def _repeats(self) -> Check:
+        groups = self._by_pair().groupby(["shown", "pool", "judge", "first", "second"])
         n, same = groups["count"].sum(), groups["share"].nunique() == 1
         repeated = n > 1
         if not repeated.any():
             text = "no judge was asked the same ordered pair twice"
-            text += "" if known.all() else ", or a pair of unknown order"
+            text += "" if self.tables.verdicts["shown"].all() else ", or a pair of unknown order"
             return Check("repeats", True, text, None)
         known_order = repeated.index.get_level_values("shown").to_numpy(bool)
         kinds = (known_order, "ordered pairs"), (~known_order, "pairs of unknown order")

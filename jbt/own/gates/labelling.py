@@ -111,8 +111,9 @@ def labelling(
         raise ValueError(f"all {len(listed)} {noun} are among the anchors already (--anchors)")
     pool = rankings.pool[contents[0]]
     order = _order(tables, pool, labels, seed)
+    turned = _by_seed(tables, pool, seed, "sides")[0] < 0.5
     # Names are drawn for all labels, so that they do not depend on which are left out.
-    table = _table(rankings, contents[:, order], differing[:, order], k, seed)
+    table = _table(rankings, contents[:, order], differing[:, order], turned[order], k, seed)
     asked = np.flatnonzero(~listed[order])[:n]
     table = table.iloc[asked].reset_index(drop=True)
     known = tables.members[["item"]] if labels == "members" else tables.anchors[["better", "worse"]]
@@ -189,29 +190,42 @@ def _by_pool(selected: np.ndarray, pool: np.ndarray, n_pools: int) -> np.ndarray
 
 def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarray:
     """Draw an order of the labels, given the pool of each [labels]."""
-    within = np.zeros(len(pool))
-    for p in np.unique(pool).tolist():
-        within[pool == p] = seeded(seed, "order", tables.pools[p]).random((pool == p).sum())
+    within, among = _by_seed(tables, pool, seed, "order")
     shuffled = np.lexsort((within, pool))
     turn = np.empty(len(pool), int)
     turn[shuffled] = count_within(pool[shuffled])
-    rng = seeded(seed, "pools")
     if labels == "members":
-        return np.lexsort((turn, rng.permutation(len(tables.pools))[pool]))
-    return np.lexsort((rng.random(len(pool)), turn))
+        of_pool = np.array([seeded(seed, "pools", name).random() for name in tables.pools])
+        return np.lexsort((turn, of_pool[pool]))
+    return np.lexsort((among, turn))
+
+
+def _by_seed(tables: Tables, pool: np.ndarray, seed: int, what: str) -> np.ndarray:
+    """[2, n] numbers in [0, 1), drawn for each pool by its name; `pool` [n]."""
+    drawn = np.zeros((2, len(pool)))
+    for p in np.unique(pool).tolist():
+        rows = np.flatnonzero(pool == p)
+        drawn[:, rows] = seeded(seed, what, tables.pools[p]).random((2, len(rows)))
+    return drawn
 
 
 def _table(
-    rankings: Rankings, contents: np.ndarray, differing: np.ndarray, k: int, seed: int
+    rankings: Rankings,
+    contents: np.ndarray,
+    differing: np.ndarray,
+    turned: np.ndarray,
+    k: int,
+    seed: int,
 ) -> pd.DataFrame:
-    tables, rng = rankings.tables, seeded(seed, "items")
+    tables, items = rankings.tables, rankings.tables.items
     # Assigned in a random order, so that any item of a content may stand for it.
-    rows = rng.permutation(len(rankings.owner))
+    rows = np.argsort(items["item"].to_numpy(str), kind="stable")
+    rows = rows[np.argsort(_by_seed(tables, items["pool"].to_numpy()[rows], seed, "items")[0])]
     item = np.empty(len(rankings.pool), int)
     item[rankings.owner[rows]] = rows
     names = tables.items["item"].to_numpy(object)[item[contents]]
+    names = np.where(turned, names[::-1], names)
     sides = ["item"] if len(contents) == 1 else ["first", "second"]
-    names = rng.permuted(names, axis=0)
     table = {"pool": np.asarray(tables.pools, object)[rankings.pool[contents[0]]]}
     table |= dict(zip(sides, names, strict=True))
     table = pd.DataFrame(table)

@@ -120,8 +120,14 @@ def split(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
     name = "anchors" if tables.members.empty else "members"
     table = getattr(tables, name)
     pools = table["pool"].unique()
-    unit = table["pool"].to_numpy() if len(pools) > 1 else np.arange(len(table))
-    units = np.unique(unit)
+    # By name, so that the draw does not depend on the order of any rows.
+    if len(pools) > 1:
+        unit = table["pool"].to_numpy()
+        units = np.array(sorted(pools, key=tables.pools.__getitem__))
+    else:
+        unit, items = np.arange(len(table)), tables.items["item"].to_numpy(str)
+        sides = ["better", "worse"] if tables.members.empty else ["item"]
+        units = np.lexsort([items[table[side]] for side in sides])
     if len(units) < 2:
         raise ValueError(f"nothing can be held out of {len(units)} labels")
     n = min(max(round(share * len(units)), 1), len(units) - 1)
@@ -142,8 +148,10 @@ def _of_pairs(
     pool, better, worse = anchors["pool"].to_numpy()[counts], better[counts], worse[counts]
     naive, aware = rankings.orders(better, worse)
     draw = np.arange(len(pool), dtype=float)
+    by_name = np.lexsort((high[counts], low[counts]))
     for p in () if in_order else np.unique(pool).tolist():
-        draw[pool == p] = seeded(seed, "pairs", tables.pools[p]).random((pool == p).sum())
+        rows = by_name[pool[by_name] == p]
+        draw[rows] = seeded(seed, "pairs", tables.pools[p]).random(len(rows))
     judge, at = np.nonzero(differ(naive, aware, tie_breaks))
     discordant = {
         "judge": judge,

@@ -9,7 +9,6 @@ from functools import partial
 
 import jax
 import numpy as np
-import pandas as pd
 from jaxtyping import Array
 
 from jbt import quick_compilation, runtime
@@ -30,7 +29,8 @@ class Rankings:
     tables: Tables
     """Pools not merged."""
     pool: np.ndarray
-    """[E] pool of each content; a content of two pools has two entries."""
+    """[E] pool of each content; a content of two pools has two entries. Contents are numbered by
+    pool and name, so that what is drawn for them does not depend on the order of any rows."""
     owner: np.ndarray
     """[rows of items] content of each item, into E."""
     naive: np.ndarray
@@ -52,8 +52,13 @@ class Rankings:
         Raises:
           ValueError: every pool has only one content.
         """
-        content = tables.items["content"].to_numpy()
-        owner, keys = pd.factorize(tables.items["pool"].to_numpy() * len(tables.contents) + content)
+        n, content = len(tables.contents), tables.items["content"].to_numpy()
+        by_name = np.argsort(np.argsort(np.array(tables.contents, str)))
+        keys, first, owner = np.unique(
+            tables.items["pool"].to_numpy() * n + by_name[content],
+            return_index=True,
+            return_inverse=True,
+        )
         shape = len(tables.judges), len(tables.items)
         naive, aware, status = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, int)
         fitted = batch.tables.items["pool"].to_numpy()
@@ -64,9 +69,8 @@ class Rankings:
             status[cells] = pool_fit.status
             if pool_fit.usable:
                 naive[cells], aware[cells] = pool_fit.theta_naive, pool_fit.theta
-        first = np.unique(owner, return_index=True)[1]
         by_content = (values[:, first] for values in (naive, aware, status))
-        return cls(tables, keys // len(tables.contents), owner, *by_content)
+        return cls(tables, keys // n, owner, *by_content)
 
     def orders(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """[2, J, pairs] how the naive and the bias-aware ranking order the contents a and b

@@ -17,6 +17,7 @@ from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import check_sizes, fit
 from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.tables.places import in_order_of_names
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, check_count
 
@@ -52,25 +53,22 @@ class Rankings:
         Raises:
           ValueError: every pool has only one content.
         """
-        n, content = len(tables.contents), tables.items["content"].to_numpy()
-        by_name = np.argsort(np.argsort(np.array(tables.contents, str)))
-        keys, first, owner = np.unique(
-            tables.items["pool"].to_numpy() * n + by_name[content],
-            return_index=True,
-            return_inverse=True,
+        pool = tables.items["pool"].to_numpy()
+        owner, _, first = in_order_of_names(
+            pool, map(tables.contents.__getitem__, tables.items["content"])
         )
         shape = len(tables.judges), len(tables.items)
         naive, aware, status = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, int)
         fitted = batch.tables.items["pool"].to_numpy()
         rows = [np.flatnonzero(fitted == p) for p in range(len(batch.tables.pools))]
         for at, pool_fit in enumerate(fit(batch, k=1, prior=prior, intervals=False)):
-            pool, judge = divmod(at, len(tables.judges))
-            cells = judge, rows[pool]
+            p, judge = divmod(at, len(tables.judges))
+            cells = judge, rows[p]
             status[cells] = pool_fit.status
             if pool_fit.usable:
                 naive[cells], aware[cells] = pool_fit.theta_naive, pool_fit.theta
         by_content = (values[:, first] for values in (naive, aware, status))
-        return cls(tables, keys // n, owner, *by_content)
+        return cls(tables, pool[first], owner, *by_content)
 
     def orders(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """[2, J, pairs] how the naive and the bias-aware ranking order the contents a and b

@@ -18,6 +18,7 @@ from jbt.kernel import metrics
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.fits.pools import check_k
 from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
+from jbt.own.tables.places import count_within, in_order_of_names
 from jbt.own.tables.tables import Tables
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
 
@@ -65,7 +66,9 @@ def oracles(
     _check_size(batch)
     check_k(batch, k)
     several = np.array([len(pool.contents) > 1 for pool in batch.pools])
-    place = tables.items.groupby("pool").cumcount().to_numpy()
+    pool = tables.items["pool"].to_numpy()
+    # By name, so that the random draws of a run do not depend on the order of the rows.
+    _, place, _ = in_order_of_names(pool, tables.items["item"])
     owner = _owners(tables, batch, place)
     by_anchors = top_by_anchors if tables.members.empty else top_by_members
     labels = [top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, by_anchors)]
@@ -84,7 +87,8 @@ def oracles(
         repeated += int(means[kept].sum())
         aware = np.full(len(kept), model == "bias_aware")
         kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
-        items = jax.tree.map(lambda v, at=kept: v[at], group.items)
+        items = _by_name(tables, group, place, owner)
+        items = jax.tree.map(lambda v, at=kept: v[at], items)
         tasks, top = _tasks(items, jnp.asarray(answers[kept]), aware, kappa, prior, k)
         tops = np.asarray(top, float)[:, None]
         tied += int((tops.sum((1, 2)) > k).sum())
@@ -125,16 +129,29 @@ def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarra
 
 
 def _owners(tables: Tables, batch: Batch, place: np.ndarray) -> np.ndarray:
-    """[rows of items] content of each item, by its number in the batch's designs."""
-    pool = tables.items["pool"].to_numpy()
-    owner = place.copy()
+    """[rows of items] content of each item within its pool, numbered by name; the item's place
+    where the batch's designs have no contents."""
+    pool, shared = tables.items["pool"].to_numpy(), np.zeros(len(tables.pools), bool)
     for group in batch.groups:
-        if group.items.content is not None:
-            at = np.full(len(tables.pools), -1)
-            at[group.index // len(tables.judges)] = np.arange(len(group.index))
-            rows = np.flatnonzero(at[pool] >= 0)
-            owner[rows] = np.asarray(group.items.content)[at[pool[rows]], place[rows]]
-    return owner
+        shared[group.index // len(tables.judges)] = group.items.content is not None
+    names = map(tables.contents.__getitem__, tables.items["content"])
+    return np.where(shared[pool], in_order_of_names(pool, names)[1], place)
+
+
+def _by_name(tables: Tables, group: Group, place: np.ndarray, owner: np.ndarray) -> Design:
+    """The group's design with its items at these places, and these contents."""
+    pools, n = group.index // len(tables.judges), group.items.item_mask.shape[1]
+    items = tables.items["pool"].to_numpy()
+    rows = np.flatnonzero(np.isin(items, pools))
+    at = items[rows], place[rows]
+    before, content = (
+        np.tile(np.arange(n), (len(tables.pools), 1)),
+        np.zeros((len(tables.pools), n), int),
+    )
+    before[at], content[at] = count_within(items)[rows], owner[rows]
+    covariates = jnp.take_along_axis(group.items.covariates, before[pools][..., None], 1)
+    contents = None if group.items.content is None else jnp.asarray(content[pools])
+    return dataclasses.replace(group.items, covariates=covariates, content=contents)
 
 
 @partial(quick_compilation.jit, static_argnames="k")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import jax
@@ -88,3 +89,21 @@ def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[st
 def count_within(group: np.ndarray) -> np.ndarray:
     """[rows] number of earlier rows of the same group."""
     return pd.Series(group).groupby(group).cumcount().to_numpy()
+
+
+def in_order_of_names(
+    pool: np.ndarray, names: Iterable[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number what the rows name by pool and, within it, by name, so that what is drawn for a number
+    does not depend on the order of the rows.
+
+    Args:
+      pool: [rows].
+      names: [rows].
+
+    Returns:
+      [rows] number over all pools; [rows] number within the pool; [numbers] first row of each.
+    """
+    rank = np.unique(np.array(list(names), str), return_inverse=True)[1]
+    _, first, number = np.unique(pool * len(rank) + rank, return_index=True, return_inverse=True)
+    return number, count_within(pool[first])[number], first

@@ -355,7 +355,8 @@ def test_orders_of_both_columns_are_known(tmp_path):
         ("both.csv", BOTH_CODED, {}, "line 2: winner_swapped is 'B': of the order shown then, or "
          "of the columns? (--swapped-codes shown | columns)"),
         ("seven.csv", SEVEN, {}, "line 3: preference is '4', allowed: m, k, first"),
-        ("seven.csv", SEVEN, {}, "(--scale BEST:WORST says what a number means)"),
+        ("seven.csv", SEVEN, {},
+         '(--map "0=first,1=tie,2=second" or --scale BEST:WORST says what a number means)'),
         ("seven.csv", SEVEN, {"outcomes": Outcomes.of_scale("1:6")},
          "line 5: preference is '7', not covered by --scale 1:6"),
         ("own.csv", OWN_WORDS, {"outcomes": Outcomes.of_map("Response 1=first")},

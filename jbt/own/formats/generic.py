@@ -21,31 +21,12 @@ from jbt.own.formats.records import (
     as_number,
     brief,
 )
-from jbt.own.tables.outcomes import WORDS, Outcomes
+from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, Outcomes, read_winner
 from jbt.own.tables.verdicts import ALL, ORDERS, check_distinct
 from jbt.types import check_word
 
-SIDES: Mapping[str, float | None] = {
-    **WORDS,
-    **dict.fromkeys(("model_a", "left", "1", "a"), WORDS["first"]),
-    **dict.fromkeys(("model_b", "right", "2", "b"), WORDS["second"]),
-}
-"""Words that a winner may be besides an item's own name, in any case of letters, and the share that
-the first won."""
-
-GRADES: Mapping[str, float | None] = {
-    **dict.fromkeys(("a>>b", "a>b", "b<a", "b<<a", "[[a]]"), WORDS["first"]),
-    **dict.fromkeys(("b>>a", "b>a", "a<b", "a<<b", "[[b]]"), WORDS["second"]),
-    **dict.fromkeys(("a=b", "b=a", "a==b", "b==a", "[[c]]"), WORDS["tie"]),
-    **dict.fromkeys(("tie (bothbad)", "both_bad", "both bad", "draw"), WORDS["tie"]),
-}
-"""Grades and ties of the Arena and of MT-Bench's prompts, which may be a winner too, also within
-`[[ ]]`."""
-
 ONE_LINE = 40
 """Most characters of a prompt that names its pool; a longer one is named by a digest."""
-
-CODES = {**SIDES, **GRADES}
 
 SwappedCodes = Literal["shown", "columns"]
 
@@ -243,7 +224,8 @@ class _Outcome:
             return self._by_score(columns.scores)
         column = self._column()
         if column is not None:
-            return self._coded(column, CODES | self._by_columns())
+            value = row.need("winner", column)
+            return self._coded(column, value, self.first, self.second)
         if "p_first" in row.values:
             return _share(row.need("p_first", "p_first"))
         if (scores := usual_names.scores(row.values)) is not None:
@@ -280,57 +262,66 @@ class _Outcome:
         Raises:
           Refused: a code of which it is not said whether it is about the order shown.
         """
-        meaning = self.columns.swapped_codes
         value = self.row.need("winner", column)
-        if meaning is None and not self._is_symmetric(value):
+        given = self.columns.swapped_codes
+        meanings = get_args(SwappedCodes) if given is None else (given,)
+        shares = {self._swapped(meaning, column, value) for meaning in meanings}
+        if len(shares) > 1:
             raise Refused(
                 f"{column} is {brief(value)}: of the order shown then, or of the columns? "
                 "(--swapped-codes shown | columns)"
             )
-        share = self._coded(column, CODES | self._by_columns())
-        if share is None or meaning == "shown":
-            by_name = self._is_name(value)
-            return share if share is None or not by_name else 1 - share
-        return 1 - share
+        return shares.pop()
 
-    def _is_name(self, value: Any) -> bool:
-        names = (self.first.casefold(), self.second.casefold())
-        return isinstance(value, str) and value.strip().casefold() in names
+    def _swapped(self, meaning: SwappedCodes, column: str, value: Any) -> float | None:
+        """The same, for codes of this meaning."""
+        if meaning == "shown":
+            return self._coded(column, value, self.second, self.first)
+        share = self._coded(column, value, self.first, self.second)
+        return None if share is None else 1 - share
 
-    def _is_symmetric(self, value: Any) -> bool:
-        """Whether a value means the same in both orders: a name, a tie, a failure."""
-        if value is None or self._is_name(value):
-            return True
-        share = self._coded("winner", CODES, value)
-        return share is None or share == 0.5
-
-    def _by_columns(self) -> dict[str, float | None]:
-        """The names of the columns of items and texts as words for the side."""
+    def _pairs(self) -> list[tuple[str, str]]:
+        """The columns of the items' names, and those of their texts, in lower case."""
         columns = self.columns
-        pairs = [(columns.first, columns.second), columns.texts]
-        if columns.first is None:
-            pairs.append(usual_names.models(self.row.values))
-        if columns.texts is None:
-            pairs.append(_texts(self.row, columns))
-        words: dict[str, float | None] = {}
-        for pair in pairs:
-            for name, share in zip(pair or (), (1.0, 0.0), strict=False):
-                if name is not None:
-                    words[name.casefold()] = share
-        return {word: share for word, share in words.items() if word not in SIDES}
+        named = columns.first, columns.second
+        pairs = [
+            usual_names.models(self.row.values) if columns.first is None else named,
+            _texts(self.row, columns),
+        ]
+        return [(str(a).casefold(), str(b).casefold()) for a, b in filter(None, pairs)]
 
-    def _coded(self, column: str, words: Mapping[str, float | None], *given: Any) -> float | None:
-        value = given[0] if given else self.row.need("winner", column)
+    def _coded(self, column: str, value: Any, first: str, second: str) -> float | None:
+        """The share that the item `first` won."""
         if value is None:
             return None  # no answer was read
         outcomes = self.columns.outcomes
-        if outcomes is None:
-            return winner(value, self.first, self.second, words, column)
-        code = f"{value:g}" if isinstance(value, float) else str(value)
+        if outcomes is not None:
+            code = f"{value:g}" if isinstance(value, float) else str(value)
+            try:
+                return outcomes.share(code)
+            except KeyError:
+                option = outcomes.option
+                raise Refused(f"{column} is {brief(value)}, not covered by {option}") from None
+        code, pairs = as_name(value, column), self._pairs()
+        words: dict[str, float | None] = {}
+        for pair in pairs:  # the name of a column is a word for its side
+            words |= dict(zip(pair, (1.0, 0.0), strict=True))
+        words |= CODES
+        if crossed := _crossed(pairs):
+            words = {word: share for word, share in words.items() if share not in (0, 1)}
         try:
-            return outcomes.share(code)
+            return read_winner(code, first, second, words)
+        except ValueError as error:
+            raise Refused(f"{column} is {error}") from None
         except KeyError:
-            raise Refused(f"{column} is {brief(value)}, not covered by {outcomes.option}") from None
+            allowed, option = f"{first}, {second}, {', '.join(SIDES)}, A>>B", "--map your words"
+            if as_number(value) == as_number(value):
+                codes = '--map "0=first,1=tie,2=second"'
+                option = f"{codes} or --scale BEST:WORST says what a number means"
+            if crossed:
+                allowed = f"{first}, {second}, {', '.join(words)}"
+                option = f"--map says what a code means where {' is first, '.join(crossed)} second"
+            raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})") from None
 
     def _by_score(self, pair: tuple[str, str]) -> float | None:
         first, second = (self.row.need("winner", column) for column in pair)
@@ -343,32 +334,13 @@ class _Outcome:
         return 0.5 if one == other else float(one > other)
 
 
-def winner(
-    value: Any, first: str, second: str, words: Mapping[str, float | None], column: str
-) -> float | None:
-    """Read a winner, a reserved word or an item's own name in any case of letters, as the share
-    that the first won.
-
-    Raises:
-      Refused: it is neither; or the name of one item is the word for the other.
-    """
-    allowed = f"{first}, {second}, {', '.join(SIDES)}, A>>B"
-    code = as_name(value, column)
-    names = {first: 1.0, second: 0.0}
-    named = [p for name, p in names.items() if name == code]
-    named = named or [p for name, p in names.items() if name.casefold() == code.casefold()]
-    forms = code.casefold(), code.casefold().removeprefix("[[").removesuffix("]]")
-    known = [form for form in forms if form in words]
-    if known:
-        word = words[known[0]]
-        if named and named != [word]:
-            raise Refused(f"{column} is {brief(code)}, a reserved word and the name of an item")
-        return word
-    if len(named) != 1:
-        is_number = as_number(value) == as_number(value)
-        option = "--scale BEST:WORST says what a number means" if is_number else "--map your words"
-        raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})")
-    return named[0]
+def _crossed(pairs: list[tuple[str, str]]) -> tuple[str, str] | None:
+    """A pair of columns whose names say the opposite of their places: first `model_b`, second
+    `model_a`."""
+    for first, second in pairs:
+        if any(first.endswith(b) and second.endswith(a) for a, b in PAIRS):
+            return first, second
+    return None
 
 
 def _share(value: Any) -> float | None:

@@ -12,11 +12,9 @@ from typing import Any, Literal, NamedTuple
 from jbt.border import files
 from jbt.own.formats import texts
 from jbt.own.formats.records import Format, Item, Refused, brief
-from jbt.own.tables.verdicts import WORDS
+from jbt.own.tables.outcomes import OUTCOMES, names_that_are_words
 
 TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
-
-OUTCOMES = {share: word for word, share in WORDS.items()}
 
 MANY = 20
 """Number of judges above which they are probably people who voted."""
@@ -222,6 +220,8 @@ class Imported:
 
     def _verdicts(self) -> Iterator[list[Any]]:
         graded = self.format.graded or any(v.p_first not in OUTCOMES for v in self.verdicts)
+        names = (name for items in self.items.values() for name in items)
+        graded = graded or bool(names_that_are_words(names))  # "first" might be either
         judges, counted = bool(self.judges), any(v.count != 1 for v in self.verdicts)
         yield [
             "pool",

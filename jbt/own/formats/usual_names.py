@@ -3,6 +3,7 @@ winners, prompts. Names are compared without regard to case."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -36,6 +37,11 @@ JUDGES = ("judge", "judge_model", "annotator", "evaluator", "rater")
 def pairs(keys: Iterable[str], stems: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of columns such as `STEM_a` and `STEM_b`, `STEM1` and `STEM2`, `left_STEM` and
     `right_STEM`, as they are written in the table."""
+    return _pairs(tuple(keys), tuple(stems))
+
+
+@functools.lru_cache  # the rows of a table have the same columns
+def _pairs(keys: tuple[str, ...], stems: tuple[str, ...]) -> list[tuple[str, str]]:
     written = {key.casefold(): key for key in keys}
     found = []
     for stem, sides in itertools.product(stems, SIDES):

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-SHARES = {"first": 1.0, "second": 0.0, "tie": 0.5}
-"""Share of a verdict that the first won, by the word for it."""
+from jbt.own.tables.outcomes import OUTCOMES, WORDS, read_winner
 
 RESERVED = (
     *("event", "id", "pool", "first", "second", "judge", "winner", "p_first", "error", "time"),
@@ -36,13 +35,15 @@ def record_of(
     winner, p_first, error, cost = (
         facts.pop(name, None) for name in ("winner", "p_first", "error", "cost")
     )
+    if winner is not None and (winner := _winner(number, winner, named)) == "error":
+        winner, error = None, error or "error"
     if sum(v is not None for v in (winner, p_first, error)) != 1:
         raise ValueError(f"query {number}: give one of winner, p_first and error")
     result: dict[str, Any] = {}
     if error is not None:
         result["error"] = str(error)
     elif winner is not None:
-        result["winner"] = _winner(number, winner, named)
+        result["winner"] = winner
     else:
         result["p_first"] = _between(number, p_first)
     if cost is None:
@@ -67,8 +68,8 @@ def share_of(record: Mapping[str, Any]) -> float | None:
     """
     if "error" in record:
         return None
-    share = float(record["p_first"]) if "p_first" in record else SHARES[record["winner"]]
-    if not 0 <= share <= 1:
+    share = float(record["p_first"]) if "p_first" in record else WORDS[record["winner"]]
+    if share is None or not 0 <= share <= 1:
         raise ValueError(f"p_first is {share}, allowed 0 to 1")
     return share
 
@@ -91,16 +92,18 @@ def _is_number(value: Any) -> bool:
 
 
 def _winner(number: int, winner: Any, named: Mapping[str, Any]) -> str:
-    word = str(winner).strip()
-    if word.lower() in SHARES:
-        return word.lower()
-    for side in ("first", "second"):
-        if word == named[side]:
-            return side
-    raise ValueError(
-        f"query {number}: winner is {word!r}, allowed: first, second, tie, {named['first']!r} or "
-        f"{named['second']!r}; a failed judgment is told with error"
-    )
+    """One of `WORDS`, from a winner that is a word or a name."""
+    word, first, second = str(winner).strip(), named["first"], named["second"]
+    try:
+        share = read_winner(word, first, second, by_name=True, way_out="tell p_first, 1 or 0")
+    except KeyError:
+        raise ValueError(
+            f"query {number}: winner is {word!r}, allowed: {', '.join(WORDS)}, {first!r} or "
+            f"{second!r}"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"query {number}: winner is {error}") from None
+    return OUTCOMES[share]
 
 
 def _between(number: int, p_first: Any) -> float:

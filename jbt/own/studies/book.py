@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from jbt.own.studies.answers import SHARES, share_of
+from jbt.own.studies.answers import share_of
 from jbt.own.studies.items import StudyItems
 from jbt.own.studies.query import Query
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.state import LONGEST_LEASE, Asked, PoolState, StudyState
+from jbt.own.tables.outcomes import names_that_are_words
 
 At = tuple[int, int, int]
 """Place of the item shown first, of the second, and number of the judge."""
@@ -97,16 +99,16 @@ class Book:
 
     def verdicts(self) -> pd.DataFrame:
         """Everything answered as a verdicts table, with all that was told."""
-        rows = []
-        for asked in self.answers():
+        rows, answers = [], self.answers()
+        for asked in answers:
             row = {k: v for k, v in (asked.told or {}).items() if k not in ("event", "line")}
             row["winner"] = "error" if "error" in row else row.get("winner", "")
             rows.append(row)
         table = pd.DataFrame(rows)
-        if "p_first" in table:
-            # One way of saying who won for all rows; an error has none.
-            shares = table["winner"].map(SHARES)
-            table["p_first"] = table["p_first"].astype(float).fillna(shares)
+        names = (name for names in self.items.layout.names for name in names)
+        if rows and ("p_first" in table or names_that_are_words(names)):
+            # One way of saying who won for all rows, which is never the name of an item.
+            table["p_first"] = np.array([share_of(asked.told or {}) for asked in answers], float)
             table = table.drop(columns="winner")
         return table
 

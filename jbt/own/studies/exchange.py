@@ -108,9 +108,6 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
         answer = {k: v for k, v in said.items() if k not in query_columns}
         if not ANSWERED & answer.keys():
             continue
-        if str(answer.get("winner", "")).strip().lower() == "error":
-            del answer["winner"]
-            answer.setdefault("error", "error")
         mismatch = _mismatch(said, study)
         if mismatch:
             problems.append(f"{path}, line {line}: {mismatch}")

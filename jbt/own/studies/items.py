@@ -122,8 +122,8 @@ def _no_verdicts(rows: pd.DataFrame, judges: Sequence[str]) -> pd.DataFrame:
     """A table of verdicts with no verdict but failed ones, from which the tables can be read."""
     pool = rows["pool"] if "pool" in rows else pd.Series([ALL] * len(rows))
     item = rows["item"][pool == pool.iloc[0]]
-    verdicts = [
-        {"first": item.iloc[0], "second": item.iloc[-1], "winner": "error", "judge": judge}
+    verdicts = [  # without p_first, failed
+        {"first": item.iloc[0], "second": item.iloc[-1], "p_first": "", "judge": judge}
         for judge in (judges or [""])
     ]
     table = pd.DataFrame(verdicts)

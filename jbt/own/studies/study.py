@@ -35,6 +35,7 @@ from jbt.own.studies.query import Query
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.state import LONGEST_LEASE, PoolState
 from jbt.own.studies.summary import StudySummary, summarise
+from jbt.own.tables.outcomes import WORDS, names_that_are_words
 from jbt.own.tables.sheets import SHOWN, Table
 from jbt.own.tables.tables import Tables
 from jbt.types import Status, check_count
@@ -116,6 +117,11 @@ class Study:
                     "Study.open with items, begins one"
                 )
             tables = StudyItems.of(items, anchors, given)
+            if words := names_that_are_words(tables.tables.items["item"]):
+                raise ValueError(
+                    f"items: {', '.join(map(repr, words[:SHOWN]))}: a word for who won "
+                    f"({', '.join(WORDS)}) names no item of a study: rename it"
+                )
             files.make_folder(folder)
             with journal.locked():
                 if not journal.path.exists():
@@ -228,7 +234,7 @@ class Study:
 
         Args:
           id: of the query; an answer may also come after its lease has ended.
-          winner: first, second or tie, or the name of one of the two items.
+          winner: first, second, tie or error, or the name of one of the two items.
           p_first: in place of a winner, the share that the first won (0 to 1).
           error: in place of a winner, why there is no verdict: the pair may be asked again.
           cost: what was paid, in the unit of the prices; default the judge's price, and 0 for an

@@ -116,9 +116,9 @@ def _pairs(
     )
     won = np.ones(len(sheet))
     if form == FORMS[1]:
-        won = named_shares(
-            sheet, "better", sheet["first"], sheet["second"], problems, unanswered=True
-        )
+        names = sheet["first"], sheet["second"]
+        way_out = "rename the item, or give columns better and worse"
+        won = named_shares(sheet, "better", *names, problems, unanswered=True, way_out=way_out)
     better, worse = np.where(won == 1, first, second), np.where(won == 1, second, first)
     low, high = np.minimum(first, second), np.maximum(first, second)
     table = pd.DataFrame({"pool": items.pool.codes[better], "better": better, "worse": worse})

@@ -1,14 +1,98 @@
-"""A user's own words or numbers for who won."""
+"""Who won a verdict: words for it, names of items, and a user's own codes or numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
 """Words that every winner column may use, in any case of letters, and the share that the first
 won; None: the judgment failed."""
+
+OUTCOMES = {share: word for word, share in WORDS.items()}
+
+PAIRS = (("first", "second"), ("model_a", "model_b"), ("left", "right"), ("1", "2"), ("a", "b"))
+"""Words for the first and the second item."""
+
+SIDES: Mapping[str, float | None] = {
+    **WORDS,
+    **{first: 1.0 for first, _ in PAIRS},
+    **{second: 0.0 for _, second in PAIRS},
+}
+
+GRADES: Mapping[str, float | None] = {
+    **dict.fromkeys(("a>>b", "a>b", "b<a", "b<<a", "[[a]]"), WORDS["first"]),
+    **dict.fromkeys(("b>>a", "b>a", "a<b", "a<<b", "[[b]]"), WORDS["second"]),
+    **dict.fromkeys(("a=b", "b=a", "a==b", "b==a", "[[c]]"), WORDS["tie"]),
+    **dict.fromkeys(("tie (bothbad)", "both_bad", "both bad", "draw"), WORDS["tie"]),
+}
+"""Grades and ties of the Arena and of MT-Bench's prompts."""
+
+CODES = {**SIDES, **GRADES}
+"""Every word that some table of verdicts uses for who won."""
+
+READINGS = {1.0: "the first won", 0.0: "the second won", 0.5: "a tie", None: "a failed judgment"}
+
+
+def read_winner(
+    value: str,
+    first: str,
+    second: str,
+    words: Mapping[str, float | None] = WORDS,
+    *,
+    by_name: bool = False,
+    way_out: str | None = None,
+) -> float | None:
+    """Read a winner, a word or the name of one of the two items, in any case of letters and also
+    within `[[ ]]`, as the share that the first won; None for a failed judgment.
+
+    A name that is also a word is accepted where both say the same. All of `CODES` may be meant as
+    words, whether this table uses them or not.
+
+    Args:
+      words: those that this table uses, in lower case, and the share that the first won.
+      by_name: whether the winners of this table are names: then an exact name is no word, unless it
+        is one of `words`.
+      way_out: what to do about a winner of two meanings; default --map, or renaming the item.
+
+    Raises:
+      ValueError: it may mean one thing and another; the message says which.
+      KeyError: it is neither a word nor a name.
+    """
+    code = value.casefold()
+    forms = code, code.removeprefix("[[").removesuffix("]]")
+    sides = (first, 1.0), (second, 0.0)
+    exact = [share for name, share in sides if name == value]
+    named = exact or [share for name, share in sides if name.casefold() == code]
+    if not named:
+        word = next((form for form in forms if form in words), None)
+        if word is None:
+            raise KeyError(value)
+        return words[word]
+    known = (words,) if exact and by_name else (words, CODES)
+    said = [table[form] for table in known for form in forms if form in table][:1]
+    if said and said != named:
+        names = " or ".join(READINGS[share] for share in named)
+        meanings = f"as a word, {READINGS[said[0]]}; as the name of an item, {names}"
+        way_out = way_out or f"{_map_of(value, said[0])} if it is a word; else rename the item"
+        raise ValueError(f"{value!r}: {meanings} ({way_out})")
+    if len(named) > 1:
+        raise ValueError(f"{value!r}, which may be either of the two items: spell it exactly")
+    return named[0]
+
+
+def _map_of(word: str, share: float | None) -> str:
+    """The option that says that words such as this one are words."""
+    pair = next((pair for pair in PAIRS if word.casefold() in pair), PAIRS[0])
+    form = str.upper if word.isupper() else str.title if word.istitle() else str.lower
+    codes = dict(zip(map(form, pair), PAIRS[0], strict=True)) | {word: OUTCOMES[share]}
+    return f'--map "{",".join(f"{code}={meaning}" for code, meaning in codes.items())}"'
+
+
+def names_that_are_words(names: Iterable[str]) -> list[str]:
+    """Names of items that every winner column takes for words."""
+    return [name for name in names if name.casefold() in WORDS]
 
 
 @dataclass(frozen=True)

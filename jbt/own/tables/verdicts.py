@@ -3,13 +3,13 @@ first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from jbt.own.tables.names import hint
-from jbt.own.tables.outcomes import WORDS, Outcomes
+from jbt.own.tables.outcomes import CODES, PAIRS, WORDS, Outcomes, read_winner
 from jbt.own.tables.sheets import Problems, Sheet, Source, Text, read_sheet
 
 ALL = "all"
@@ -175,49 +175,56 @@ def named_shares(
     problems: Problems,
     *,
     unanswered: bool = False,
+    way_out: str | None = None,
 ) -> np.ndarray:
     """[rows] share that the first won, from winners that are one of `WORDS` or else the name of an
     item; NaN for an error, and for an empty field where these are allowed.
 
     Args:
       unanswered: whether a field may be empty.
+      way_out: see `read_winner`.
     """
     winner = sheet[column]
-    shares = {word: np.nan if share is None else share for word, share in WORDS.items()}
-    share = winner.map(lambda v: shares.get(v.casefold(), np.nan)).astype(float)
-    is_word = winner.map(lambda v: v.casefold() in WORDS)
-    is_first, is_second = (_names(winner, side, str) for side in (first, second))
-    like_first, like_second = (_names(winner, side, str.casefold) for side in (first, second))
-    neither = ~is_first & ~is_second  # as it stands; then the case of letters does not count
-    is_first, is_second = is_first | (neither & like_first), is_second | (neither & like_second)
+    exact = winner.equals(first) + 2 * winner.equals(second)
+    match = exact + 4 * _like(winner, first) + 8 * _like(winner, second)
+    is_name = (exact > 0) & winner.map(lambda v: v.casefold() not in CODES)
+    is_side = (match == 0) & winner.map(lambda v: v.casefold() in PAIRS[0])
+    by_name = bool(is_name.any() and not is_side.any())
+    # What a row says depends on its winner and on which items the winner matches.
+    _, found, kind = np.unique(winner.codes * 16 + match, return_index=True, return_inverse=True)
 
-    allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
-    empty = ~winner.map(bool) if unanswered else np.zeros(len(sheet), bool)
-    unknown = ~is_word & ~is_first & ~is_second & ~empty
+    def share(r: int) -> float:
+        if unanswered and not winner.at(r):
+            return np.nan
+        options = {"by_name": by_name, "way_out": way_out}
+        won = read_winner(winner.at(r), first.at(r), second.at(r), **options)
+        return np.nan if won is None else won
 
-    def no_winner(r: int) -> str:
-        lookalike = hint(winner.at(r), (first.at(r), second.at(r)))
-        given = repr(winner.at(r)) if winner.at(r) else "empty"
-        return f"{column} is {given}, {allowed}{lookalike}"
+    def problem(r: int) -> str | None:
+        try:
+            share(r)
+        except ValueError as error:
+            return f"{column} is {error}"
+        except KeyError:
+            given = repr(winner.at(r)) if winner.at(r) else "empty"
+            allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
+            more = hint(winner.at(r), (first.at(r), second.at(r)))
+            option = "" if way_out or more else "; --map says what other codes mean"
+            return f"{column} is {given}, {allowed}{more}{option}"
+        return None
 
-    problems.add_rows(sheet, unknown, no_winner)
-    both = ~is_word & is_first & is_second
-    problems.add_rows(
-        sheet, both, lambda r: f"{column} is {winner.at(r)!r}, which may be either of the two items"
-    )
-    by_name = is_first.astype(float)
-    if np.any(~is_word & (is_first ^ is_second)):
-        clash = is_word & (is_first | is_second) & ~(share == by_name)
-        what = "a word for a verdict and the name of an item, in a table whose winners are names"
-        problems.add_rows(sheet, clash, lambda r: f"{column} is {winner.at(r)!r}: {what}")
-    return np.where(is_word | empty, share, by_name)
+    rows = found.tolist()
+    wrong = np.array([problem(r) is not None for r in rows])
+    problems.add_rows(sheet, wrong[kind], lambda r: str(problem(r)))
+    shares = [np.nan if bad else share(r) for r, bad in zip(rows, wrong, strict=True)]
+    return np.array(shares)[kind]
 
 
-def _names(winner: Text, item: Text, form: Callable[[str], str]) -> np.ndarray:
-    """[rows] where the winner is the item, compared in this form."""
+def _like(winner: Text, item: Text) -> np.ndarray:
+    """[rows] where the winner is the item, in any case of letters."""
     number: dict[str, int] = {}
     codes = [
-        np.array([number.setdefault(form(v), len(number)) for v in text.values])[text.codes]
+        np.array([number.setdefault(v.casefold(), len(number)) for v in text.values])[text.codes]
         for text in (winner, item)
     ]
     return codes[0] == codes[1]

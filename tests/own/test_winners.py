@@ -1,0 +1,219 @@
+"""A winner that may be a word for an outcome and the name of an item is read where both say the
+same; else it is refused, with both meanings and what to do, wherever winners are read."""
+
+import itertools
+import re
+
+import pandas as pd
+import pytest
+
+from jbt import own
+from jbt.own import formats
+from jbt.own.formats import GenericColumns
+from jbt.own.studies import study as studies
+from jbt.own.studies.exchange import read_answers
+from jbt.own.tables.outcomes import CODES, WORDS, Outcomes, read_winner
+
+SECOND = "'second': as a word, the second won; as the name of an item, the first won"
+
+
+def csv(header: str, rows: str) -> str:
+    return "\n".join([header, *rows.split()]) + "\n"
+
+
+def wrong_lines(error) -> list[str]:
+    return [re.sub(r"^.*/", "", line) for line in str(error.value).splitlines()]
+
+
+def outcome(*arguments, **options):
+    """What `read_winner` makes of a winner, or which error it raises."""
+    try:
+        return read_winner(*arguments, **options)
+    except (KeyError, ValueError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_no_reading_is_dropped_where_another_differs(by_name):
+    """Against the two readings by themselves, over every word, case of letters and place."""
+    values = [*CODES, *map(str.upper, CODES), "x", "Gpt"]
+    for value, other, is_first in itertools.product(values, ["y", "k1", "b"], [True, False]):
+        code = value.casefold()
+        if code == other:
+            continue
+        for item in (value, value.swapcase(), "z"):
+            name = {float(is_first)} if item.casefold() == code else set()
+            sure = by_name and item == value and code not in WORDS
+            used = WORDS if not name else {} if sure else CODES
+            readings = name | ({used[code]} if code in used else set())
+            expected = {0: KeyError, 1: next(iter(readings), None), 2: ValueError}[len(readings)]
+            pair = (item, other) if is_first else (other, item)
+            assert outcome(value, *pair, by_name=by_name) == expected, (value, pair)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        # `A` is the first shown, and no item: the case of letters does not make it one
+        ("a,b,A b,a,A c,a,A a,c,A", ["3: winner is 'A': as a word, the first won; as the name",
+                                     "4: winner is 'A': as a word, the first won; as the name"]),
+        ("A,B,A B,A,A", ['3: winner is \'A\': as a word, the first won; as the name of an item, '
+                         'the second won (--map "A=first,B=second" if it is a word; else rename']),
+        ("second,x,second x,second,second", [f"2: winner is {SECOND}"]),
+        ("Tie,x,x Tie,x,tie", ['3: winner is \'tie\': as a word, a tie; as the name of an item, '
+                               'the first won (--map "first=first,second=second,tie=tie" if']),
+        ("error,x,error", ["2: winner is 'error': as a word, a failed judgment; as the name"]),
+        ("x,y,x x,y,first 2,1,1", ["4: winner is '1': as a word, the first won; as the name"]),
+        ("x,y,0", ["2: winner is '0', allowed: first, second, tie, error, or the name of one of "
+                   "the two items; --map says what other codes mean"]),
+    ],
+)  # fmt: skip
+def test_a_verdict_table(rows, wrong, tables):
+    v, _ = tables(csv("first,second,winner", rows), "")
+    with pytest.raises(own.TableError) as error:
+        own.read(v)
+    found = [line.removeprefix("verdicts.csv, line ") for line in wrong_lines(error)]
+    assert [line[: len(start)] for line, start in zip(found, wrong, strict=True)] == wrong
+
+
+@pytest.mark.parametrize(
+    ("rows", "shares"),
+    [
+        ("b,a,A a,c,A", [1, 1]),  # as the map says, though there is an item a
+        ("second,x,B", [0]),
+    ],
+)
+def test_a_map_says_that_words_are_words(rows, shares, tables):
+    v, _ = tables(csv("first,second,winner", rows), "")
+    found = own.read(v, outcomes=Outcomes.of_map("A=first,B=second"))
+    assert found.verdicts["p_first"].tolist() == shares
+
+
+def test_exact_names_are_names_where_the_table_has_other_names(tables):
+    v, _ = tables(csv("first,second,winner", "2,1,1 3,1,3 1,2,2 1,3,tie"), "")
+    assert own.read(v).verdicts["p_first"].tolist() == [0, 1, 0, 0.5]
+
+
+def test_labels_filled_in(tables, tmp_path):
+    v, _ = tables(csv("first,second,winner", "x,first,x first,x,x"), "")
+    anchors = tmp_path / "anchors.csv"
+    anchors.write_text("first,second,better\nx,first,First\nfirst,x,first\n")
+    with pytest.raises(own.TableError) as error:
+        own.read(v, anchors=anchors)
+    (line,) = wrong_lines(error)
+    assert line.startswith("anchors.csv, line 2: better is 'First': as a word, the first won; as")
+    assert line.endswith("(rename the item, or give columns better and worse)")
+
+
+GENERIC = "prompt,model_a,model_b,winner"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        (csv(GENERIC, "p,A,B,A p,B,A,A"), {}, 'line 3: winner is \'A\': as a word, the first won; '
+         'as the name of an item, the second won (--map "A=first,B=second" if it is a word; else '
+         "rename the item)"),
+        (csv(GENERIC, "p,x,tie,tie"), {}, "line 2: winner is 'tie': as a word, a tie; as the name"),
+        (csv(GENERIC, "p,x,y,0"), {}, '--map "0=first,1=tie,2=second" or --scale BEST:WORST says'),
+        (csv(GENERIC, "p,x,y,model_a"), {"first": "model_b", "second": "model_a"},
+         "line 2: winner is 'model_a', allowed: y, x, tie, error"),
+        (csv(GENERIC, "p,x,y,A"), {"first": "model_b", "second": "model_a"},
+         "(--map says what a code means where model_b is first, model_a second)"),
+        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"swapped_codes": "shown"},
+         "line 2: winner_swapped is 'A': as a word, the first won; as the name of an item, the"),
+        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"outcomes": "A=first,B=second"},
+         "line 2: winner_swapped is 'A': of the order shown then, or of the columns?"),
+    ],
+)  # fmt: skip
+def test_an_import(text, columns, message, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    if "outcomes" in columns:
+        columns = {**columns, "outcomes": Outcomes.of_map(columns["outcomes"])}
+    with pytest.raises(own.TableError) as error:
+        formats.collect([path], columns=GenericColumns(**columns))
+    assert message in wrong_lines(error)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shares"),
+    [
+        (csv(GENERIC, "p,x,Y,x p,x,Y,y"), {"first": "model_b", "second": "model_a"}, [0, 1]),
+        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"swapped_codes": "columns"}, [1, 0]),
+    ],
+)
+def test_an_import_of_one_meaning(text, columns, shares, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    found = formats.collect([path], columns=GenericColumns(**columns))
+    assert [v.p_first for v in found.verdicts] == shares
+
+
+def test_imported_verdicts_of_such_items_are_read_as_they_were(tmp_path):
+    """The imported table says p_first where its words might be names."""
+    path = tmp_path / "mine.csv"
+    path.write_text(csv("prompt,model_a,model_b,score_a,score_b", "p,second,x,3,1 p,x,second,2,2"))
+    written = formats.collect([path]).write(tmp_path / "tables")
+    assert own.read(*written).verdicts["p_first"].tolist() == [1, 0.5]
+
+
+ITEMS = pd.DataFrame({"item": ["second", "x", "Tie", "error"]})
+
+
+@pytest.mark.parametrize("name", ["first", "Second", " TIE", "error"])
+def test_a_study_begins_without_such_items(name, tmp_path):
+    items = pd.DataFrame({"item": ["x", name, "y"]})
+    with pytest.raises(ValueError, match=rf"^items: '{name.strip()}': .* tie, error.*: rename it$"):
+        own.Study.open(tmp_path / "s", items, k=1)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study of such items, begun when they were not refused, with three queries."""
+    with monkeypatch.context() as before:
+        before.setattr(studies, "names_that_are_words", lambda names: [])
+        begun = own.Study.open(tmp_path / "s", ITEMS, k=1)
+    ask = {"event": "ask", "pool": "all", "picked": True, "until": 0.0}
+    pairs = ("second", "x"), ("x", "Tie"), ("error", "x")
+    queries = [
+        ask | {"id": n, "first": first, "second": second}
+        for n, (first, second) in enumerate(pairs, start=1)
+    ]
+    begun._journal.append(queries)
+    return own.Study.open(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("number", "winner", "message"),
+    [
+        (1, "second", f"query 1: winner is {SECOND} (tell p_first, 1 or 0)"),
+        (
+            2,
+            "tie",
+            "query 2: winner is 'tie': as a word, a tie; as the name of an item, the second",
+        ),
+        (3, "error", "query 3: winner is 'error': as a word, a failed judgment; as the name of an"),
+    ],
+)
+def test_a_study_of_such_items_goes_on(number, winner, message, study, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        study.tell(number, winner)
+    answers = tmp_path / "answers.csv"
+    answers.write_text(f"id,winner\n{number},{winner}\n")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        study.tell_all(read_answers(answers, study))
+    study.tell(1, "first")
+    study.tell(2, p_first=0.0)
+    study.tell(3, "x")
+    again = own.Study.open(study.folder)
+    assert again.verdicts()["p_first"].tolist() == [1, 0, 0]
+    assert again.tables().verdicts["p_first"].tolist() == [1, 0, 0]
+
+
+def test_a_failed_judgment_is_told_by_the_word_too(study):
+    study.tell(1, "Error")
+    study.tell_all([{"id": 2, "winner": "error", "error": "no verdict in the reply"}])
+    assert (study.n_errors, study.n_told, study.cost) == (2, 0, 0)
+    assert study.verdicts()["error"].tolist() == ["error", "no verdict in the reply"]

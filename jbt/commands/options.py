@@ -50,8 +50,8 @@ class TableOptions:
     1:7; between them the verdict is graded."""
     pool: str = Columns.pool
     """Column with the pool, in every table; tables without it have one pool, `all`."""
-    judge_column: str = Columns.judge
-    """Column of the verdicts with the judge."""
+    judge_column: str = "judge"
+    """Column of the verdicts with the judge; `none` takes all verdicts as one judge's."""
     judge: str | None = None
     """This judge only; default all judges, each separately."""
     covariates: tuple[str, ...] = ()
@@ -106,7 +106,8 @@ class TableOptions:
         Raises:
           ValueError: see `own.read`.
         """
-        columns = Columns(self.first, self.second, self.winner, self.pool, self.judge_column)
+        judges = None if self.judge_column.lower() == "none" else self.judge_column
+        columns = Columns(self.first, self.second, self.winner, self.pool, judges)
         return own.read(
             self.verdicts,
             self.items,

@@ -66,8 +66,8 @@ def membership(
 ) -> Float[Array, " M"]:
     """P(content is among the k of highest quality), [M].
 
-    The estimates' sum is off by the error of the draws. It is shared out in proportion to p (1 - p),
-    which leaves each within 0 and 1, and reduces its error.
+    The estimates' sum is off by the error of the draws, which is shared out in proportion to
+    p (1 - p): that leaves each within 0 and 1, and reduces its error.
 
     Args:
       posterior, k, mask: as in `jbt.kernel.membership.membership`.

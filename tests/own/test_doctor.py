@@ -8,7 +8,6 @@ import pytest
 
 from jbt import cli, own
 from jbt.own.examine.checks import MATTERS, Checks, command_line
-from jbt.own.tables import places
 from jbt.own.tables.components import chains
 from jbt.own.tables.example import example
 from jbt.simulation import memory
@@ -231,7 +230,7 @@ def test_places_make_no_leaderboard(names, examined):
 
 def test_a_pool_that_is_too_large(examined, tables, monkeypatch, capsys):
     """Told by the doctor, refused by whatever would fit it, before memory is taken."""
-    monkeypatch.setattr(places, "SMALL", 0)
+    monkeypatch.setattr(limits, "SMALL", 0)
     monkeypatch.setattr(memory, "there_is", lambda device: 2**9)
     alone = verdicts(pools="p").replace("p,", "").replace("pool,", "")
     check = examined(alone, items=None)["pool_size"]

@@ -31,6 +31,7 @@ from jbt.own.fits.judges import Judges, PanelGroup, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.marginal_fit import PoolStack
+from jbt.own.tables import limits
 from jbt.own.tables.tables import Tables
 from jbt.types import Design, Fit, Panel, Prior, Rows, Status, Variant, Verdicts
 
@@ -249,7 +250,10 @@ def _of_group(
     """Yield the place in `batch.pools` and the coefficients of each pool and judge."""
     covariates = jnp.arange(len(batch.covariates))
     fit = group.comparisons, group.design, group.variant
-    measured = _Measured(*in_chunks(lambda stack: _measure(*stack, covariates, None, prior), fit))
+    limits.check_profiles(len(group.index), *group.variant.c.shape[1:], group.n_parameters)
+    measured = _Measured(
+        *in_chunks(lambda stack: _measure(*stack, covariates, None, prior), fit, limits.AT_ONCE)
+    )
     leaves = jax.device_get(fit)
     for i, number in enumerate(group.index.tolist()):
         comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
@@ -290,7 +294,11 @@ def _of_panels(
     coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
     judge, covariate = (jnp.asarray(v) for v in zip(*coefficients, strict=True))
     fit = group.panel, group.design, group.variant
-    measured = _Measured(*in_chunks(lambda stack: _measure(*stack, covariate, judge, prior), fit))
+    n_parameters = group.design.n_contents + (d + 1) * len(judges.names)
+    limits.check_profiles(len(group.index), len(coefficients), n_parameters)
+    measured = _Measured(
+        *in_chunks(lambda stack: _measure(*stack, covariate, judge, prior), fit, limits.AT_ONCE)
+    )
     by_judges, leaves = _IdentifiedByJudges(group), jax.device_get(fit)
     for i, number in enumerate(group.index.tolist()):
         panel, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from jbt import runtime
 from jbt.identifiability import prior_selected, unidentified_parts
+from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
 from jbt.own.tables.sheets import Table
@@ -32,6 +33,9 @@ LARGEST_COUNTS = 512
 where contents have at least RENDERINGS items each: counts are then larger than all other arrays."""
 
 SHARED, RENDERINGS = 64, 2
+
+COUNTS = 4
+"""Numbers for each ordered pair of items that making counts holds at its peak."""
 
 LARGEST_TABLE = 2**22
 """Largest number of table cells searched for null directions in one call."""
@@ -79,6 +83,11 @@ class Group:
     """c is free; kappa is free or fixed in each pool."""
     places: tuple[jax.Array, jax.Array] | None = None
     """[F, R] places of the first and of the second item of each row; None for counts."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Parameters of a fit, at padding too: qualities, c and kappa."""
+        return self.design.n_contents + self.variant.c.shape[1] + 1
 
     @property
     def between_items(self) -> Verdicts:
@@ -130,6 +139,9 @@ class Batch:
         if tables.ties == "davidson":
             raise ValueError("--ties davidson is for jbt leaderboard only: half or drop")
         check_memory(tables)
+        n_judges, n_pools = len(tables.judges), len(tables.pools)
+        results = f"results of {n_judges} judges on {n_pools} pools"
+        limits.check(limits.FIT * n_judges * n_pools, results, limits.ONE_JUDGE)
         x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
         layout = Layout.of(tables, x)
         free = kappa_free(tables, position)
@@ -305,6 +317,7 @@ def _group(
     n = int(layout.sizes[members].max())
     index, row = np.unique(fitted[members], return_inverse=True)
     row = row.reshape(len(members), -1)
+    _check_size(len(index), n, layout.x.shape[1], as_rows)
     row_of_pool = np.full(len(tables.pools), -1)
     row_of_pool[members] = np.arange(len(members))
     pool_of_fit = row_of_pool[index // len(tables.judges)]
@@ -345,6 +358,15 @@ def _group(
         return Group(index, row, items, design, listed, variant, places)
 
 
+def _check_size(n_fits: int, n: int, d: int, as_rows: bool) -> None:
+    """Raise `TableError` where fits of n items and d covariates would not fit into memory."""
+    items, shared = 2 * n * d, 5 * (2 * d + 2) ** 2
+    pairs = 0 if as_rows else COUNTS * n**2
+    what = f"{n_fits} fits of a pool and a judge, padded to {n} items, with {d} covariates,"
+    smaller = "--judge NAME, fewer --covariates, or a table of only the items that were compared"
+    limits.check(8 * n_fits * (items + shared + pairs), what, smaller)
+
+
 def _counts(
     layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int, n: int
 ) -> Comparisons:
@@ -376,6 +398,8 @@ def _rows(
     fit = same["fit"].to_numpy()
     place = fit, count_within(fit)
     n_rows = int(np.bincount(fit, minlength=n_fits).max(initial=1))
+    what = f"{n_fits} fits of a pool and a judge, padded to {n_rows} pairs of items,"
+    limits.check(16 * n_fits * n_rows * (6 + layout.x.shape[1]), what, limits.ONE_JUDGE)
 
     def padded(values: np.ndarray) -> jax.Array:
         array = np.zeros((n_fits, n_rows, *values.shape[1:]), values.dtype)

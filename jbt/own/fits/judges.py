@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jbt.own.fits.batch import Group
+from jbt.own.tables import limits
 from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import ANCHORS, Tables
 from jbt.types import Design, Panel, Variant
@@ -165,6 +166,9 @@ def panels_of(group: Group, judges: Judges) -> PanelGroup:
     """Rearrange the pools of a group so that each holds all judges."""
     n_pools, n_judges = group.row.shape
     first = group.row[:, 0]
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(group.comparisons)) // len(group.index)
+    what = f"joint tables of the verdicts of {n_judges} judges on {n_pools} pools"
+    limits.check(3 * size * group.row.size, what, limits.ALONE)
 
     def first_judge(leaf: Array) -> Array:
         return leaf[first]

@@ -28,6 +28,7 @@ from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import Basis, known
 from jbt.own.shared_coefficients.marginal_fit import PoolStack, maximum
+from jbt.own.tables import limits
 from jbt.types import Design, Prior, Status, Variant, Verdicts
 
 
@@ -206,7 +207,8 @@ def profiles(batch: Batch, judges: Sequence[JudgeFit]) -> tuple[np.ndarray, np.n
             leaves = (group.comparisons, group.design, group.variant)
             leaves = jax.tree.map(lambda leaf, members=members: np.asarray(leaf)[members], leaves)
             arguments = (*leaves, grids[judge])
-            (curves,) = in_chunks(lambda s: (_profile_of(*s),), arguments, 1024)
+            limits.check_profiles(len(members), grids.shape[1], group.n_parameters)
+            (curves,) = in_chunks(lambda s: (_profile_of(*s),), arguments, limits.AT_ONCE)
             np.add.at(sums, judge, curves)
     return grids, sums - sums.max(-1, keepdims=True)
 

@@ -17,6 +17,7 @@ from jbt.kernel.laplace import laplace
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import LEVEL
+from jbt.own.tables import limits
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts
 
 
@@ -99,7 +100,8 @@ def prior_free_bias(batch: Batch, group: Group) -> np.ndarray:
     if d and len(members):
         leaves = (group.comparisons, group.design, group.variant)
         leaves = jax.tree.map(lambda leaf: np.asarray(leaf)[members], leaves)
-        estimates[:, members] = in_chunks(lambda stack: _bias_of(*stack), leaves, 1024)
+        limits.check_profiles(len(members), d, group.n_parameters)
+        estimates[:, members] = in_chunks(lambda stack: _bias_of(*stack), leaves, limits.AT_ONCE)
     return estimates
 
 

@@ -16,6 +16,7 @@ from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.marginal_fit import PoolStack
+from jbt.own.tables import limits
 from jbt.types import Panel
 
 
@@ -40,6 +41,11 @@ class Panels:
 
     @classmethod
     def of(cls, batch: Batch, judges: Judges) -> Panels:
+        d, j, n_pools = len(batch.covariates), len(judges.names), len(batch.tables.pools)
+        shared = (d + 1) * j + d
+        loadings, informations = (2 * d + 1) * j * shared, (shared + j + 1) ** 2
+        what = f"joint fits of {n_pools} pools, {j} judges and {d} covariates"
+        limits.check(24 * n_pools * (loadings + informations), what, limits.ALONE)
         groups = [panels_of(group, judges) for group in batch.groups]
         between = [content_means(group.items) for group in groups]
         return cls(

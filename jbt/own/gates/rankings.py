@@ -17,9 +17,13 @@ from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import check_sizes, fit
 from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.tables import limits
 from jbt.own.tables.places import in_order_of_names
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, check_count
+
+PAIRS = 6
+"""Numbers for each pair of contents and judge that comparing two rankings holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,11 @@ class Rankings:
             pool, map(tables.contents.__getitem__, tables.items["content"])
         )
         shape = len(tables.judges), len(tables.items)
+        sizes = np.bincount(keys // len(tables.contents))
+        n_pairs = int((sizes * (sizes - 1) // 2).sum())
+        what = f"orders of {n_pairs} pairs of contents by {shape[0]} judges"
+        remedy = f"{limits.ONE_JUDGE}; or give only the pools with labels"
+        limits.check(8 * shape[0] * (3 * shape[1] + PAIRS * n_pairs), what, remedy)
         naive, aware, status = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, int)
         fitted = batch.tables.items["pool"].to_numpy()
         rows = [np.flatnonzero(fitted == p) for p in range(len(batch.tables.pools))]

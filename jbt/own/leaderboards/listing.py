@@ -12,6 +12,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.own.fits.judges import Judges
+from jbt.own.tables import limits
 from jbt.own.tables.tables import Tables
 from jbt.types import Design, Rows, check_word
 
@@ -112,6 +113,9 @@ def stacked(
       [(D + 1) J].
     """
     n_judges, d = len(listings), listings[0].rows.difference.shape[1]
+    n_rows = sum(len(listing.source) for listing in listings)
+    what = f"biases of {n_judges} judges and {d} covariates in {n_rows} verdicts"
+    limits.check(24 * n_rows * (d + 1) * n_judges, what, limits.ALONE)
     with runtime.precision("float64"):
         differences = []
         for g, listing in enumerate(listings):

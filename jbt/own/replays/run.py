@@ -10,6 +10,7 @@ all verdicts, and with that by trusted labels where there are some.
 from __future__ import annotations
 
 import dataclasses
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from jbt.own.fits.batch import Batch
 from jbt.own.replays.curves import Curves
 from jbt.own.replays.oracle import SCORED_BY, Model, Oracle, oracles
 from jbt.own.replays.report import Replay
+from jbt.own.tables import limits
 from jbt.own.tables.tables import Tables
 from jbt.own.tables.verdicts import ALL
 from jbt.simulation.simulate import check_seed
@@ -96,6 +98,10 @@ def replay(
             job for judge in judges for job in _jobs(judge, rules, k, period, grid, seeds, seed)
         ]
         size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
+        counts = f"{len(rules)} rules x {size[1]} pools of a judge x {seeds} seeds"
+        remedy = "--judge NAME, fewer --rules, --seeds or --budgets"
+        what = f"recalls of {counts} x {len(grid)} budgets"
+        limits.check(8 * math.prod(size), what, remedy)
         recall = np.full(size, np.nan)
         failed = 0
         for job in progress(jobs):

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 FORMULA = re.compile(r"'*[=+\-@]")
 """Start of a name that a spreadsheet takes for a formula, or of an escaped one."""
+
+LISTED = 20
+"""Most names that a message lists."""
 
 UNUSUAL = re.compile("[^ -~]")
 
@@ -64,6 +67,13 @@ def hint(name: str, known: Iterable[str]) -> str:
     """The end of a message that a name is not known: the known name that looks like it, if any."""
     lookalike = next((v for v in known if v != name and look(v) == look(name)), None)
     return "" if lookalike is None else f", but {lookalike!a} looks alike and is ({name!a} is not)"
+
+
+def listing(names: Sequence[str]) -> str:
+    """The names after one another; of very many, the first and how many more."""
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:LISTED])} and {len(names) - LISTED} more"
 
 
 def joined(pool: np.ndarray, item: np.ndarray) -> np.ndarray:

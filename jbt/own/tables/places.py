@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 import pandas as pd
 
+from jbt.own.tables.limits import lacking
 from jbt.own.tables.sheets import TableError
 from jbt.own.tables.tables import Tables
-from jbt.simulation import memory
 
 MATRICES = 8
 """Matrices of all parameters by all others, in float64, that a fit holds at its peak: measured from
 1,000 to 3,000 contents."""
-
-SMALL = 2**30
-"""Bytes that any machine has: below them nothing is checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +56,12 @@ def too_large(tables: Tables) -> str | None:
     pool = tables.items.drop_duplicates(["pool", "content"])["pool"]
     sizes = np.bincount(pool, minlength=len(tables.pools))
     largest = int(sizes.argmax())
-    needed = MATRICES * 8 * int(sizes[largest]) ** 2
-    if needed < SMALL:
-        return None
-    available = memory.there_is(jax.local_devices()[0])
-    if available is None or needed <= available:
+    amount = lacking(MATRICES * 8 * int(sizes[largest]) ** 2)
+    if amount is None:
         return None
     return (
-        f"pool {tables.pools[largest]!r} has {sizes[largest]} contents, whose fit needs some "
-        f"{needed / 2**30:.3g} GiB of memory, and there are {max(available, 0) / 2**30:.3g}: name "
-        "a column of pools (--pool), or one of contents (--content) that several items share"
+        f"pool {tables.pools[largest]!r} has {sizes[largest]} contents, whose fit needs {amount}: "
+        "name a column of pools (--pool), or one of contents (--content) that several items share"
     )
 
 

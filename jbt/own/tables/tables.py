@@ -24,7 +24,8 @@ import pandas as pd
 from jbt.border.report import counted
 from jbt.own.tables.anchors import Anchors, read_anchors
 from jbt.own.tables.items import Items, read_items
-from jbt.own.tables.names import alike_note
+from jbt.own.tables.limits import check_judges
+from jbt.own.tables.names import alike_note, listing
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
 from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
@@ -231,7 +232,7 @@ def read(
     if judge is not None:
         if table.judge is None or judge not in judges:
             names = "the table has no judge column"
-            names = names if table.judge is None else ", ".join(table.judge.values)
+            names = names if table.judge is None else listing(table.judge.values)
             raise TableError(f"{table.sheet.source}: no judge {judge!r}: {names}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
@@ -241,6 +242,7 @@ def read(
         rows, pairs, tied, members = (
             frame.assign(pool=0) for frame in (rows, pairs, tied, members)
         )
+    check_judges(table.sheet.source, columns.judge or "", len(judges), len(pools), len(rows))
     error, never = rows["p_first"].isna(), rows["count"] == 0
     valid = rows[~error & ~never].reset_index(drop=True)
     shape = len(pools), len(judges)

@@ -30,20 +30,22 @@ def check_distinct(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the verdict table's columns; `pool` applies to the other tables too."""
+    """Names of the verdict table's columns; `pool` applies to the other tables too. With None for
+    the judge, all verdicts are one judge's."""
 
     first: str = "first"
     second: str = "second"
     winner: str = "winner"
     pool: str = "pool"
-    judge: str = "judge"
+    judge: str | None = "judge"
 
     def __post_init__(self) -> None:
         check_distinct([getattr(self, f.name) for f in fields(self)])
 
     def renamed(self) -> list[str]:
         """The columns that the user renamed: these are required."""
-        return [getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default]
+        names = {f.name: getattr(self, f.name) for f in fields(self)}
+        return [v for f, v in names.items() if v not in (None, getattr(Columns, f))]
 
 
 USUAL = Columns()
@@ -82,7 +84,8 @@ def read_verdicts(
         usual.append("p_first")
     needed = list(dict.fromkeys([columns.first, columns.second, *renamed]))
     sheet = read_sheet(source, needed, [*usual, "count", "order"], problems)
-    problems.add_empty(sheet, (columns.pool, columns.judge, columns.first, columns.second))
+    named = columns.pool, columns.judge, columns.first, columns.second
+    problems.add_empty(sheet, [column for column in named if column is not None])
     first, second = sheet[columns.first], sheet[columns.second]
     problems.add_rows(
         sheet,
@@ -93,7 +96,7 @@ def read_verdicts(
         sheet=sheet,
         pool=sheet[columns.pool] if columns.pool in sheet else Text.constant(ALL, len(sheet)),
         has_pools=columns.pool in sheet,
-        judge=sheet.columns.get(columns.judge),
+        judge=None if columns.judge is None else sheet.columns.get(columns.judge),
         first=first,
         second=second,
         p_first=_shares(sheet, columns, first, second, outcomes, problems),

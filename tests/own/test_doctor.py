@@ -8,6 +8,7 @@ import pytest
 
 from jbt import cli, own
 from jbt.own.examine.checks import MATTERS, Checks, command_line
+from jbt.own.tables import limits
 from jbt.own.tables.components import chains
 from jbt.own.tables.example import example
 from jbt.simulation import memory

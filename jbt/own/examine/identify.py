@@ -250,7 +250,7 @@ def _of_group(
     """Yield the place in `batch.pools` and the coefficients of each pool and judge."""
     covariates = jnp.arange(len(batch.covariates))
     fit = group.comparisons, group.design, group.variant
-    limits.check_profiles(len(group.index), *group.variant.c.shape[1:], group.n_parameters)
+    limits.check_profiles(len(group.index), len(batch.covariates), group.n_parameters)
     measured = _Measured(
         *in_chunks(lambda stack: _measure(*stack, covariates, None, prior), fit, limits.AT_ONCE)
     )

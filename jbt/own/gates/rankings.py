@@ -62,7 +62,7 @@ class Rankings:
             pool, map(tables.contents.__getitem__, tables.items["content"])
         )
         shape = len(tables.judges), len(tables.items)
-        sizes = np.bincount(keys // len(tables.contents))
+        sizes = np.bincount(pool[first])
         n_pairs = int((sizes * (sizes - 1) // 2).sum())
         what = f"orders of {n_pairs} pairs of contents by {shape[0]} judges"
         remedy = f"{limits.ONE_JUDGE}; or give only the pools with labels"

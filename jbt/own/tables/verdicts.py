@@ -40,7 +40,8 @@ class Columns:
     judge: str | None = "judge"
 
     def __post_init__(self) -> None:
-        check_distinct([getattr(self, f.name) for f in fields(self)])
+        names = [getattr(self, f.name) for f in fields(self)]
+        check_distinct([name for name in names if name is not None])
 
     def renamed(self) -> list[str]:
         """The columns that the user renamed: these are required."""

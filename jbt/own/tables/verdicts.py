@@ -3,8 +3,9 @@ first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -194,34 +195,30 @@ def named_shares(
     is_name = (exact > 0) & winner.map(lambda v: v.casefold() not in CODES)
     is_side = (match == 0) & winner.map(lambda v: v.casefold() in PAIRS[0])
     by_name = bool(is_name.any() and not is_side.any())
-    # What a row says depends on its winner and on which items the winner matches.
-    _, found, kind = np.unique(winner.codes * 16 + match, return_index=True, return_inverse=True)
+    options: Mapping[str, Any] = {"by_name": by_name, "way_out": way_out}
 
-    def share(r: int) -> float:
-        if unanswered and not winner.at(r):
+    def read(r: int) -> float | str:
+        """The share, or what is wrong with it."""
+        value, names = winner.at(r), (first.at(r), second.at(r))
+        if unanswered and not value:
             return np.nan
-        options = {"by_name": by_name, "way_out": way_out}
-        won = read_winner(winner.at(r), first.at(r), second.at(r), **options)
-        return np.nan if won is None else won
-
-    def problem(r: int) -> str | None:
         try:
-            share(r)
+            won = read_winner(value, *names, **options)
+            return np.nan if won is None else won
         except ValueError as error:
             return f"{column} is {error}"
         except KeyError:
-            given = repr(winner.at(r)) if winner.at(r) else "empty"
+            given = repr(value) if value else "empty"
             allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
-            more = hint(winner.at(r), (first.at(r), second.at(r)))
-            option = "" if way_out or more else "; --map says what other codes mean"
-            return f"{column} is {given}, {allowed}{more}{option}"
-        return None
+            more = hint(value, names) or ("" if way_out else "; --map says what other codes mean")
+            return f"{column} is {given}, {allowed}{more}"
 
-    rows = found.tolist()
-    wrong = np.array([problem(r) is not None for r in rows])
-    problems.add_rows(sheet, wrong[kind], lambda r: str(problem(r)))
-    shares = [np.nan if bad else share(r) for r, bad in zip(rows, wrong, strict=True)]
-    return np.array(shares)[kind]
+    # What a row says depends on its winner and on which items the winner matches.
+    _, rows, kind = np.unique(winner.codes * 16 + match, return_index=True, return_inverse=True)
+    outcomes = [read(r) for r in rows.tolist()]
+    wrong = np.array([isinstance(outcome, str) for outcome in outcomes])
+    problems.add_rows(sheet, wrong[kind], lambda r: str(read(r)))
+    return np.where(wrong, np.nan, np.array(outcomes, object)).astype(float)[kind]
 
 
 def _like(winner: Text, item: Text) -> np.ndarray:

@@ -252,6 +252,24 @@ def test_a_pool_that_is_too_large(examined, tables, monkeypatch, capsys):
     assert examined(alone, items=None)["pool_size"].ok
 
 
+def test_agreement_of_judges_equals_its_twin_over_pairs_of_judges(examined):
+    rng = np.random.default_rng(2)
+    rows = [
+        (judge, *rng.permutation(list("wxyz"))[:2], rng.choice(["first", "second", "tie"]))
+        for judge in "abcde"
+        for _ in range(9)
+    ]
+    table = "judge,first,second,winner\n" + "".join(",".join(row) + "\n" for row in rows)
+    share = {"first": 1, "second": 0, "tie": 0.5}
+    shares = {}
+    for judge, first, second, winner in rows:
+        shares.setdefault((judge, first, second), []).append(share[winner])
+    won = {key: np.sign(np.mean(values) - 0.5) for key, values in shares.items()}
+    shared = [won[a] == won[b] for a in won for b in won if a[0] < b[0] and a[1:] == b[1:]]
+    found = examined(table, items=None)["judges"].found
+    assert f"two judges agree on {np.mean(shared):.0%} of the ordered pairs both saw" in found
+
+
 def test_several_judges_pools_of_two_anchors_and_quality(examined, tmp_path):
     anchors = tmp_path / "anchors.csv"
     anchors.write_text("pool,better,worse\np,w,x\nq,w,x\n")

@@ -178,3 +178,78 @@ def test_pools_of_one_content_have_nothing_to_rank(tables):
     items = "pool,item,content\np,x,A\np,y,A\n"
     with pytest.raises(ValueError, match="nothing to rank"):
         own.fit(own.load(*tables("pool,first,second,winner\np,x,y,first\n", items)))
+
+
+def own_pools(n_judges: int = 5, each: int = 4) -> tuple[str, str]:
+    """Tables in which every judge has pools of its own; one pool is judged by all, one by nobody,
+    and one more judge has that pool alone, and an error on another."""
+    rng = np.random.default_rng(0)
+    pools = [f"p{p}" for p in range(n_judges * each)]
+    rows = []
+
+    def judged(pool: str, judge: str, n: int) -> None:
+        for _ in range(n):
+            one, two = rng.permutation(4)[:2]
+            rows.append(f"{pool},i{one},i{two},{judge},{rng.choice(['first', 'second', 'tie'])}")
+
+    for p, pool in enumerate(pools):
+        judged(pool, f"j{p // each}", 20)
+    for judge in (*(f"j{j}" for j in range(n_judges)), "lone"):
+        judged("all of them", judge, 20)
+    rows.append("p0,i0,i1,lone,error")
+    items = [
+        f"{pool},i{i},c{i // 2},{rng.integers(1, 9)}"
+        for pool in (*pools, "all of them", "nobody")
+        for i in range(4)
+    ]
+    return (
+        "pool,first,second,judge,winner\n" + "\n".join(rows) + "\n",
+        "pool,item,content,words\n" + "\n".join(items) + "\n",
+    )
+
+
+@pytest.mark.parametrize("position", ["auto", "yes"])
+def test_only_what_has_verdicts_is_fitted(position, tables):
+    """Not the product of pools and judges."""
+    v, i = tables(*own_pools())
+    batch = own.load(v, i, ["words"], position=position)
+    n_pools, judges = len(batch.tables.pools), batch.tables.judges
+    judged = sum(p.n_verdicts > 0 for p in batch.pools)
+    assert judged == 26
+    n_fits = sum(len(group.index) for group in batch.groups)
+    assert judged < n_fits <= judged + n_pools + len(judges) < len(batch.pools) == 132
+    for j, judge in enumerate(judges):
+        alone = own.load(v, i, ["words"], judge=judge, position=position)
+        assert batch.pools[j :: len(judges)] == alone.pools
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("position", ["auto", "yes"])
+def test_pools_without_verdicts_change_no_result(position, tables):
+    """The results are those of each judge read alone."""
+    v, i = tables(*own_pools())
+    batch = own.load(v, i, ["words"], position=position)
+    judges = batch.tables.judges
+    fits = own.fit(batch)
+    of_judges = own.fit_judges(batch)
+    coefficients = own.identify(batch).alone
+    for j, judge in enumerate(judges):
+        alone = own.load(v, i, ["words"], judge=judge, position=position)
+        (joint,) = own.fit_judges(alone)
+        assert (joint.c_basis, joint.kappa_basis) == (
+            of_judges[j].c_basis,
+            of_judges[j].kappa_basis,
+        )
+        np.testing.assert_allclose(of_judges[j].c, joint.c, atol=1e-9)
+        np.testing.assert_allclose(of_judges[j].c_low, joint.c_low, atol=1e-9)
+        pairs = zip(fits[j :: len(judges)], own.fit(alone), strict=True)
+        for one, other in pairs:
+            assert (one.pool, one.judge, one.n_errors) == (other.pool, other.judge, other.n_errors)
+            assert (one.status, one.islands) == (other.status, other.islands)
+            for name in ("theta", "theta_low", "theta_naive", "phi", "c", "c_low", "kappa"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
+        pairs = zip(coefficients[j :: len(judges)], own.identify(alone).alone, strict=True)
+        for one, other in pairs:
+            assert (one.pool, one.judge, one.status) == (other.pool, other.judge, other.status)
+            assert one.null_directions == other.null_directions
+            np.testing.assert_allclose(one.c_map, other.c_map, atol=1e-7)

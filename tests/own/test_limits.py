@@ -1,0 +1,156 @@
+"""Products of counts that a table can make large are estimated before they are allocated."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from jbt import cli, own, runtime
+from jbt.own.fits.judges import Judges
+from jbt.own.fits.panel_parts import Panels
+from jbt.own.gates.rankings import Rankings
+from jbt.own.leaderboards.problem import Setup
+from jbt.own.tables import limits
+from jbt.simulation import memory
+from jbt.types import Prior
+
+COMMANDS = {
+    "doctor": (),
+    "judge": (),
+    "fit": (),
+    "leaderboard": (),
+    "identify": ("--covariates", "words"),
+    "replay": (),
+    "gate": ("--covariates", "words", "--anchors", "anchors.csv"),
+    "plan labels": ("--covariates", "words"),
+    "plan prompts": (),
+}
+"""Every command that reads verdicts, with what it cannot do without."""
+
+
+def crowd(n_judges: int, each: int) -> pd.DataFrame:
+    """Pools of two items, `each` verdicts a judge."""
+    rows = np.arange(n_judges * each)
+    return pd.DataFrame(
+        {
+            "pool": [f"p{row % 50}" for row in rows],
+            "first": "a",
+            "second": "b",
+            "winner": np.where(rows % 3, "first", "second"),
+            "judge": [f"voter {row // each}" for row in rows],
+        }
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    crowd(2_000, 1).to_csv("v.csv", index=False)
+    items = [f"p{p},{item},{1 + p % 7}\n" for p in range(50) for item in "ab"]
+    (tmp_path / "i.csv").write_text("pool,item,words\n" + "".join(items))
+    (tmp_path / "anchors.csv").write_text("pool,better,worse\np0,a,b\n")
+    argv = [*command.split(), "--verdicts", "v.csv", "--items", "i.csv", *COMMANDS[command]]
+    assert cli.main(argv) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "error: v.csv: 2000 judges in 2000 rows: the column 'judge' is probably the voter, not a "
+        f"judge: {limits.ONE_JUDGE}"
+    ]
+
+
+def test_verdicts_of_a_crowd_are_one_judges(tmp_path):
+    """As if the table had no column of judges; one voter of it can be had, too."""
+    table = crowd(2_000, 1)
+    crowded = own.read(table, columns=own.Columns(judge=None))
+    nameless = own.read(table.drop(columns="judge"))
+    assert crowded.judges == nameless.judges == [None]
+    pd.testing.assert_frame_equal(crowded.verdicts, nameless.verdicts)
+    pd.testing.assert_frame_equal(crowded.counts, nameless.counts)
+    assert own.read(table, judge="voter 7").judges == ["voter 7"]
+    with pytest.raises(own.TableError, match=r"voter 19 and 1980 more$"):
+        own.read(table, judge="nobody")
+    path = tmp_path / "v.csv"
+    table.to_csv(path, index=False)
+    assert cli.main(["doctor", "--verdicts", str(path), "--judge-column", "none"]) == 0
+
+
+def test_many_judges_with_verdicts_enough_are_read():
+    assert len(own.read(crowd(700, limits.FEWEST)).judges) == 700
+    assert len(own.read(crowd(500, 1)).judges) == 500
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """A function of words: the bytes that were estimated for what is described with them."""
+    estimates: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        limits, "check", lambda needed, what, remedy: estimates.append((what, needed))
+    )
+    return lambda words: sum(needed for what, needed in estimates if words in what)
+
+
+def n_bytes(tree) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
+    """They are of the same size as the arrays of which they warn, or somewhat larger."""
+    names = [f"m{i}" for i in range(12)]
+    pairs = [(a, b) for a in names for b in names if a != b]
+    verdicts = "pool,judge,first,second,winner\n" + "".join(
+        f"p{p},j{j},{a},{b},first\n" for p in range(30) for j in range(4) for a, b in pairs
+    )
+    items = "pool,item,words,lists\n" + "".join(
+        f"p{p},{name},{i + p},{(i * p) % 5}\n" for p in range(30) for i, name in enumerate(names)
+    )
+    if as_rows:
+        monkeypatch.setattr("jbt.own.fits.batch.LARGEST_COUNTS", 5)
+    batch = own.load(*tables(verdicts, items), ["words", "lists"])
+    (group,) = batch.groups
+    held = n_bytes((group.comparisons, group.items, group.variant))
+    assert held <= asked("padded to") <= 6 * held
+    with runtime.precision("float64"):
+        panels = Panels.of(batch, Judges.of(batch.tables))
+    assert n_bytes([g.panel.verdicts for g in panels.groups]) <= asked("joint tables")
+    assert n_bytes(panels.loadings) <= asked("joint fits")
+    tables_read = own.read(*tables(verdicts, items), covariates=["words", "lists"])
+    setup, _ = Setup.of(tables_read, ["words", "lists"], "none", True, "plain", "auto", Prior())
+    together = setup.together(Judges.of(tables_read))
+    assert n_bytes(together.problem.rows.difference) <= asked("biases of")
+
+
+def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):
+    batch = own.load(*tables(), ["words"])
+    rankings = Rankings.of(batch.tables, batch)
+    assert n_bytes(rankings.orders(*rankings.pairs())) <= asked("pairs of contents")
+
+
+@pytest.mark.parametrize(
+    ("argv", "counts"),
+    [
+        (("doctor",), "results of 2 judges on 3 pools"),
+        (("fit",), "fits of a pool and a judge, padded to 3 items"),
+        (("identify", "--covariates", "words"), "profiles of 1 coefficients among"),
+        (("fit", "--joint"), "joint "),
+        (("leaderboard", "--joint", "--covariates", "words"), "biases of 2 judges"),
+        (("replay",), "recalls of "),
+        (("plan", "labels", "--covariates", "words"), "pairs of contents by 2 judges"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_the_option(argv, counts, tables, monkeypatch, capsys):
+    """Each estimate reaches its command: this one is too large, and no other is."""
+    estimate = limits.check
+
+    def only_this(needed, what, remedy):
+        estimate(2**40 if counts in what else 0, what, remedy)
+
+    monkeypatch.setattr(limits, "check", only_this)
+    monkeypatch.setattr(memory, "there_is", lambda device: 2**33)
+    v, i = tables()
+    assert cli.main([*argv, "--verdicts", str(v), "--items", str(i)]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ")
+    assert counts in error
+    assert "need some 1.02e+03 GiB of memory, and there are 8: " in error
+    assert "--" in error.split(": ")[-1]

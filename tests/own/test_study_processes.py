@@ -68,11 +68,11 @@ def check(folder, notes):
 
 
 @pytest.mark.parametrize(
-    "kills", [10, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("kills", "n_items"), [(10, 50), pytest.param(200, 100, marks=pytest.mark.slow)]
 )
-def test_three_writers_killed_at_random_moments(tmp_path, processes, kills):
+def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_items):
     folder, draw, killed = tmp_path / "study", random.Random(0), Counter()
-    begin(folder, 50)
+    begin(folder, n_items)
     notes = [tmp_path / f"notes{i}" for i in range(3)]
     for note in notes:
         note.touch()

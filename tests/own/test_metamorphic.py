@@ -1,0 +1,206 @@
+"""Tables rewritten so that nothing, or a known thing, changes: every command answers accordingly.
+
+Results are matched by name, and compared to 1e-9 of the larger of 1 and the number. What is drawn
+at random depends on the seed and on names, not on places: where items or pools are renamed,
+`without_draws` leaves it out.
+"""
+
+import csv
+import json
+import zlib
+from collections import Counter
+
+import numpy as np
+import pytest
+from support.metamorphic import (
+    CHANGES,
+    FORMS,
+    JUDGES,
+    NAMES,
+    SIDES,
+    World,
+    differences,
+    draw,
+    expected,
+    matched,
+    rewritten,
+    world,
+)
+
+from jbt import cli
+
+TOLERANCE = 1e-9
+WORDS = ["--covariates", "words"]
+SHORT = ["--rules", "top_k_aware", "random", "--seeds", "2", "--budgets", "4", "8"]
+COMMANDS = {
+    "doctor": (["doctor", *WORDS], 30),
+    "judge": (["judge", *WORDS], 30),
+    "gate": (["gate", *WORDS], 25),
+    "gate, held out": (["gate", *WORDS, "--hold-out", "0.3"], 10),
+    "plan labels": (["plan", "labels", *WORDS], 25),
+    "plan prompts": (["plan", "prompts", *WORDS], 30),
+    "leaderboard": (["leaderboard", *WORDS], 20),
+    "leaderboard, Davidson": (["leaderboard", *WORDS, "--ties", "davidson"], 20),
+    "leaderboard, joint": (["leaderboard", *WORDS, "--joint"], 10),
+    "identify": (["identify", *WORDS], 15),
+    "identify, joint": (["identify", *WORDS, "--joint"], 10),
+    "fit": (["fit", *WORDS], 15),
+    "fit, joint": (["fit", *WORDS, "--joint"], 10),
+    "replay": (["replay", *WORDS, *SHORT], 10),
+}
+"""Options of each command and number of trials; with those of `import` and of a study, 300."""
+
+RENAMED = {"items renamed", "pools renamed"}
+DRAWN = {"replay": {*RENAMED, *SIDES}, "gate, held out": {"pools renamed"}}
+"""Changes after which everything is drawn anew. A replay draws for ordered pairs, as shown."""
+
+
+def without_draws(name, result, changes):
+    """The part of a result that does not depend on draws by the names of items and pools."""
+    if name == "plan labels":
+        for label in result["labels"]:
+            label["judges"] = "; ".join(sorted(label["judges"].split("; ")))
+            if RENAMED & {*changes}:
+                label["first"], label["second"] = sorted((label["first"], label["second"]))
+    if name.startswith("gate") and RENAMED & {*changes}:
+        del result["judges"]  # of one label of each pool, drawn
+    return result
+
+
+def run(argv, tables, folder):
+    """Exit code and result of a command."""
+    result = folder / "result.json"
+    result.unlink(missing_ok=True)
+    code = cli.main([*argv, *tables, "--json", str(result)])
+    return code, json.loads(result.read_text()) if result.exists() else None
+
+
+def check(name, base, folder, rng, trials):
+    """Compare the result of a world with those of the world rewritten in several ways at once."""
+    argv, allowed = COMMANDS[name][0], [c for c in CHANGES if c not in DRAWN.get(name, ())]
+    code, result = run(argv, base.write(folder / "base", rng), folder)
+    assert code == 0
+    for _ in range(trials):
+        changes = draw(rng, allowed, 5)
+        other = rewritten(base, changes, rng)
+        code, other_result = run(argv, other.write(folder / "other", rng), folder)
+        assert code == 0, changes
+        wanted, found = (
+            matched(without_draws(name, r, changes))
+            for r in (expected(result, other), other_result)
+        )
+        faults = differences(wanted, found, TOLERANCE)
+        assert not faults, (changes, len(faults), faults[:5])
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", COMMANDS)
+def test_rewritten_tables_give_the_same_result(name, tmp_path):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    check(name, world(0, 12), tmp_path, rng, COMMANDS[name][1])
+
+
+@pytest.mark.parametrize("name", ["doctor", "judge"])
+def test_a_few_rewritten_tables_give_the_same_result(name, tmp_path):
+    check(name, world(1, 5), tmp_path, np.random.default_rng(1), 3)
+
+
+# --- import
+
+
+SHARES = {"first": "1.0", "second": "0.0", "tie": "0.5", "error": "", "[[A]]": "1.0"}
+SHARES |= {"[[B]]": "0.0", "C": "0.5", "-1": "", "1": "1.0", "0": "0.0", "0.5": "0.5", "": ""}
+
+
+def verdicts_of(rows):
+    """Count of each verdict of a table."""
+    counts = Counter()
+    for row in rows:
+        cell = row["winner"] if "winner" in row else row["p_first"]
+        sides = {row["first"]: "1.0", row["second"]: "0.0"}
+        share = sides.get(cell, SHARES.get(cell, cell))
+        key = (*(row[column] for column in ("pool", "judge", "first", "second", "order")), share)
+        counts[key] += int(row.get("count", 1))
+    return +counts
+
+
+def read_rows(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def import_trials(base, folder, rng, trials):
+    """The tables that `jbt import` writes have what the rewritten ones say."""
+    for number in range(trials):
+        changes = draw(rng, [name for name in CHANGES if name != "anchors filled in"], 5)
+        other = rewritten(base, changes, rng)
+        words = {(row["pool"], row["item"]): row["words"] for row in other.items}
+        expected_verdicts = verdicts_of(other.verdicts)
+        for row in other.verdicts:
+            for side in ("first", "second"):
+                row[f"{side} length"] = words[row["pool"], row[side]]
+        out = folder / f"out{number}"
+        argv = ["--counts", "words", "first length", "second length", "--out", str(out)]
+        argv += other.named()
+        folder.mkdir(exist_ok=True)
+        path = other.save(folder, "verdicts", other.verdicts, rng)
+        assert cli.main(["import", str(path), *argv]) == 0, changes
+        assert verdicts_of(read_rows(out / "verdicts.csv")) == expected_verdicts, changes
+        items = {(r["pool"], r["item"]): float(r["words"]) for r in read_rows(out / "items.csv")}
+        assert items == {key: float(value) for key, value in words.items()}, changes
+
+
+@pytest.mark.heavy
+def test_rewritten_tables_are_imported_as_they_are(tmp_path):
+    import_trials(world(0, 12), tmp_path, np.random.default_rng(2), 40)
+
+
+def test_a_few_rewritten_tables_are_imported_as_they_are(tmp_path):
+    import_trials(world(1, 4), tmp_path, np.random.default_rng(3), 4)
+
+
+# --- studies
+
+
+OF_ITEMS = {*NAMES, *FORMS, "rows permuted", "columns permuted", "columns added"}
+OF_ITEMS |= {"covariate scaled"}
+OF_ANSWERS = {"rows permuted", "winner by name", "winner by share"}
+
+
+def study(other, changes, folder, rng):
+    """Ask for every pair, tell the answers of a judge who goes by the old names, and return the
+    last exit code and the status."""
+    folder.mkdir()
+    items = other.save(folder, "items", other.items, rng)
+    queries, of_old = folder / "queries.csv", {new: old for old, new in other.names.items()}
+    judges = [other.names.get(judge, judge) for judge in JUDGES]
+    settings = [*WORDS, "--judges", *judges, "--rule", "round_robin", "--level", "1"]
+    argv = ["--items", str(items), "--n", "1000", "--out", str(queries)]
+    assert cli.main(["ask", str(folder / "study"), *settings, *argv]) == 0
+    rows = read_rows(queries)
+    for row in rows:
+        key = [of_old.get(row[c], row[c]) for c in ("pool", "judge", "first", "second")]
+        row["winner"] = ["first", "second", "tie"][zlib.crc32("/".join(key).encode()) % 3]
+    answers = World(rows, [], [], form=other.form, shuffled=other.shuffled)
+    for name in changes:
+        if name in OF_ANSWERS:
+            CHANGES[name](answers, rng)
+    path = answers.save(folder, "answers", answers.verdicts, rng)
+    assert cli.main(["tell", str(folder / "study"), str(path)]) == 4
+    code, status = run(["status", str(folder / "study")], [], folder)
+    del status["curve"]  # by the order of the answers
+    return code, status
+
+
+@pytest.mark.heavy
+def test_a_study_of_rewritten_items_and_answers_ends_alike(tmp_path):
+    rng = np.random.default_rng(4)
+    base = world(2, 3)
+    _, status = study(base, [], tmp_path / "base", rng)
+    for number in range(10):
+        changes = draw(rng, sorted(OF_ITEMS | OF_ANSWERS), 5)
+        other = rewritten(base, [name for name in changes if name in OF_ITEMS], rng)
+        code, other_status = study(other, changes, tmp_path / f"{number}", rng)
+        assert code == 4, changes
+        faults = differences(matched(expected(status, other)), matched(other_status), TOLERANCE)
+        assert not faults, (changes, len(faults), faults[:5])

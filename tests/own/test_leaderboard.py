@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from jbt import cli, own
-from jbt.own.leaderboards import assumption_checks
+from jbt.own.leaderboards import assumption_checks, spread
 from jbt.types import Prior, Status
 
 QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
@@ -566,6 +566,18 @@ def repeated(written, times):
 
 
 @pytest.mark.heavy
+def test_degrees_of_freedom_do_not_depend_on_the_order_of_judges_and_covariates():
+    rng, m = np.random.default_rng(0), 3
+    a = rng.normal(size=(9, m + 4))
+    inverse, df = np.linalg.inv(a.T @ a), rng.uniform(2, 30, m + 4)
+    at = np.r_[:m, m + rng.permutation(4)]
+    centre = spread.centring(np.ones(m, bool), m + 4)
+    one = spread.Degrees.of(df, inverse, centre, m)
+    other = spread.Degrees.of(df[at], inverse[np.ix_(at, at)], centre, m)
+    np.testing.assert_allclose(other.parameters, one.parameters[at])
+    np.testing.assert_allclose(other.differences, one.differences)
+
+
 def test_percentiles_are_withheld_where_they_do_not_cover(tables):
     """Percentiles of resampled prompts cover .87 at some 20 of them."""
     written = tables(*simulated(20))

@@ -35,15 +35,18 @@ class Degrees:
         """Combine the degrees of freedom of the parameters (`df`; theta at known c and kappa).
 
         The variance of a theta is a part from each coefficient plus a remainder. Their clusters are
-        the same, so that the parts are dependent and combine by 1 / df = sum of share / df. For a
-        difference, the remainder has the smaller df of the two models.
+        the same, so that the parts are dependent and combine by 1 / df = sum of share / df. The
+        parts of correlated coefficients are those of the uncorrelated variables nearest to them,
+        whatever the order of judges and covariates. For a difference, the remainder has the smaller
+        df of the two models.
         """
         free = m + np.flatnonzero(np.diagonal(inverse)[m:] > 0)
         by_bias = centre[:m] @ inverse[:, free]
         theta, coefficients = df[:m], df[free]
         if len(free):
-            root = np.linalg.cholesky(inverse[np.ix_(free, free)])
-            by_bias = np.linalg.solve(root, by_bias.T).T
+            sd = np.sqrt(np.diagonal(inverse)[free])
+            values, vectors = np.linalg.eigh(inverse[np.ix_(free, free)] / np.outer(sd, sd))
+            by_bias = by_bias / sd @ (vectors / np.sqrt(values.clip(1e-12))) @ vectors.T
         posterior = Variances.of(inverse, centre, m)
         parameters = _combined(by_bias.T, posterior.parameters[:m], coefficients, theta)
         pairs = (v - v[:, None] for v in by_bias.T)

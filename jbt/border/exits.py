@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any
 
 from jbt.border import inputs
+from jbt.border.terminal import Visible
 
 
 def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrupted") -> int:
-    """Run a command; if something stops it, name the reason in one line on stderr.
+    """Run a command; if something stops it, name the reason in one line on stderr. On a terminal,
+    control characters in what the command prints are shown as escapes.
 
     Args:
       command: returns its exit code; None is 0.
@@ -26,7 +28,8 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
     _open_streams()
     code, output = 0, sys.stdout
     try:
-        with inputs.noted(), redirect_stdout(_Output(output)):
+        visible = redirect_stdout(Visible(_Output(output))), redirect_stderr(Visible(sys.stderr))
+        with inputs.noted(), visible[0], visible[1]:
             code = _reported(command, interrupted)
             _flush()
     except _OutputError as failure:

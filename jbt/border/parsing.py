@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from jbt.border import inputs
+from jbt.border.terminal import direct_output, visible
 
 T = TypeVar("T")
 
@@ -53,11 +56,26 @@ def parse(
             str_from_instance=lambda value: [str(value)],
         )
 
-    given: dict[str, Any] = {} if default is None else {"default": default}
-    with registry:
-        options = tyro.cli(kind, args=list(argv), prog=prog, description=description, **given)
+    given: dict[str, Any] = {"prog": prog, "description": description}
+    if default is not None:
+        given["default"] = default
+    _check_counts(kind, argv)
+    with registry, direct_output():
+        if (shown := list(map(visible, argv))) != list(argv):
+            tyro.cli(kind, args=shown, **given)  # its messages have arguments as they are
+        options = tyro.cli(kind, args=list(argv), **given)
     for name, value in vars(options).items():
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path) and name not in OUTPUTS:
                 inputs.note_read(path)
     return options
+
+
+def _check_counts(kind: Any, argv: Sequence[str]) -> None:
+    """Raise `ValueError` for `--pool 10` where --pool takes a word and --pools a count."""
+    is_count = {f"--{f.name.replace('_', '-')}": f.type in (int, "int") for f in fields(kind)}
+    words = [word for argument in argv for word in argument.split("=", 1)]
+    for option, value in pairwise(words):
+        takes_word = not is_count.get(option, True)
+        if takes_word and is_count.get(f"{option}s") and value.isdecimal():
+            raise ValueError(f"{option} takes no number, got {value}: did you mean {option}s?")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jbt.border.terminal import direct
+
 PATIENCE_SECONDS = 3.0
 """A wait longer than this is explained."""
 
@@ -16,8 +18,9 @@ def bar(items: Any = None, *, name: str, unit: str, **options: Any) -> Any:
     """tqdm's bar, over a list or a `total`, with an estimate of the time left."""
     from tqdm import tqdm
 
-    pace = 0.1 if sys.stderr.isatty() else 15.0  # seconds; a log is not flooded
-    return tqdm(items, desc=name, unit=unit, file=sys.stderr, mininterval=pace, **options)
+    file = direct(sys.stderr)
+    pace = 0.1 if file.isatty() else 15.0  # seconds; a log is not flooded
+    return tqdm(items, desc=name, unit=unit, file=file, mininterval=pace, **options)
 
 
 @contextmanager

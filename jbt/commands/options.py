@@ -17,6 +17,7 @@ from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
 from jbt.own.tables.outcomes import Outcomes
+from jbt.own.tables.tables import check_transform
 from jbt.types import Prior
 
 Options = TypeVar("Options", bound="TableOptions")
@@ -104,11 +105,11 @@ class TableOptions:
         """The tables.
 
         Raises:
-          ValueError: see `own.read`.
+          ValueError: see `own.read`; a covariate that cannot be transformed.
         """
         judges = None if self.judge_column.lower() == "none" else self.judge_column
         columns = Columns(self.first, self.second, self.winner, self.pool, judges)
-        return own.read(
+        tables = own.read(
             self.verdicts,
             self.items,
             self.anchors,
@@ -120,6 +121,8 @@ class TableOptions:
             merge_pools=self.merge_pools,
             outcomes=Outcomes.of_options(self.map, self.scale),
         )
+        check_transform(tables, self.covariates, self.transform)
+        return tables
 
     def announce(self, tables: Tables) -> None:
         """Say on stderr what is under way, as compiling takes a while."""

@@ -303,26 +303,10 @@ def covariate_values(
       TableError: a covariate that is constant over the table, a log that is undefined.
       ValueError: an argument out of range.
     """
-    check_word("transform", transform, get_args(Transform))
     check_word("standardise", standardise, (True, False))
-    check_names(names)
+    check_transform(tables, names, transform)
     source, problems = tables.items_path, Problems()
-    for name in names:
-        if name not in tables.items:
-            problems.add(source, f"no covariate {name!r} was read: read the tables with it")
-    problems.check()
     x = tables.items[list(names)].to_numpy(float)
-    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
-    for name, values in zip(names, x.T, strict=True):
-        problems.add_lines(
-            source,
-            tables.item_lines,
-            values <= floor,
-            lambda r, n=name, v=values: (
-                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
-            ),
-        )
-    problems.check()
     x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
     spread = x.std(axis=0)
     # A constant's standard deviation is rounding, not exactly zero.
@@ -334,6 +318,30 @@ def covariate_values(
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
     units = "standard deviation of" if standardise else "unit of"
     return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
+
+
+def check_transform(tables: Tables, names: Sequence[str], transform: Transform) -> None:
+    """Raise `ValueError`, or `TableError`, unless every value of these covariates can be
+    transformed; see `covariate_values`."""
+    check_word("transform", transform, get_args(Transform))
+    check_names(names)
+    source, problems = tables.items_path, Problems()
+    for name in names:
+        if name not in tables.items:
+            problems.add(source, f"no covariate {name!r} was read: read the tables with it")
+    problems.check()
+    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
+    for name in names:
+        values = tables.items[name].to_numpy(float)
+        problems.add_lines(
+            source,
+            tables.item_lines,
+            values <= floor,
+            lambda r, n=name, v=values: (
+                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
+            ),
+        )
+    problems.check()
 
 
 def check_names(covariates: Sequence[str]) -> None:

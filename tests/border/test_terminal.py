@@ -1,0 +1,71 @@
+"""A terminal shows what it would obey; a file or a pipe gets every character."""
+
+import os
+import pty
+import sys
+import tty
+from contextlib import contextmanager
+
+import pytest
+
+from jbt import cli
+from jbt.border import progress
+from jbt.border.exits import exit_code
+from jbt.border.terminal import visible
+
+EVIL = "\x1b[2J\x1b]0;title\x07\rred\x9b31m\u202e\u2028\x7f\x00"
+SHOWN = "\\x1b[2J\\x1b]0;title\\x07\\rred\\x9b31m\\u202e\\u2028\\x7f\\x00"
+
+
+def test_what_is_shown():
+    assert visible(EVIL) == SHOWN
+    plain = "two\n\tlines, \u00e9\u00a0\u4e2d\U0001f600 \\x1b"
+    assert visible(plain) == plain
+
+
+@contextmanager
+def outputs(monkeypatch, *, terminal):
+    """Standard output and error as one terminal, or as a pipe; `read` says what arrived there."""
+    reader, writer = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        tty.setraw(writer)
+    with open(writer, "w", encoding="utf-8", newline="\n") as file, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", file)
+        patch.setattr(sys, "stderr", file)
+
+        def read():
+            print(end="END", file=file, flush=True)
+            arrived = b""
+            while not arrived.endswith(b"END"):  # a terminal takes its time
+                arrived += os.read(reader, 2**16)
+            return arrived.decode().removesuffix("END")
+
+        yield read
+    os.close(reader)
+
+
+def fails():
+    print(f"a name is {EVIL}", file=sys.stderr)
+    raise ValueError(EVIL)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_output_notes_and_errors(terminal, monkeypatch):
+    text = SHOWN if terminal else EVIL
+    with outputs(monkeypatch, terminal=terminal) as read:
+        assert exit_code(lambda: print(f"id,text\n1,{EVIL}")) == 0
+        assert read() == f"id,text\n1,{text}\n"
+        assert exit_code(fails) == 2
+        assert read() == f"a name is {text}\nerror: {text}\n"
+
+
+def test_a_bar_moves_the_cursor_and_an_option_does_not(monkeypatch):
+    with outputs(monkeypatch, terminal=True) as read:
+        assert exit_code(lambda: progress.bar([1], name="fits", unit="fit").close()) == 0
+        assert "\r" in read()
+        with pytest.raises(SystemExit):
+            cli.main(["fit", f"--verdicts={EVIL[:-1]}", f"--wrong{EVIL[:-1]}"])
+        box = read()
+        assert "\x1b[" in box  # its own colours
+        assert not any(control in box for control in ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e"))
+        assert "\\x1b[2J" in box

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from jbt import identifiability
 from jbt.estimators import clusters
@@ -55,8 +54,7 @@ class Intervals:
     is no interval: see `board.REASONS`."""
     better: np.ndarray
     """[M, M] whether model j is significantly better than model i: the interval of the difference,
-    Bonferroni-corrected for the model's M - 1 differences, lies above 0; without an interval, by
-    `unanimous`."""
+    Bonferroni-corrected for the model's M - 1 differences, lies above 0."""
     comparable: np.ndarray
     """[M, M] whether the difference of two models has an interval."""
     runaway: np.ndarray
@@ -116,7 +114,6 @@ def intervals(
       ValueError: more than a tenth of the resamples have no estimate.
     """
     m, known = design.n_contents, np.asarray(design.content_mask())
-    inverse_of_rows = inverse is None and loading is None
     if inverse is None:
         inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
     precision = clusters.prior_precision(design, prior)
@@ -181,9 +178,6 @@ def intervals(
 
     apart = about[:m] - about[:m, None]
     better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
-    if undetermined_pairs.any() and inverse_of_rows and not np.any(variant.c):
-        by_count = unanimous(rows, cluster, m, 1 - levels[1], both_orders=bool(variant.kappa))
-        better |= by_count & ~comparable
     has_interval = (status == "converged") | (status == "wide")
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
     degrees = np.where(few, planned.parameters, df.parameters)
@@ -191,54 +185,6 @@ def intervals(
     tests = better, comparable, runaway
     differences = Differences(apart, variances.differences, df.differences)
     return Intervals(low, high, status, *tests, pull, degrees, differences, prompt_sd)
-
-
-def unanimous(
-    rows: Rows, cluster: np.ndarray, n_models: int, level: float, *, both_orders: bool
-) -> np.ndarray:
-    """[M, M] whether model j is better than model i by verdicts that all say so, in which case the
-    likelihood has no maximum and the difference no interval.
-
-    An exact one-sided sign test with prompts as the unit: if j were no better, a prompt's verdicts
-    on the two would all favour j with a probability of at most 1/2. A model that is better than a
-    better one is better too.
-
-    Args:
-      rows, cluster: [R] verdicts without a bias of covariates, and the prompt of each.
-      level: of the test.
-      both_orders: count only prompts that showed the pair in both orders: whatever kappa is, the
-        bound then holds (1/4).
-    """
-    first, second, shown, wins = (
-        np.asarray(v) for v in (rows.first, rows.second, rows.shown, rows.wins)
-    )
-    used = (shown > 0) & (first != second)
-    of_low = np.where(first < second, wins, shown - wins)[used] / shown[used]
-    verdicts = pd.DataFrame(
-        {
-            "low": np.minimum(first, second)[used],
-            "high": np.maximum(first, second)[used],
-            "prompt": np.asarray(cluster)[used],
-            "least": of_low,
-            "most": of_low,
-            "order": (first < second)[used],
-        }
-    )
-    ends = {"least": "min", "most": "max"}
-    prompts = verdicts.groupby(["low", "high", "prompt"]).agg({**ends, "order": "nunique"})
-    prompts["counted"] = (prompts["order"] == 2) if both_orders else True
-    pairs = prompts.groupby(["low", "high"]).agg({**ends, "counted": "sum"}).reset_index()
-    enough = 0.5 ** pairs["counted"] <= level
-    better = np.zeros((n_models, n_models), bool)
-    for winner, loser, all_won in (
-        ("low", "high", pairs["least"] == 1),
-        ("high", "low", pairs["most"] == 0),
-    ):
-        sure = pairs[all_won & enough]
-        better[sure[loser], sure[winner]] = True
-    for middle in range(n_models):
-        better |= better[:, middle, None] & better[None, middle]
-    return better & ~better.T
 
 
 def _draws(
@@ -273,8 +219,6 @@ def _moved(
         return np.abs(change) / np.sqrt(np.where(variance > 0, variance, np.inf))
 
     for direction in directions:
-        if np.abs(centre @ direction).max() < NEGLIGIBLE * np.abs(direction).max():
-            continue  # the mean of all qualities, which moves nothing that is reported
         step = steps(centre @ direction, posterior.parameters)
         least = NEGLIGIBLE * max(step.max(), 1e-300)
         theta = direction[:m]

@@ -379,7 +379,7 @@ class _Fits:
         problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
         m, known = len(problem.contents), problem.n_verdicts > 0
         theta, theta_naive = self.theta, self.theta_naive
-        compared = (intervals.comparable | intervals.better | intervals.better.T).any(1)
+        compared = intervals.comparable.any(1)
         order = np.argsort(-theta, kind="stable")
         names = np.asarray(tables.contents, object)[problem.contents]
         return Leaderboard(

@@ -174,7 +174,7 @@ def _cells(setting: Setting, drawn: list[Intervals]) -> Iterator[Cell]:
         )
     middle = m // 3
     ranks = np.array([(1 + r.better[middle].sum(), m - r.better[:, middle].sum()) for r in drawn])
-    printed = np.array([r.comparable[middle].any() for r in drawn])
+    printed = np.array([r.ranked[middle] for r in drawn])
     covered = (ranks[:, 0] <= middle + 1) & (middle + 1 <= ranks[:, 1]) & printed
     yield Cell(
         "rank of a model a third from the top (jbt leaderboard --few-prompts wide)",

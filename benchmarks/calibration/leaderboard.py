@@ -212,7 +212,7 @@ def _cells(setting: Setting, results: list[Intervals], command: str) -> Iterator
     ranks = np.array(
         [(1 + s.better[middle].sum(), MODELS - s.better[:, middle].sum()) for s in results]
     )
-    printed = np.array([s.comparable[middle].any() for s in results])
+    printed = np.array([s.ranked[middle] for s in results])
     covered = (ranks[:, 0] <= middle + 1) & (middle + 1 <= ranks[:, 1]) & printed
     yield Cell(
         f"rank, third of 6 ({command})",

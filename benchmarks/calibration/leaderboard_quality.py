@@ -139,7 +139,7 @@ def study(problem: Problem) -> Study:
     for name, i in (("theta, the best", 0), ("theta, a middle model", m // 2)):
         result[name] = (interaction.theta[i], ends.low[i], ends.high[i])
     rank = 1.0 + ends.better[m // 2].sum(), float(m - ends.better[:, m // 2].sum())
-    return Study(result, rank if ends.comparable[m // 2].any() else (np.nan, np.nan))
+    return Study(result, rank if ends.ranked[m // 2] else (np.nan, np.nan))
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:

@@ -246,8 +246,9 @@ def test_a_model_that_always_wins_is_named(tables):
     assert board.runaway == ("A",)
     assert board.status_of[0] == "separated"
     assert np.isnan(board.low).all()  # the mean over the models goes with it
-    assert math.isnan(board.rank_low[0])
-    assert np.isfinite(board.rank_low[1:]).all()  # differences of the others are identified
+    assert board.rank_low[0] == board.rank_high[0] == 1  # by the prompts it won
+    assert (board.rank_low[1:] > 1).all()
+    assert board.n_won[0] == board.n_verdicts[0]
     assert (board.rank_high[1:] == 4).any()
     assert any("with A" in reason for reason in board.reasons())
 
@@ -352,7 +353,7 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
     assert list(first) == [
         *("model", "theta", "low", "high", "theta_naive"),
         *("rank", "rank_low", "rank_high", "rank_naive"),
-        *("win_rate", "average_words", "n_verdicts"),
+        *("win_rate", "average_words", "n_verdicts", "n_won"),
     ]
     assert alone["models"] == written["leaderboards"][0]["models"]
 

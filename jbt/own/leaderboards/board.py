@@ -173,13 +173,16 @@ class Leaderboard:
     """[M] 1 + the number of models with a higher theta."""
     rank_low: np.ndarray
     """[M] 1 + the number of models significantly better: the interval of the difference,
-    Bonferroni-corrected for the model's M - 1 differences, excludes 0. A difference without an
-    interval is never significant."""
+    Bonferroni-corrected for the model's M - 1 differences, excludes 0; where the likelihood or the
+    prior decides the difference, by counts (`counted`). Any other difference without an interval is
+    not significant."""
     rank_high: np.ndarray
     """[M] M less the number of models significantly worse."""
     rank_naive: np.ndarray
     n_verdicts: np.ndarray
     """[M] repeats counted."""
+    n_won: np.ndarray
+    """[M] how many of them the model won, a tie being half a win."""
     status_of: np.ndarray
     """[M] status of theta, as `Coefficient.status`."""
     c: tuple[BoardCoefficient, ...]
@@ -305,7 +308,8 @@ class Leaderboard:
                 row |= {f"{prefix}{k}": _defined(v[i]) for k, v in columns.items()}
                 row |= {f"{prefix}{k}": _whole(getattr(b, k)[i]) for k in RANKS}
             row |= {f"average_{name}": _defined(v[i]) for name, v in self.averages.items()}
-            models.append({**row, "n_verdicts": int(self.n_verdicts[i])})
+            counts = {"n_verdicts": int(self.n_verdicts[i]), "n_won": float(self.n_won[i])}
+            models.append({**row, **counts})
         joint = {
             "judges": [c.record(joint=True) for c in self.judges],
             "discriminations": [{"judge": s.judge, **s.numbers()} for s in self.discriminations],

@@ -86,6 +86,7 @@ class DavidsonProblem(Problem):
             problem.contents,
             np.tile(problem.source, n),
             problem.n_verdicts,
+            problem.n_won,
         )
 
     @property

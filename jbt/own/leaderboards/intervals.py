@@ -10,6 +10,7 @@ from jbt import identifiability
 from jbt.estimators import clusters
 from jbt.kernel import metrics
 from jbt.own.leaderboards import few_prompts
+from jbt.own.leaderboards.counted import better_by_counts, through_others
 from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
 from jbt.own.leaderboards.spread import NEGLIGIBLE, Degrees, Variances, centring, quantile
 from jbt.stats.row_jackknife import Jackknife, jackknife
@@ -54,11 +55,15 @@ class Intervals:
     is no interval: see `board.REASONS`."""
     better: np.ndarray
     """[M, M] whether model j is significantly better than model i: the interval of the difference,
-    Bonferroni-corrected for the model's M - 1 differences, lies above 0."""
+    Bonferroni-corrected for the model's M - 1 differences, lies above 0; or, where there is none
+    because the likelihood or the prior sends it to infinity, by counts (`counted`)."""
     comparable: np.ndarray
     """[M, M] whether the difference of two models has an interval."""
+    ranked: np.ndarray
+    """[M] whether a model is compared with any other, by an interval or by counts."""
     runaway: np.ndarray
-    """[M] whether the likelihood sends each model to infinity."""
+    """[M] models that the likelihood sends to infinity: all but the largest group whose differences
+    it leaves finite."""
     pull: np.ndarray
     """[M] shift of theta by the prior in standard errors, to first order."""
     degrees: np.ndarray
@@ -76,7 +81,7 @@ class Intervals:
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
         unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
-        tests = nothing, nothing, np.zeros(n_models, bool)
+        tests = nothing, nothing, *np.zeros((2, n_models), bool)
         return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
 
 
@@ -114,6 +119,7 @@ def intervals(
       ValueError: more than a tenth of the resamples have no estimate.
     """
     m, known = design.n_contents, np.asarray(design.content_mask())
+    is_linear = inverse is None  # eta is that of the rows, and every row a verdict
     if inverse is None:
         inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
     precision = clusters.prior_precision(design, prior)
@@ -122,7 +128,7 @@ def intervals(
     of_prior = Variances.of(clusters.prior_part(inverse, precision), centre, m)
     undetermined = identifiability.undetermined(rows, design, variant, start=mode)
     undetermined_parameters, undetermined_pairs = _moved(undetermined, centre, posterior)
-    nulls = identifiability.null_space(design, rows, position=bool(variant.kappa))
+    nulls = identifiability.null_space(design, rows, variant=variant)
     flat, _ = _moved(nulls.directions, centre, posterior)
     if len(np.unique(cluster[np.asarray(rows.shown) > 0])) < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
@@ -166,23 +172,33 @@ def intervals(
     status[m:-1][~np.any(np.asarray(rows.difference) != 0, axis=0)] = "covariate_constant"
     status[:m][~known] = "no_verdicts"
     comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~undetermined_pairs
-    comparable &= of_prior.differences <= PRIOR_SHARE * posterior.differences
-    comparable &= ~few_pairs | widened_pairs
-    runs_away = (
-        np.abs(
-            undetermined[:, :m] - np.median(undetermined[:, :m][:, known], axis=1, keepdims=True)
-        )
-        > 0.5
-    )
-    runaway = np.any(runs_away, axis=0) & (status[:m] == "separated")
+    prior_decides = of_prior.differences > PRIOR_SHARE * posterior.differences
+    comparable &= ~prior_decides & (~few_pairs | widened_pairs)
+    group = (~undetermined_pairs & known & known[:, None]).sum(1)
+    is_largest = group == group.max(initial=0)
+    runaway = (status[:m] == "separated") & ~(is_largest & (is_largest.sum() == group))
 
     apart = about[:m] - about[:m, None]
     better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
     has_interval = (status == "converged") | (status == "wide")
+    ranked = comparable.any(1)
+    open_pairs = known & known[:, None] & ~np.eye(m, dtype=bool)
+    open_pairs &= undetermined_pairs | prior_decides
+    if is_linear and open_pairs.any():
+        upper = np.where(comparable, apart + half_widths, np.inf)
+        np.fill_diagonal(upper, 0)
+        half = half_width * quantile(levels[1], df.parameters) / quantile(levels[0], df.parameters)
+        half = np.where(has_interval, half, np.inf)[m:]
+        is_free = np.r_[np.asarray(variant.c), np.asarray(variant.kappa)]
+        ends = np.where(is_free, np.stack([about[m:] - half, about[m:] + half]), 0)
+        arguments = rows, cluster, open_pairs, upper, ends
+        above, counted = better_by_counts(*arguments, level=1 - levels[1])
+        better |= open_pairs & through_others(better | above)
+        ranked |= (counted | (open_pairs & (better | better.T))).any(1)
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
     degrees = np.where(few, planned.parameters, df.parameters)
     pull = pull[:m] / error[:m]
-    tests = better, comparable, runaway
+    tests = better, comparable, ranked, runaway
     differences = Differences(apart, variances.differences, df.differences)
     return Intervals(low, high, status, *tests, pull, degrees, differences, prompt_sd)
 
@@ -220,7 +236,8 @@ def _moved(
 
     for direction in directions:
         step = steps(centre @ direction, posterior.parameters)
-        least = NEGLIGIBLE * max(step.max(), 1e-300)
+        # Of the direction itself: centred, the constant of theta is rounding.
+        least = NEGLIGIBLE * max(steps(direction, posterior.parameters).max(), 1e-300)
         theta = direction[:m]
         parameters |= step > least
         pairs |= steps(theta - theta[:, None], posterior.differences) > least

@@ -149,6 +149,8 @@ class Problem:
     """[R] pool of the file that each row comes from."""
     n_verdicts: np.ndarray
     """[M] number of verdicts on each content."""
+    n_won: np.ndarray
+    """[M] how many of them it won, a tie being half a win."""
     sides: np.ndarray | None = None
     """[2, R, D], see `Listing`."""
 
@@ -158,6 +160,9 @@ class Problem:
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
         of_others = np.where(first == second, 0, shown)
         n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
+        wins = np.asarray(rows.wins)
+        lost = np.where(first == second, 0, shown - wins)
+        n_won = np.bincount(first, wins, m) + np.bincount(second, lost, m)
         padded = padding.pad_rows(rows, padding.rows_size(len(shown)))
         fill = len(padded.shown) - len(shown)
         source = np.pad(listing.source, (0, fill))
@@ -165,7 +170,8 @@ class Problem:
         if sides is not None:
             sides = np.pad(sides, ((0, 0), (0, fill), (0, 0)))
         design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
-        return cls(padded, design, variant, prior, listing.contents, source, n_verdicts, sides)
+        counts = n_verdicts, n_won
+        return cls(padded, design, variant, prior, listing.contents, source, *counts, sides)
 
     @property
     def naive(self) -> Variant:

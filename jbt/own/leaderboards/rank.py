@@ -379,7 +379,7 @@ class _Fits:
         problem, intervals, intervals_naive = self.problem, self.intervals, self.intervals_naive
         m, known = len(problem.contents), problem.n_verdicts > 0
         theta, theta_naive = self.theta, self.theta_naive
-        compared = intervals.comparable.any(1)
+        ranked = intervals.ranked
         order = np.argsort(-theta, kind="stable")
         names = np.asarray(tables.contents, object)[problem.contents]
         return Leaderboard(
@@ -392,14 +392,15 @@ class _Fits:
             low_naive=intervals_naive.low[:m][order],
             high_naive=intervals_naive.high[:m][order],
             rank=metrics.ranks(theta)[order],
-            rank_low=np.where(compared, 1 + intervals.better.sum(1), np.nan)[order],
-            rank_high=np.where(compared, known.sum() - intervals.better.sum(0), np.nan)[order],
+            rank_low=np.where(ranked, 1 + intervals.better.sum(1), np.nan)[order],
+            rank_high=np.where(ranked, known.sum() - intervals.better.sum(0), np.nan)[order],
             rank_naive=metrics.ranks(theta_naive)[order],
             n_verdicts=problem.n_verdicts[order].astype(int),
+            n_won=problem.n_won[order],
             status_of=intervals.status[:m][order],
             n_clusters=problem.n_clusters,
             degrees=intervals.degrees[:m][order],
-            runaway=tuple(names[intervals.runaway]),
+            runaway=tuple(names[order][intervals.runaway[order]]),
             pull=intervals.pull[order],
             prompt_sd=intervals.prompt_sd,
             remedy=self.remedy,

@@ -156,7 +156,8 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
     )
     yield (
         "rank [1 + models significantly better, models less those significantly worse]: by the "
-        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected"
+        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected; "
+        "where the likelihood or the prior decides a difference, by a sign test of the prompts won"
     )
     if board.log_nu is not None:
         yield (
@@ -197,7 +198,8 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
             ],
             "uncorrected rank": [_rank(float(r)) for r in board.rank_naive],
             f"win rate{f' against {against}' if against else ''}": [
-                _share(float(p)) for p in board.win_rates(against)
+                _share(p) + _record(board, i)
+                for i, p in enumerate(board.win_rates(against).tolist())
             ],
             **{
                 f"average {name}": [_plain(float(v)) for v in values]
@@ -226,6 +228,13 @@ def _share(p: float, *ends: float) -> str:
         return "-"
     interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends and _known(*ends) else ""
     return f"{100 * p:.0f}{interval} %"
+
+
+def _record(board: Leaderboard, model: int) -> str:
+    """The verdicts won, where the likelihood gives the win rate no end."""
+    if board.status_of[model] != "separated":
+        return ""
+    return f" (won {board.n_won[model]:g} of {board.n_verdicts[model]})"
 
 
 def _plain(x: float) -> str:

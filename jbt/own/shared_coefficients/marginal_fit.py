@@ -35,7 +35,7 @@ from jbt.types import Design, Panel, Prior, Status, Verdicts
 
 MAX_STEPS = 64
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-9
 """Largest Newton decrement at convergence: distance to the optimum in posterior standard
 deviations."""
 

@@ -1,0 +1,95 @@
+"""The order of rows and columns of the tables has no effect on what is printed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jbt import own
+from jbt.own.gates.labelling import labelling
+from jbt.own.tables.example import example
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """The example's tables, as they are and in two other orders."""
+    given = example()
+    given = {name: t[t["pool"].isin(["q01", "q02", "q03", "q05"])] for name, t in given.items()}
+    tables = [given]
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        tables.append(
+            {
+                name: table.iloc[rng.permutation(len(table))][list(rng.permutation(table.columns))]
+                for name, table in given.items()
+            }
+        )
+    return [{name: t.reset_index(drop=True) for name, t in version.items()} for version in tables]
+
+
+def batch_of(tables):
+    return own.load(tables["verdicts"], tables["items"], ["words"], transform="log")
+
+
+def test_memberships_of_a_fit(orders):
+    printed = []
+    for tables in orders:
+        fits = own.fit(batch_of(tables), k=1)
+        printed.append(
+            {
+                (fit.pool, fit.judge, content.content): content.membership
+                for fit in fits
+                for content in fit.ranking
+            }
+        )
+    for other in printed[1:]:
+        assert other == pytest.approx(printed[0], abs=1e-9)
+    by_fit = pd.Series(printed[0]).groupby(level=[0, 1]).sum()
+    np.testing.assert_allclose(by_fit, 1, atol=1e-12)
+
+
+def test_halves_of_identify(orders):
+    halves = [
+        {
+            (entry.c.judge, part): getattr(entry, part).estimate
+            for entry in own.identify(batch_of(tables)).by_quality
+            for part in ("stronger", "weaker", "difference")
+        }
+        for tables in orders
+    ]
+    assert halves[0]
+    for other in halves[1:]:
+        assert other == pytest.approx(halves[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("labels", ["disputed", "members"])
+def test_labels_to_ask_for(orders, labels):
+    asked = []
+    for tables in orders:
+        read = own.read(tables["verdicts"], tables["items"], covariates=["words"])
+        asked.append(labelling(read, batch_of(tables), labels=labels).table)
+    for other in asked[1:]:
+        pd.testing.assert_frame_equal(other, asked[0])
+
+
+def test_what_a_study_asks_and_shows(orders, tmp_path):
+    shown = []
+    for number, tables in enumerate(orders):
+        items = tables["items"]
+        items = items[items["pool"].isin(["q01", "q03"])].reset_index(drop=True)
+        study = own.Study.open(tmp_path / f"{number}", items, covariates=["words"], refit_every=2)
+        asked = []
+        for turn in range(6):
+            (query,) = study.ask(1)
+            asked.append((query.pool, query.first, query.second))
+            study.tell(query.id, "first" if turn % 3 else "second")
+        summary = study.summary()
+        pools = {
+            (pool.pool, row.content): (row.membership, row.best, row.worst, pool.certainty)
+            for pool in summary.pools
+            for row in pool.ranking
+        }
+        shown.append((asked, pools))
+    for asked, pools in shown[1:]:
+        assert asked == shown[0][0]
+        for key, numbers in pools.items():
+            assert numbers == pytest.approx(shown[0][1][key], abs=1e-9, nan_ok=True)

@@ -8,8 +8,6 @@ alone, and the memberships sum to k.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,32 +40,33 @@ def order(
 def reordered(
     posterior: Posterior, mask: Bool[Array, " M"]
 ) -> tuple[Posterior, Bool[Array, " M"], Int[Array, " M"]]:
-    """The posterior with its contents in `order`, their mask, and the order."""
+    """The posterior of the qualities alone with its contents in `order`, their mask, and the order.
+    Without c and kappa, the order of a panel's judges has no effect."""
     m, theta = len(mask), posterior.mean.theta
     root = posterior.root[:, :m]
-    at = order(theta, root.T @ root, mask)
-    places = jnp.concatenate([at, jnp.arange(m, len(posterior.factor))])
-    rows = posterior.factor[places]
-    free = jnp.diagonal(posterior.root)[places] != 0
-    mean = Parameters(theta[at], posterior.mean.c, posterior.mean.kappa)
+    covariance = root.T @ root
+    at = order(theta, covariance, mask)
+    theta, mask = theta[at], mask[at]
     # The library's factorisation: one written out, as in `laplace`, takes longer to compile.
-    factor = jnp.linalg.cholesky(rows @ rows.T)
-    inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(factor)), lower=True)
-    return Posterior(mean, jnp.where(free, inverse, 0), factor), mask[at], at
+    padded = covariance[at][:, at] + jnp.diag((~mask).astype(theta.dtype))
+    factor = jnp.linalg.cholesky(jnp.linalg.inv(padded))
+    inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(m, dtype=theta.dtype), lower=True)
+    mean = Parameters(theta, posterior.mean.c, posterior.mean.kappa)
+    return Posterior(mean, jnp.where(mask, inverse, 0), factor), mask, at
 
 
-def normals(n_parameters: int, dtype: Any = np.float64) -> Float[Array, "chunks P S"]:
-    """The draws of the functions below."""
-    return sobol_normals(DRAWS, n_parameters, dtype)
+def normals(n_contents: int) -> Float[Array, "chunks M S"]:
+    """The draws of the functions below (float64)."""
+    return sobol_normals(DRAWS, n_contents, np.float64)
 
 
 def membership(
-    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks M S"]
 ) -> Float[Array, " M"]:
     """P(content is among the k of highest quality), [M].
 
-    The estimates' sum is off by the error of the draws, which is shared out in proportion to
-    p (1 - p): that leaves each within 0 and 1, and reduces its error.
+    The sum of the estimates is off by the error of the draws. That is shared out in proportion to
+    p (1 - p), which leaves each within 0 and 1, and reduces its error.
 
     Args:
       posterior, k, mask: as in `jbt.kernel.membership.membership`.
@@ -83,7 +82,7 @@ def membership(
 
 
 def certainty(
-    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks M S"]
 ) -> Float[Array, ""]:
     """P(the k contents of highest estimated quality are those of highest quality); of contents with
     equal estimates, those that `order` has first. Arguments as in `membership`."""
@@ -93,10 +92,10 @@ def certainty(
 
 
 def drawn(
-    posterior: Posterior, mask: Bool[Array, " M"], draws: Float[Array, "chunks P S"]
+    posterior: Posterior, mask: Bool[Array, " M"], draws: Float[Array, "chunks M S"]
 ) -> Float[Array, "draws M"]:
     """Draws of the qualities. Arguments as in `membership`."""
     ordered, _, at = reordered(posterior, mask)
     z = jnp.moveaxis(draws, 1, 2).reshape(-1, draws.shape[1])
-    quality = ordered.mean.theta + z @ ordered.root[:, : len(mask)]
+    quality = ordered.mean.theta + z @ ordered.root
     return jnp.zeros_like(quality).at[:, at].set(quality)

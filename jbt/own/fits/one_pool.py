@@ -54,8 +54,8 @@ def posterior(
 ) -> tuple[np.ndarray, ...]:
     """Standard deviations of theta about its pool's mean [fits, M] and of kappa [fits], and
     membership of the top k [fits, M]; lam [fits]."""
-    m, n_covariates = mode.theta.shape[1], mode.c.shape[1]
-    normals = canonical.normals(m + n_covariates + 1)
+    m = mode.theta.shape[1]
+    normals = canonical.normals(m)
     leaves = (mode, group.comparisons, group.design, group.variant, lam)
     return in_chunks(
         lambda stack: _posterior_of(*stack, lam_b, normals, k), leaves, canonical.AT_ONCE // m

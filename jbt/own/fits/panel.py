@@ -320,7 +320,7 @@ def _pools_of(
     [F, M]; whether the top k differ, and the worse status [F]."""
     m, n_biases = part.design.n_contents, part.loadings.shape[2]
     free, point = np.diagonal(top.information[0]) * (top.weight > 0), top.at[0]
-    normals = canonical.normals(m + len(point))
+    normals = canonical.normals(m)
     slope = np.zeros((len(between), m, len(point)))
     slope[:, :, n_biases - between.shape[2] : n_biases] = between
     leaves = (*part[:3], jnp.asarray(slope), jnp.asarray(theta))

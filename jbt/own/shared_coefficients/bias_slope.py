@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jbt.kernel.membership import sobol_normals
 from jbt.own.shared_coefficients import varying_bias
 from jbt.own.shared_coefficients.between import about_contents
 from jbt.own.shared_coefficients.chunks import in_chunks
@@ -45,7 +46,7 @@ FEWEST_DEGREES = 5.0
 """Degrees of freedom of c and of gamma below which nothing here has an interval. With 10 pools of 4
 contents and no such limit, intervals of gamma covered .91."""
 
-DRAWS, DIFFERENCE, HELD = 200, 1e-3, 16
+DRAWS, DIFFERENCE, HELD = 256, 1e-3, 16
 """Draws of the qualities for the means of the halves; the step of their differences; by how much
 fewer pools are held at a time for the draws."""
 
@@ -207,8 +208,8 @@ def _log_posterior(top: Maximum, parts: Sequence[PoolStack], prior: Prior) -> np
 
 def _halves(top: Maximum, parts: Sequence[PoolStack]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`BiasSlope.halves`, `covariance` and `response`."""
-    rng = np.random.default_rng(0)
-    draws = [jnp.asarray(rng.normal(size=(DRAWS, part.design.n_contents))) for part in parts]
+    sizes = [part.design.n_contents for part in parts]
+    draws = [sobol_normals(DRAWS, size, np.float64)[0].T for size in sizes]
 
     def at(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_owners = len(point)

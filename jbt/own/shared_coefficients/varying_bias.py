@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jbt import quick_compilation
-from jbt.kernel import model
+from jbt.kernel import canonical, model
 from jbt.own.shared_coefficients.pool_terms import marginal_terms
 from jbt.types import Design, Parameters, Status, Verdicts
 
@@ -203,15 +203,20 @@ def half_means(
 
     Args:
       theta: [F, M] where to start the fits.
-      draws: standard normal.
+      draws: standard normal; they go to the contents in the order of
+        `jbt.kernel.canonical`.
     """
 
     def one_pool(*arguments: Any) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
         pool = _Pool.at(*arguments[:-1])
         theta, _ = pool.mode(arguments[-1])
-        factor, real = jnp.linalg.cholesky(pool.hessian(theta)), pool.design.content_mask()
-        drawn = jax.scipy.linalg.solve_triangular(factor.T, draws.T).T
-        q = theta + pool.of_contents(pool.slope) + drawn
+        hessian, real = pool.hessian(theta), pool.design.content_mask()
+        mean = theta + pool.of_contents(pool.slope)
+        # By the start, which stays where derivatives are taken by differences.
+        at = canonical.order(arguments[-1], jnp.linalg.inv(hessian), real)
+        factor = jnp.linalg.cholesky(hessian[at][:, at])
+        real = real[at]
+        q = mean[at] + jax.scipy.linalg.solve_triangular(factor.T, draws.T).T
         n, half = real.sum(), real.sum() // 2
         q = q - jnp.where(real, q, 0).sum(1, keepdims=True) / n
         rank = jnp.where(real, -q, jnp.inf).argsort(1).argsort(1)

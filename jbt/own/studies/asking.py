@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from jbt.own.studies.book import At, Book
 from jbt.own.studies.engine import Engine, Look
 from jbt.own.studies.state import Asked
+from jbt.own.tables.names import by_name
 
 
 class Asking:
@@ -93,7 +95,8 @@ class Asking:
             made.append((asked, picked))
 
         try:
-            pools = [pool for pool in range(len(state.pools)) if n > 0 and not done(pool)]
+            pools = by_name(self._book.items.tables.pools).tolist()
+            pools = [pool for pool in pools if n > 0 and not done(pool)]
             for pool in pools:
                 for at in self._owed(pool):
                     if len(made) < n and self.affordable()[at[2]]:
@@ -140,5 +143,6 @@ class Asking:
 
     def _turned(self, pool: int, pick: int) -> bool:
         """Whether a pick is shown in the other order: drawn by the study's seed."""
-        rng = np.random.default_rng([self._book.settings.seed, pool, pick])
+        name = self._book.items.tables.pools[pool]
+        rng = np.random.default_rng([self._book.settings.seed, zlib.crc32(name.encode()), pick])
         return bool(rng.random() < 0.5)

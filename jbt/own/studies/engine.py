@@ -72,9 +72,10 @@ class Engine:
             self.keys = [
                 jax.random.fold_in(root, zlib.crc32(name.encode())) for name in items.tables.pools
             ]
-            start = Parameters.zeros(self.pools[0][0].design, self._panel_size)
-            self._starts = [start] * len(self.pools)
-            self._draws = canonical.normals(start.flat().size)
+            self._starts = [Parameters.zeros(self.pools[0][0].design, self._panel_size)] * len(
+                self.pools
+            )
+            self._draws = canonical.normals(self.n_contents)
 
     @property
     def judges_at(self) -> list[int]:
@@ -226,7 +227,7 @@ def _look(
     closed: Bool[Array, "..."],
     start: Parameters,
     left: Float[Array, ""],
-    draws: Float[Array, "chunks P S"],
+    draws: Float[Array, "chunks M S"],
     loop: Loop,
 ) -> tuple[Any, ...]:
     """The fit of the verdicts up to the last refit, and the view with those since."""
@@ -249,7 +250,7 @@ def _look(
 
 @partial(quick_compilation.jit, static_argnames="k")
 def _printed(
-    posterior: Posterior, design: Design, draws: Float[Array, "chunks P S"], k: int
+    posterior: Posterior, design: Design, draws: Float[Array, "chunks M S"], k: int
 ) -> tuple[Float[Array, " M"], Float[Array, "draws M"]]:
     mask = design.content_mask()
     membership = canonical.membership(posterior, k, mask, draws)

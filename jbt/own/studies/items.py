@@ -16,6 +16,7 @@ from jbt.border import files
 from jbt.own.fits.pools import check_sizes
 from jbt.own.studies.settings import StudySettings
 from jbt.own.tables import tables as own_tables
+from jbt.own.tables.names import by_name
 from jbt.own.tables.places import Layout
 from jbt.own.tables.sheets import Table, read_cells, source_of
 from jbt.own.tables.tables import Tables
@@ -29,8 +30,11 @@ ITEMS, ANCHORS = "items.csv", "anchors.csv"
 class StudyItems:
     """The tables that a study began with."""
 
-    rows: pd.DataFrame
+    given: pd.DataFrame
     """The items table as given, every cell as text; a row for each item."""
+    rows: pd.DataFrame
+    """The same, each pool's items in the order of their names: what is drawn for an item does not
+    depend on the order of the table."""
     anchors: pd.DataFrame | None
     tables: Tables
     """Checked, without a verdict; rows of `tables.items` are those of `rows`."""
@@ -50,9 +54,16 @@ class StudyItems:
           TableError: a wrong table.
           ValueError: k out of range.
         """
-        rows = read_cells(source_of(items, "items"), ["item"])
+        given = read_cells(source_of(items, "items"), ["item"])
         labels = None if anchors is None else read_cells(source_of(anchors, "anchors"), [])
-        tables = _read(_no_verdicts(rows, settings.judges), rows, labels, settings)
+        nothing = _no_verdicts(given, settings.judges)
+        tables = _read(nothing, given, labels, settings)
+        pool = tables.items["pool"].to_numpy()
+        in_order = by_name(tables.items["item"].to_numpy())
+        in_order = in_order[np.argsort(pool[in_order], kind="stable")]
+        rows = given.iloc[in_order].reset_index(drop=True)
+        if not np.array_equal(in_order, np.arange(len(given))):  # the messages are of those given
+            tables = _read(nothing, rows, labels, settings)
         if not tables.members.empty:
             raise ValueError("anchors of a study must be pairs: pool, better, worse")
         x, names, units = own_tables.covariate_values(
@@ -64,15 +75,15 @@ class StudyItems:
         if small:
             raise ValueError(f"pool {small[0]!r} has one content: there is nothing to rank")
         pairs = tables.anchors[["better", "worse"]].to_numpy().reshape(-1, 2)
-        return cls(rows, labels, tables, layout, names, units, pairs)
+        return cls(given, rows, labels, tables, layout, names, units, pairs)
 
     def digest(self) -> dict[str, str | None]:
         """SHA-256 of each table, whatever file or frame it came from."""
-        return {"items": _digest(self.rows), "anchors": _digest(self.anchors)}
+        return {"items": _digest(self.given), "anchors": _digest(self.anchors)}
 
     def write(self, folder: Path) -> None:
         """Write the copies."""
-        for name, frame in ((ITEMS, self.rows), (ANCHORS, self.anchors)):
+        for name, frame in ((ITEMS, self.given), (ANCHORS, self.anchors)):
             if frame is not None:
                 files.write_whole(folder / name, lambda p, f=frame: f.to_csv(p, index=False))
 

@@ -63,6 +63,13 @@ def alike_note(kinds: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"names that look alike are kept apart: {kind} {first!a} and {second!a}{more}"]
 
 
+def by_name(*names: Sequence[str] | np.ndarray) -> np.ndarray:
+    """[n] the order of rows by the first of these names [n], then by the next. What is drawn for
+    rows in this order does not depend on that of a table."""
+    places = [np.unique(np.asarray(column, str), return_inverse=True)[1] for column in names]
+    return np.lexsort(places[::-1])
+
+
 def hint(name: str, known: Iterable[str]) -> str:
     """The end of a message that a name is not known: the known name that looks like it, if any."""
     lookalike = next((v for v in known if v != name and look(v) == look(name)), None)

@@ -81,7 +81,8 @@ class Intervals:
         nothing = np.zeros((n_models, n_models), bool)
         statuses = np.full(len(ends), status, object)
         unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
-        tests = nothing, nothing, *np.zeros((2, n_models), bool)
+        none = np.zeros(n_models, bool)
+        tests = nothing, nothing, none, none
         return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
 
 
@@ -181,7 +182,7 @@ def intervals(
     apart = about[:m] - about[:m, None]
     better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
     has_interval = (status == "converged") | (status == "wide")
-    ranked = comparable.any(1)
+    ranked = np.asarray(comparable.any(1))
     open_pairs = known & known[:, None] & ~np.eye(m, dtype=bool)
     open_pairs &= undetermined_pairs | prior_decides
     if is_linear and open_pairs.any():
@@ -194,7 +195,7 @@ def intervals(
         arguments = rows, cluster, open_pairs, upper, ends
         above, counted = better_by_counts(*arguments, level=1 - levels[1])
         better |= open_pairs & through_others(better | above)
-        ranked |= (counted | (open_pairs & (better | better.T))).any(1)
+        ranked = ranked | np.asarray((counted | (open_pairs & (better | better.T))).any(1))
     low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
     degrees = np.where(few, planned.parameters, df.parameters)
     pull = pull[:m] / error[:m]

@@ -37,25 +37,26 @@ def ranked(verdicts, **options):
 
 
 def test_a_chain_of_unanimous_wins_is_separated_and_ranked():
-    ranks, board = ranked(table([("a", "b"), ("b", "c")], 20), position="no")
+    ranks, board = ranked(table([("ma", "mb"), ("mb", "mc")], 20), position="no")
     assert set(board.status_of) == {"separated"}
-    assert ranks == {"a": (1, 1), "b": (2, 2), "c": (3, 3)}
+    assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
 
 
 def test_the_first_and_the_last_of_a_sweep_are_ranked():
-    pairs = [("a", "b"), ("a", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
-    mixed = [table([("b", "c")], 10), table([("c", "b")], 10)]
+    pairs = [("ma", "mb"), ("ma", "mc"), ("ma", "md"), ("mb", "md"), ("mc", "md")]
+    mixed = [table([("mb", "mc")], 10), table([("mc", "mb")], 10)]
     ranks, board = ranked(pd.concat([table(pairs, 30), *mixed], ignore_index=True))
-    assert ranks == {"a": (1, 1), "b": (2, 3), "c": (2, 3), "d": (4, 4)}
-    assert board.runaway == ("a", "d")
-    assert dict(zip(board.models, board.n_won, strict=True)) == {"a": 90, "b": 40, "c": 40, "d": 0}
+    assert ranks == {"ma": (1, 1), "mb": (2, 3), "mc": (2, 3), "md": (4, 4)}
+    assert board.runaway == ("ma", "md")
+    won = {"ma": 90, "mb": 40, "mc": 40, "md": 0}
+    assert dict(zip(board.models, board.n_won, strict=True)) == won
     report = own.leaderboard(own.read(table(pairs, 30))).report("", []).text()
     assert "(won 90 of 90)" in report
 
 
 @pytest.mark.parametrize("n_prompts", [2, 5])
 def test_few_unanimous_wins_are_not_clear(n_prompts):
-    chain = table([("a", "b"), ("b", "c"), ("a", "c")], n_prompts)
+    chain = table([("ma", "mb"), ("mb", "mc"), ("ma", "mc")], n_prompts)
     ranks, _ = ranked(chain, position="no")
     assert set(ranks.values()) == {(1, 3)}
 
@@ -105,11 +106,11 @@ def test_a_bias_that_may_explain_the_wins_counts():
 
 def test_both_orders_of_a_pair_bound_an_unknown_position():
     """min(sigmoid(kappa), sigmoid(-kappa)) is at most a half, whatever kappa."""
-    verdicts = table([("a", "b"), ("b", "c")], 20)
+    verdicts = table([("ma", "mb"), ("mb", "mc")], 20)
     turned = verdicts.rename(columns={"first": "second", "second": "first"})
     ranks, board = ranked(pd.concat([verdicts, turned], ignore_index=True), position="yes")
     assert np.isnan(board.kappa.low)
-    assert ranks == {"a": (1, 1), "b": (2, 2), "c": (3, 3)}
+    assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
 
 
 def test_a_chain_leads_through_others():

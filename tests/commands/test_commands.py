@@ -243,8 +243,8 @@ def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
 @pytest.mark.heavy
 def test_tables_of_another_form(tables, tmp_path, capsys):
     """Columns of other names, a winner by name; one order only, so that kappa is null."""
-    verdict = "prompt;left;right;vote\nq;A;B;a\nq;B;C;b\nq;A;C;tie\n"
-    v, i = tables(verdict, "prompt\titem\tmodel\nq\tA\tm\nq\tB\tm\nq\tC\tn\n")
+    verdict = "prompt;left;right;vote\nq;X;Y;x\nq;Y;Z;y\nq;X;Z;tie\n"
+    v, i = tables(verdict, "prompt\titem\tmodel\nq\tX\tm\nq\tY\tm\nq\tZ\tn\n")
     names = "--pool prompt --first left --second right --winner vote --content model"
     options = ["--verdicts", str(v), "--items", str(i), *names.split()]
     (record,) = fit_json(tmp_path, *options)["pools"]

@@ -94,6 +94,9 @@ def check_report(folder):
     """A report's tables have their columns, and no name is more than text."""
     report = (folder / "report.md").read_text(encoding="utf-8")
     assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", report)
+    mark = r"<!-- jbt (?:[0-9a-f]{64} [a-z]+\.[a-z]+(?:, )?){3} -->\n$"
+    assert re.search(mark, report)
+    report = re.sub(mark, "", report)
     bare = re.sub(r"\\[\\`*_<>|\[\]#]", "", report).replace("](figure.png)", "")
     assert not re.search(r"[`<]|\]\(", bare)
     for block in re.findall(r"(?:^\|.*\n)+", bare, re.MULTILINE):

@@ -14,7 +14,7 @@ class Worker:
     took, on the disk before it goes on; and what it is at now, for the one who kills it."""
 
     def __init__(self, notes: str) -> None:
-        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND)
+        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._now = os.open(f"{notes}.now", os.O_WRONLY | os.O_CREAT)
 
     def note(self, **what: object) -> None:

@@ -1,0 +1,1 @@
+"""Whether two checkouts of jbt give the same answers: `python -m benchmarks.same_numbers`."""

@@ -1,0 +1,106 @@
+"""The differences between two recordings: numbers to 1e-9, or every byte."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TOLERANCE = 1e-9
+COMPARED = {".csv", ".json", ".md", ".png", ".txt"}
+"""Files whose bytes are compared: also what was printed. A journal has the time in it."""
+
+UNCOMPARED = {
+    *("jbt", "jax", "version", "versions", "code"),
+    *("out", "json", "verdicts", "items", "anchors", "files", "written"),
+}
+"""Keys of versions, digests of the code, and paths."""
+
+
+def compare(before: Path, after: Path, *, exact: bool = False) -> list[str]:
+    """The differences, a line each; at most twenty of a file.
+
+    Args:
+      before, after: folders that `record` wrote.
+      exact: compare every byte; otherwise numbers to `TOLERANCE`, and sentences may differ.
+    """
+    differences = []
+    files = [set(_files(root, exact)) for root in (before, after)]
+    for name in sorted(files[0] ^ files[1]):
+        differences.append(f"{name}: only {'before' if name in files[0] else 'after'}")
+    for name in sorted(files[0] & files[1]):
+        old, new = before / name, after / name
+        if exact and name.endswith(".png"):
+            lines = [] if old.read_bytes() == new.read_bytes() else [": another image"]
+        elif exact:
+            lines = list(_lines(old.read_text(), new.read_text()))
+        else:
+            lines = list(_differences(_content(old), _content(new), ""))
+        differences += [f"{name}{line}" for line in lines[:20]]
+        if len(lines) > 20:
+            differences.append(f"{name}: {len(lines) - 20} more")
+    return differences
+
+
+def _files(root: Path, exact: bool) -> Iterator[str]:
+    suffixes = COMPARED if exact else {".csv", ".json"}
+    for path in root.rglob("*"):
+        if path.name == "exit" or path.suffix in suffixes:
+            yield str(path.relative_to(root))
+
+
+def _lines(before: str, after: str) -> Iterator[str]:
+    """The lines that only one of two texts has, or has elsewhere."""
+    old, new = before.split("\n"), after.split("\n")
+    for i in range(max(len(old), len(new))):
+        one, other = (lines[i] if i < len(lines) else None for lines in (old, new))
+        if one != other:
+            yield f", line {i + 1}: {one!r} before, {other!r} after"
+
+
+def _content(path: Path) -> Any:
+    if path.suffix == ".json":
+        return json.loads(path.read_text())
+    if path.suffix == ".csv":
+        with open(path, newline="") as file:
+            return list(csv.DictReader(file))
+    return path.read_text()
+
+
+def _differences(before: Any, after: Any, where: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before.keys() | after.keys():
+            if key in UNCOMPARED:
+                continue
+            if key not in before or key not in after:
+                yield f"{where}.{key}: only {'before' if key in before else 'after'}"
+            else:
+                yield from _differences(before[key], after[key], f"{where}.{key}")
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            yield f"{where}: {len(before)} entries before, {len(after)} after"
+        for i, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from _differences(old, new, f"{where}[{i}]")
+    elif (old := _number(before)) is not None and (new := _number(after)) is not None:
+        if not math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            yield f"{where}: {before} before, {after} after"
+    elif before != after and not (_is_sentence(before) and _is_sentence(after)):
+        yield f"{where}: {before!r} before, {after!r} after"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _is_sentence(value: Any) -> bool:
+    """Whether a value is words with spaces, which may be reworded."""
+    return isinstance(value, str) and bool(re.search(r"\w \w", value))

@@ -1,7 +1,7 @@
 """Compare the answers of two checkouts of jbt: every command, wrong input, every sweep.
 
     JBT_DATA=... python -m benchmarks.same_numbers record CHECKOUT DIR [--only NAME...]
-    python -m benchmarks.same_numbers compare BEFORE AFTER [--exact]
+    python -m benchmarks.same_numbers compare BEFORE AFTER [--exact] [--only NAME...]
 
 `record` runs the commands of `commands.py`, the mistakes of `inputs.py` and the smoke preset of
 every sweep from the code in CHECKOUT, each in a folder of its own in DIR; what DIR holds already is
@@ -100,20 +100,22 @@ def main() -> int:
     recording = tasks.add_parser("record")
     recording.add_argument("checkout", type=Path)
     recording.add_argument("folder", type=Path)
-    recording.add_argument("--only", nargs="*", default=[], metavar="NAME")
     comparing = tasks.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--exact", action="store_true")
+    for task in (recording, comparing):
+        task.add_argument("--only", nargs="*", default=[], metavar="NAME")
     options = parser.parse_args()
     if options.task == "record":
         record(options.checkout.resolve(), options.folder.resolve(), options.only)
         return 0
-    differences = compare(options.before, options.after, exact=options.exact)
-    n_runs = sum(1 for _ in options.after.rglob("exit"))
+    runs = {p.parent.name for f in (options.before, options.after) for p in f.glob("*/exit")}
+    runs = {run for run in runs if _is_wanted(run, options.only)}
+    differences = compare(options.before, options.after, runs, exact=options.exact)
     print(*differences, sep="\n")
     how = "in any byte" if options.exact else f"beyond {TOLERANCE:g}"
-    print(f"{n_runs} commands and sweeps, {len(differences)} differences {how}")
+    print(f"{len(runs)} commands and sweeps, {len(differences)} differences {how}")
     return 1 if differences else 0
 
 

@@ -21,15 +21,16 @@ UNCOMPARED = {
 """Keys of versions, digests of the code, and paths."""
 
 
-def compare(before: Path, after: Path, *, exact: bool = False) -> list[str]:
+def compare(before: Path, after: Path, runs: set[str], *, exact: bool = False) -> list[str]:
     """The differences, a line each; at most twenty of a file.
 
     Args:
       before, after: folders that `record` wrote.
+      runs: folders in them to compare.
       exact: compare every byte; otherwise numbers to `TOLERANCE`, and sentences may differ.
     """
     differences = []
-    files = [set(_files(root, exact)) for root in (before, after)]
+    files = [set(_files(root, runs, exact)) for root in (before, after)]
     for name in sorted(files[0] ^ files[1]):
         differences.append(f"{name}: only {'before' if name in files[0] else 'after'}")
     for name in sorted(files[0] & files[1]):
@@ -46,11 +47,12 @@ def compare(before: Path, after: Path, *, exact: bool = False) -> list[str]:
     return differences
 
 
-def _files(root: Path, exact: bool) -> Iterator[str]:
+def _files(root: Path, runs: set[str], exact: bool) -> Iterator[str]:
     suffixes = COMPARED if exact else {".csv", ".json"}
-    for path in root.rglob("*"):
-        if path.name == "exit" or path.suffix in suffixes:
-            yield str(path.relative_to(root))
+    for run in runs:
+        for path in (root / run).rglob("*"):
+            if path.name == "exit" or path.suffix in suffixes:
+                yield str(path.relative_to(root))
 
 
 def _lines(before: str, after: str) -> Iterator[str]:

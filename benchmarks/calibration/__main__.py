@@ -35,7 +35,6 @@ TITLES = {
     "fit": "`jbt fit`, over all pools",
     "gate": "`jbt gate --rule sign`",
     "identify": "`jbt identify`, one pool",
-    "identify_quality": "`jbt identify`, c growing with quality",
     "joint": "`jbt fit --joint`",
     "judge_aware": "`jbt leaderboard --joint --judge-aware`",
     "leaderboard": "`jbt leaderboard`",

@@ -298,7 +298,7 @@ def test_the_command_and_its_files(tables, tmp_path, capsys):
     assert set(tmp_path.iterdir()) - set(before) == {out, json_}
     assert all(p.read_bytes() == content for p, content in before.items())
     content = json.loads(json_.read_text(), parse_constant=pytest.fail)
-    assert set(content) == {"settings", "pools", "by_quality"}
+    assert set(content) == {"settings", "pools"}
     assert [r["pool"] for r in content["pools"]] == list(CONTENTS)
     shown = capsys.readouterr().out
     assert shown.startswith("c[log(words)] is identified by the verdicts: in 6 of 8 pools")

@@ -47,20 +47,6 @@ def test_memberships_of_a_fit(orders):
     np.testing.assert_allclose(by_fit, 1, atol=1e-12)
 
 
-def test_halves_of_identify(orders):
-    halves = [
-        {
-            (entry.c.judge, part): getattr(entry, part).estimate
-            for entry in own.identify(batch_of(tables)).by_quality
-            for part in ("stronger", "weaker", "difference")
-        }
-        for tables in orders
-    ]
-    assert halves[0]
-    for other in halves[1:]:
-        assert other == pytest.approx(halves[0], abs=1e-9)
-
-
 @pytest.mark.parametrize("labels", ["disputed", "members"])
 def test_labels_to_ask_for(orders, labels):
     asked = []

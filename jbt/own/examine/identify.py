@@ -152,9 +152,6 @@ class Identification:
     each covariate. None unless asked for."""
     panel: tuple[Tables, Judges] | None = None
     """The tables and judges of `together`."""
-    by_quality: tuple[BiasByQuality, ...] = ()
-    """How c changes with quality within pools, for each judge alone and covariate that renderings
-    of contents identify; empty where pools are merged (`Identified.by_quality`)."""
 
     def report(self, title: str, lead: list[str]) -> Report:
         """A section for each covariate with a line for each judge; several pools are summarised."""
@@ -176,8 +173,6 @@ class Identification:
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
         record = {"pools": [identified.record() for identified in self.alone]}
-        if self.by_quality:
-            record["by_quality"] = [{"judge": b.c.judge, **b.record()} for b in self.by_quality]
         if self.together is not None:
             record["joint"] = [identified.record() for identified in self.together]
         return record
@@ -204,22 +199,20 @@ def identify(
     Raises:
       ValueError: the batch has no covariates; jointly, every judge's biases are known.
     """
-    # Imported here because they load the leaderboards.
+    # Imported here because it loads the leaderboards.
     from jbt.own.examine.prompt_intervals import with_prompts
-    from jbt.own.examine.quality_over_pools import by_quality
 
     if not batch.covariates:
         raise ValueError("no covariate whose coefficient could be identified (--covariates)")
     prior = Prior() if prior is None else prior
     alone = with_prompts(_identify(batch, prior, None), batch, prior)
-    halves = by_quality(batch, prior)
     if joint is None:
-        return Identification(alone, by_quality=halves)
+        return Identification(alone)
     joint_batch, judges = joint
     if judges.known.all():
         raise ValueError("c and kappa of every judge are known: there is nothing to identify")
     together = with_prompts(_identify(joint_batch, prior, judges), joint_batch, prior, judges)
-    return Identification(alone, together, (joint_batch.tables, judges), halves)
+    return Identification(alone, together, (joint_batch.tables, judges))
 
 
 def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identified]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jbt.own.leaderboards.board import BiasByQuality
-
 DIRECTIONS_SHOWN = 6
 """Number of null directions that a report names."""
 
@@ -34,7 +32,7 @@ ANY = (Status.FLAT, Status.DISCONNECTED)
 def report(title: str, lead: Sequence[str], identification: Identification) -> Report:
     """A section for each covariate with a line for each judge, several pools summarised; then the
     same for all judges together, with whose verdicts identify each coefficient."""
-    sections = _sections(identification.alone, identification.by_quality)
+    sections = _sections(identification.alone)
     if identification.together is not None and identification.panel is not None:
         lines = _whose(identification.together, *identification.panel)
         sections.append(Section("All judges together, one quality", lines))
@@ -84,11 +82,8 @@ def _in_one_pool(covariate: str, identified: dict[str | None, int]) -> str:
     return f"c[{covariate}] is identified by the verdicts{of}{but}"
 
 
-def _sections(
-    coefficients: list[Identified], by_quality: Sequence[BiasByQuality] = ()
-) -> list[Section]:
+def _sections(coefficients: list[Identified]) -> list[Section]:
     sections = []
-    over_pools = {(b.c.judge, b.c.covariate): b for b in by_quality}
     for covariate in dict.fromkeys(c.covariate for c in coefficients):
         of_covariate = [c for c in coefficients if c.covariate == covariate]
         lines = []
@@ -99,9 +94,6 @@ def _sections(
             if of_judge[0].by_quality is not None:
                 sentences = of_judge[0].by_quality.sentences(HINT)
                 lines += [f"{name}: {line}" for line in sentences]
-            entry = over_pools.get((judge, covariate))
-            if entry is not None and entry.gamma.status != "prior_selected":
-                lines += [f"{name}: {line}" for line in entry.sentences()]
         sections.append(Section(f"c[{covariate}], logits per {of_covariate[0].unit}", lines))
     directions = Counter(name for c in coefficients for name in set(c.null_directions))
     total = len(coefficients)

@@ -81,23 +81,11 @@ class Group:
     """Counts; rows where known and unknown orders mix or counts would be too large."""
     variant: Variant
     """c is free; kappa is free or fixed in each pool."""
-    places: tuple[jax.Array, jax.Array] | None = None
-    """[F, R] places of the first and of the second item of each row; None for counts."""
 
     @property
     def n_parameters(self) -> int:
         """Parameters of a fit, at padding too: qualities, c and kappa."""
         return self.design.n_contents + self.variant.c.shape[1] + 1
-
-    @property
-    def between_items(self) -> Verdicts:
-        """The verdicts with items for contents: counts, or rows without covariates."""
-        if not isinstance(self.comparisons, Rows):
-            return self.comparisons
-        assert self.places is not None
-        no_difference = self.comparisons.difference[:, :, :0]
-        rows = self.comparisons.ordered, self.comparisons.shown, self.comparisons.wins
-        return jax.vmap(Rows)(*self.places, no_difference, *rows)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -354,8 +342,8 @@ def _group(
         design = jax.vmap(
             lambda real: Design(jnp.zeros((n_contents, n_covariates)), None, real, n_contents)
         )(jnp.asarray(real[pool_of_fit]))
-        listed, places = _rows(layout, verdicts, fit, len(index))
-        return Group(index, row, items, design, listed, variant, places)
+        listed = _rows(layout, verdicts, fit, len(index))
+        return Group(index, row, items, design, listed, variant)
 
 
 def _check_size(n_fits: int, n: int, d: int, as_rows: bool) -> None:
@@ -381,11 +369,8 @@ def _counts(
     return jax.vmap(Comparisons)(jnp.asarray(shown), jnp.asarray(wins))
 
 
-def _rows(
-    layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int
-) -> tuple[Rows, tuple[jax.Array, jax.Array]]:
-    """Verdicts with identical keys merged into one row, padded to one number of rows a fit; and
-    `Group.places`."""
+def _rows(layout: Layout, verdicts: pd.DataFrame, fit: np.ndarray, n_fits: int) -> Rows:
+    """Verdicts with identical keys merged into one row, padded to one number of rows a fit."""
     keys = {
         "fit": fit,
         **{name: verdicts[name].to_numpy() for name in ("first", "second", "shown")},
@@ -407,8 +392,7 @@ def _rows(
         return jnp.asarray(array)
 
     first, second = same["first"].to_numpy(), same["second"].to_numpy()
-    places = tuple(padded(layout.place[side].astype(np.int32)) for side in (first, second))
-    rows = jax.vmap(Rows)(
+    return jax.vmap(Rows)(
         padded(layout.content[first].astype(np.int32)),
         padded(layout.content[second].astype(np.int32)),
         padded(layout.x[first] - layout.x[second]),
@@ -416,7 +400,6 @@ def _rows(
         padded(same["count"].to_numpy(float)),
         padded(same["wins"].to_numpy(float)),
     )
-    return rows, (places[0], places[1])
 
 
 def _unidentified(group: Group) -> Iterator[tuple[str, ...]]:

@@ -146,12 +146,6 @@ def fit_judges(
     return Fits(fits, batch.covariates)
 
 
-def identified_coefficients(batch: Batch) -> np.ndarray:
-    """[judges, D + 1] whether the verdicts of each judge on all pools identify c and kappa."""
-    with runtime.precision("float64"):
-        return _identified(_parts(batch), len(batch.tables.judges), len(batch.covariates))
-
-
 def _identified(stacks: list[PoolStack], n_judges: int, d: int) -> np.ndarray:
     slopeless = [_without_slope(part, d) for part in stacks]
     return directions.null_directions(slopeless, n_judges).identified[:, : d + 1]

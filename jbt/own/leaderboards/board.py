@@ -18,7 +18,6 @@ from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
 from jbt.own.leaderboards.intervals import FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.robust import Outside
-from jbt.own.shared_coefficients.bias_slope import FEWEST_DEGREES as FEWEST_OVER_POOLS
 from jbt.own.shared_coefficients.coefficient import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
@@ -31,10 +30,6 @@ REASONS = {
     "few_clusters": (
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
         f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
-    ),
-    "few_pools": (
-        "seen in too few pools for an interval (fewer than "
-        f"{FEWEST_OVER_POOLS:g} effective degrees of freedom)"
     ),
     "ambiguous": "another slope fits nearly as well",
     "no_verdicts": "no verdicts",
@@ -93,8 +88,7 @@ class BoardCoefficient(Coefficient):
 
 @dataclass(frozen=True, eq=False)
 class BiasByQuality:
-    """How one covariate's c changes with the quality of a model, logits per unit; or of a content
-    of a pool, see `bias_slope`."""
+    """How one covariate's c changes with the quality of a model, logits per unit."""
 
     c: BoardCoefficient
     """Of an average model."""

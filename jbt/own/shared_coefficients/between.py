@@ -25,11 +25,6 @@ from jbt.types import Design, Rows, Verdicts
 def content_means(items: Design) -> np.ndarray:
     """[F, M, D] mean of each covariate over the items of a content, less its mean over the pool's
     contents; 0 at padding."""
-    return about_contents(items)[1]
-
-
-def about_contents(items: Design) -> tuple[np.ndarray, np.ndarray]:
-    """[F, N, D] covariates less their mean over the pool's contents, and `content_means`."""
     x, mask = np.asarray(items.covariates), np.asarray(items.item_mask)
     n_pools, n, d = x.shape
     owner = np.tile(np.arange(n), (n_pools, 1))
@@ -40,7 +35,7 @@ def about_contents(items: Design) -> tuple[np.ndarray, np.ndarray]:
     np.add.at(count, (pool, owner[pool, item]), 1)
     mean, real = total / count.clip(1), count > 0
     centre = np.where(real, mean, 0).sum(1, keepdims=True) / real.sum(1, keepdims=True)
-    return np.where(mask[:, :, None], x - centre, 0), np.where(real, mean - centre, 0)
+    return np.where(real, mean - centre, 0)
 
 
 def with_means(design: Design, verdicts: Verdicts, means: np.ndarray) -> tuple[Design, Any]:

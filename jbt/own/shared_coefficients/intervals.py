@@ -50,8 +50,6 @@ class Basis(StrEnum):
     """The verdicts identify it, but the priors hold more than `LARGEST_SHARE` of the precision."""
     PRIOR = "prior"
     """The verdicts do not identify it: the prior chose."""
-    AMBIGUOUS = "ambiguous"
-    """Another value fits nearly as well, so that an interval about one is too short."""
     NOT_CONVERGED = "not_converged"
     """The fit stopped before a maximum."""
     UNDEFINED = "undefined"

@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.pool_terms import PoolTerms, linear_terms
+from jbt.own.shared_coefficients.pool_terms import linear_terms
 from jbt.types import Design, Panel, Prior, Status, Verdicts
 
 MAX_STEPS = 64
@@ -110,9 +110,6 @@ def maximum(
     *,
     spread: bool = False,
     graded: np.ndarray | None = None,
-    terms: PoolTerms = linear_terms,
-    n_linear: int | None = None,
-    start: np.ndarray | None = None,
 ) -> Maximum:
     """Maximise the posterior of each owner's shared parameters.
 
@@ -126,10 +123,6 @@ def maximum(
       spread: whether the sd of quality is estimated; else lam is known.
       graded: [J] which discriminations of a panel are estimated; default none. Those of the panel
         are the start and the prior's mean.
-      terms: fits every pool given the shared parameters.
-      n_linear: number of leading coefficients whose part of the determinant's curvature is left
-        out; default all.
-      start: [shared] the coefficients to start at; default 0.
     """
     panel = parts[0].comparisons
     s = np.asarray(panel.discrimination)[0] if isinstance(panel, Panel) else np.zeros(0)
@@ -137,12 +130,10 @@ def maximum(
     centre = np.r_[np.zeros(len(precision)), s, -np.log(float(np.asarray(prior.lam))) / 2]
     weight = np.r_[precision, np.full(len(s), DISCRIMINATION_SPREAD**-2), LOG_SD_SPREAD**-2]
     held = np.r_[np.zeros(len(precision), bool), ~graded, not spread]
-    posterior = _Posterior(parts, centre, weight, held, terms)
+    posterior = _Posterior(parts, centre, weight, held)
 
-    begin = centre.copy()
-    begin[: len(precision)] = 0 if start is None else start
     thetas = [np.zeros((len(p.owner), p.design.n_contents)) for p in parts]
-    top, length = posterior.at(np.tile(begin, (n_owners, 1)), thetas), np.ones(n_owners)
+    top, length = posterior.at(np.tile(centre, (n_owners, 1)), thetas), np.ones(n_owners)
     correction = np.zeros_like(top.information)
     for _ in range(MAX_STEPS):
         step = _uphill(top.information + correction, top.gradient)
@@ -169,7 +160,7 @@ def maximum(
         top = chosen(good, trial, top, parts)
     else:
         top.status[going] = np.maximum(top.status[going], Status.NOT_CONVERGED)
-    return posterior.with_curvature(top, len(precision) if n_linear is None else n_linear)
+    return posterior.with_curvature(top, len(precision))
 
 
 def _uphill(curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -222,7 +213,6 @@ class _Posterior:
     """[K] precision of the prior."""
     held: np.ndarray
     """[K] whether each parameter is known."""
-    terms: PoolTerms
 
     def at(self, point: np.ndarray, start: list[np.ndarray]) -> Maximum:
         """Evaluate at a point [owners, K], starting the pools' fits at `start` [F, M]."""
@@ -235,7 +225,7 @@ class _Posterior:
         for part, theta in zip(self.parts, start, strict=True):
             leaves = (*part[:3], jnp.asarray(point[part.owner]), jnp.asarray(theta))
             theta, score, curvature, worst = in_chunks(
-                lambda stack: self.terms(*stack), leaves, chunk(part)
+                lambda stack: linear_terms(*stack), leaves, chunk(part)
             )
             score, curvature = score * free, curvature * (free[:, None] & free)
             np.add.at(gradient, part.owner, score)
@@ -258,9 +248,9 @@ class _Posterior:
         )
 
     def with_curvature(self, top: Maximum, n_linear: int) -> Maximum:
-        """Replace the information by differences of the gradient in the parameters from `n_linear`
-        on (discriminations, log sd), where the determinant matters most. Where that is no maximum,
-        do so in all parameters."""
+        """Replace the information by differences of the gradient in the parameters after the
+        `n_linear` coefficients (discriminations, log sd), where the determinant matters most. Where
+        that is no maximum, do so in all parameters."""
         free = np.flatnonzero(~self.held)
         curved = self._differenced(top, free[free >= n_linear])
         lost = _smallest_eigenvalue(curved) <= 0

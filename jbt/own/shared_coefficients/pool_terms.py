@@ -15,10 +15,6 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Fit, Panel, Parameters, Prior, Verdicts, n_judges
 
-PoolTerms = Callable[[Verdicts, Design, Array, Array, Array], tuple[Array, Array, Array, Array]]
-"""(comparisons, design, loadings, points, thetas), leading axis F -> qualities, terms of the
-gradient and of the information, and status."""
-
 
 def pool_model(
     comparisons: Verdicts, loadings: Float[Array, "biases shared"], point: Float[Array, " K"]

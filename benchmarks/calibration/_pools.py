@@ -173,7 +173,7 @@ def cell(
         for s in range(len(top.at))
         for estimate in known(top, parts, s, direction, np.array([True]))
     ]
-    half_width = np.array([estimate.half_width for estimate in estimates])
+    half_width = np.array([(estimate.high - estimate.low) / 2 for estimate in estimates])
     if alike:
         unlike = [estimate.p_alike < LEVEL_ALIKE for estimate in estimates]
         half_width = np.where(unlike, np.nan, half_width)

@@ -9,6 +9,8 @@ An empty file may always be written over.
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import errno
 import hashlib
 import json
@@ -320,6 +322,22 @@ def defined(x: Any) -> Any:
     if np.isfinite(x).all():
         return x.tolist()
     return [defined(v) for v in x] if x.ndim else None
+
+
+def plain(x: Any) -> Any:
+    """Results for JSON: fields of data classes by their names, statuses by theirs in lower case,
+    null for what is undefined or infinite."""
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return {field.name: plain(getattr(x, field.name)) for field in dataclasses.fields(x)}
+    if isinstance(x, Mapping):
+        return {key: plain(value) for key, value in x.items()}
+    if isinstance(x, tuple | list):
+        return [plain(value) for value in x]
+    if isinstance(x, enum.IntEnum):
+        return x.name.lower()
+    if isinstance(x, float | np.floating | np.ndarray):
+        return defined(x)
+    return str(x) if isinstance(x, enum.StrEnum) else x
 
 
 def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bool = False) -> None:

@@ -17,13 +17,12 @@ from jbt import _moved
 from jbt.own.examine.checks import Check, Checks
 from jbt.own.examine.doctor import doctor
 from jbt.own.examine.identify import Identification, Identified, identify
-from jbt.own.fits.analysis import Analysis, analyse
+from jbt.own.fits.analysis import Analysis, JudgeSummary, analyse
 from jbt.own.fits.batch import Batch, Group, PoolTable, Position, load
 from jbt.own.fits.judges import Judges
-from jbt.own.fits.one_judge import JudgeFit, fit_judges
-from jbt.own.fits.panel import PanelFit, fit_panel
 from jbt.own.fits.pools import PoolFit, fit
-from jbt.own.fits.summary import JudgeSummary, summarise
+from jbt.own.fits.shared import JudgeFit, SharedFit, fit_judges
+from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.gates.decide import gate
 from jbt.own.gates.decision import Decision
 from jbt.own.gates.labelling import Labelling, labelling
@@ -75,6 +74,7 @@ __all__ = [
     "ReportCard",
     "ReportCards",
     "Rule",
+    "SharedFit",
     "Study",
     "StudySettings",
     "StudySummary",
@@ -96,5 +96,4 @@ __all__ = [
     "read",
     "replay",
     "report_card",
-    "summarise",
 ]

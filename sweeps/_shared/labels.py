@@ -19,7 +19,7 @@ from jbt.experiments import declare
 from jbt.own import tables
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges, panels_of
-from jbt.own.fits.panel_parts import Panels
+from jbt.own.fits.shared import SharedModel
 from jbt.own.shared_coefficients import marginal_fit
 from jbt.own.tables.tables import ANCHORS
 from jbt.types import Comparisons, Design, Panel, Prior, Status
@@ -201,8 +201,8 @@ class Recorded:
         panel_judges = Judges.of(self.tables, discrimination=grade)
         joint = condition.model == "joint"
         with runtime.precision("float64"):
-            panels = Panels.of(self.batch, panel_judges)
-            (part,) = panels.parts(np.array([joint]))
+            model = SharedModel.of(self.batch, panel_judges)
+            (part,) = model.parts(np.array([[joint]]))
             loadings = np.asarray(part.loadings)
             shown, wins = (np.asarray(v) for v in (self.made.shown, self.made.wins))
             if condition.model == "mixed":
@@ -219,9 +219,9 @@ class Recorded:
             def repeated(leaf: Any) -> Array:
                 return jnp.asarray(np.tile(leaf, (sets, *[1] * (np.ndim(leaf) - 1))))
 
-            (group,) = panels.groups
             comparisons = jax.vmap(Comparisons)(*made)
-            weights = group.panel.discrimination, group.panel.sharing
+            assert isinstance(part.comparisons, Panel)
+            weights = part.comparisons.discrimination, part.comparisons.sharing
             panel = jax.vmap(Panel)(comparisons, *map(repeated, weights))
             design = jax.tree.map(repeated, part.design)
             owner = np.repeat(np.arange(sets), len(self.pools))

@@ -7,7 +7,7 @@ import pytest
 
 from jbt import cli, own, runtime
 from jbt.own.fits.judges import Judges
-from jbt.own.fits.panel_parts import Panels
+from jbt.own.fits.shared import SharedModel
 from jbt.own.gates.rankings import Rankings
 from jbt.own.leaderboards.problem import Setup
 from jbt.own.tables import limits
@@ -111,9 +111,9 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
     held = n_bytes((group.comparisons, group.items, group.variant))
     assert held <= asked("padded to") <= 6 * held
     with runtime.precision("float64"):
-        panels = Panels.of(batch, Judges.of(batch.tables))
-    assert n_bytes([g.panel.verdicts for g in panels.groups]) <= asked("joint tables")
-    assert n_bytes(panels.loadings) <= asked("joint fits")
+        stacks = SharedModel.of(batch, Judges.of(batch.tables)).stacks
+    assert n_bytes([s.comparisons.verdicts for s in stacks]) <= asked("joint tables")
+    assert n_bytes([s.loadings for s in stacks]) <= asked("joint fits")
     tables_read = own.read(*tables(verdicts, items), covariates=["words", "lists"])
     setup, _ = Setup.of(tables_read, ["words", "lists"], "none", True, "plain", "auto", Prior())
     together = setup.together(Judges.of(tables_read))

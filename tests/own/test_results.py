@@ -78,17 +78,14 @@ def test_fits_are_tables(batch):
         assert theta.loc[(fit.judge, fit.pool, "c"), "estimate"] == fit.theta[2]
         of_c = rows[(rows.quantity == "c") & (rows.pool == fit.pool) & (rows.judge == fit.judge)]
         assert of_c.estimate.item() == fit.c[0]
-    judges = own.fit_judges(batch)
-    coefficients = judges.to_frame()
-    assert coefficients.pool.isna().all()
-    for judge in judges:
-        here = coefficients[coefficients.judge == judge.judge].set_index("quantity")
-        assert here.loc["c", "estimate"] == judge.c[0]
-        assert here.loc["kappa", "low"] == pytest.approx(judge.kappa_low, nan_ok=True)
-    analysis = own.analyse(batch, k=2)
-    assert_frame_equal(analysis.to_frame(), analysis.judges.to_frame())
     # The same theta beside the coefficients over all pools.
-    whole = analysis.to_frame()
+    whole = own.analyse(batch, k=2).to_frame()
+    coefficients = whole[whole.pool.isna()]
+    for fit in own.fit_judges(batch):
+        (judge,) = fit.judges
+        here = coefficients[coefficients.judge == judge.judge].set_index("quantity")
+        assert here.loc["c", "estimate"] == judge.c[0].estimate
+        assert here.loc["kappa", "low"] == pytest.approx(judge.kappa.low, nan_ok=True)
     assert_frame_equal(
         whole[whole.quantity == "theta"].reset_index(drop=True),
         rows[rows.quantity == "theta"].sort_values("judge", kind="stable").reset_index(drop=True),

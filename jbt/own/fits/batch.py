@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -162,6 +162,11 @@ class Batch:
             standardise,
             position,
         )
+
+    def of_tables(self, tables: Tables) -> Batch:
+        """Other tables, with the covariates and settings of these."""
+        settings: Any = {"standardise": self.standardise, "position": self.position}
+        return Batch.of(tables, self.columns, transform=self.transform, **settings)
 
     def of_all(
         self, results: Mapping[int, Result], copy: Callable[[Result, PoolTable], Result]

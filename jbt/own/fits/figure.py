@@ -10,11 +10,12 @@ import pandas as pd
 from jbt.border import plots
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
 from jbt.own.fits.batch import Batch
-from jbt.own.fits.summary import JudgeSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from jbt.own.fits.analysis import JudgeSummary
 
 DRAWN = 40
 """Largest number of contents drawn."""

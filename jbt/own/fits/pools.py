@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jbt import runtime
 from jbt.border import files
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch, Group, PoolTable
-from jbt.own.fits.frames import Fits
-from jbt.own.fits.one_judge import JudgeFit, fit_judges
 from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
+from jbt.own.fits.shared import SharedFit, fit_judges
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.tables.components import chains
@@ -42,6 +42,12 @@ class Ranked:
     """Quality under the naive model, logits."""
     membership: float
     """Posterior probability of being among the k best; prior-selected where theta is."""
+
+    def row(self) -> dict[str, Any]:
+        """Its numbers in a table of estimates, see `frame`."""
+        numbers = {"estimate": self.theta, "low": self.low, "high": self.high}
+        place = {"naive": self.theta_naive, "rank": self.rank, "membership": self.membership}
+        return {"quantity": "theta", "name": self.content, **numbers, **place}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,38 +110,56 @@ class PoolFit:
         return usable(self.status)
 
     def rows(self, covariates: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield a row for each estimate, see `frames.frame`; if not usable, one without any."""
+        """Yield a row for each estimate, see `frame`; if not usable, one without any."""
         facts = {"judge": self.judge, "pool": self.pool, "status": self.status.name.lower()}
         if not self.usable:
             yield facts
             return
-
-        def row(quantity: str, name: str | None, estimate: float, low: float, high: float) -> Any:
-            numbers = {"estimate": estimate, "low": low, "high": high}
-            selected = {"prior_selected": quantity in self.prior_selected}
-            return {**facts, "quantity": quantity, "name": name, **numbers, **selected}
-
-        for r in self.ranking:
-            ranked = {"naive": r.theta_naive, "rank": r.rank, "membership": r.membership}
-            yield {**row("theta", r.content, r.theta, r.low, r.high), **ranked}
-        for name, *numbers in zip(covariates, self.c, self.c_low, self.c_high, strict=True):
-            yield row("c", name, *numbers)
+        for content in self.ranking:
+            yield {**content.row(), **facts, "prior_selected": "theta" in self.prior_selected}
+        biases = [
+            ("c", *of_c) for of_c in zip(covariates, self.c, self.c_low, self.c_high, strict=True)
+        ]
         if not np.isnan(self.kappa):
-            yield row("kappa", None, self.kappa, self.kappa_low, self.kappa_high)
+            biases.append(("kappa", None, self.kappa, self.kappa_low, self.kappa_high))
+        for quantity, *rest in biases:
+            row = dict(zip(("name", "estimate", "low", "high"), rest, strict=True))
+            selected = quantity in self.prior_selected
+            yield {**facts, "quantity": quantity, **row, "prior_selected": selected}
 
     def record(self) -> dict[str, Any]:
-        """The fields for JSON: the status by its name, null where undefined."""
-        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name, value in record.items():
-            if isinstance(value, (float, np.ndarray)):
-                record[name] = files.defined(value)
-        for name in ("items", "prior_selected", "constant_covariates"):
-            record[name] = list(record[name])
-        record["ranking"] = [
-            {k: files.defined(v) if isinstance(v, float) else v for k, v in vars(r).items()}
-            for r in self.ranking
-        ]
-        return {**record, "status": self.status.name.lower()}
+        """The fields for JSON."""
+        return files.plain(self)
+
+
+class Fits(list[PoolFit]):
+    """Fits in the order of `Batch.pools`."""
+
+    def __init__(self, fits: Iterable[PoolFit], covariates: Sequence[str]) -> None:
+        super().__init__(fits)
+        self.covariates = tuple(covariates)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each estimate, see `frame`."""
+        return frame(row for fit in self for row in fit.rows(self.covariates))
+
+
+COLUMNS = (
+    *("judge", "pool", "quantity", "name"),
+    *("estimate", "low", "high"),
+    *("naive", "rank", "membership"),
+    *("prior_selected", "status"),
+)
+
+
+def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c, kappa,
+    or of all judges together c_joint, kappa_joint and slope), name (of the content or covariate),
+    estimate, low and high (empty where the prior chose), naive, rank and membership (of theta),
+    prior_selected, status."""
+    numbers = dict.fromkeys(("estimate", "low", "high", "naive", "membership"), float)
+    table = pd.DataFrame(list(rows), columns=pd.Index(COLUMNS))
+    return table.astype({**numbers, "rank": "Int64"})
 
 
 def fit(
@@ -144,9 +168,9 @@ def fit(
     k: int = 1,
     prior: Prior | None = None,
     spread: bool | None = None,
-    judges: Sequence[JudgeFit] | None = None,
+    judges: Sequence[SharedFit] | None = None,
     intervals: bool = True,
-) -> Fits[PoolFit]:
+) -> Fits:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
 
     Args:
@@ -172,8 +196,8 @@ def fit(
     if spread:
         judges = judges or fit_judges(batch, prior=prior, spread=True)
         converged = [judge.status == Status.CONVERGED for judge in judges]
-        lam = np.where(converged, [judge.sd**-2 for judge in judges], lam)
-        known_sd = np.array([judge.sd_basis not in UNKNOWN for judge in judges])
+        lam = np.where(converged, [judge.sd.estimate**-2 for judge in judges], lam)
+        known_sd = np.array([judge.sd.status not in UNKNOWN for judge in judges])
     fits_by_number: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import Report, Section, nats, signed, with_interval
 from jbt.own.fits.batch import Batch
-from jbt.own.fits.pools import PoolFit
-from jbt.own.fits.summary import CoefficientOverPools, JudgeSummary
+from jbt.own.fits.judges import JOINT, known_in_words
+from jbt.own.fits.pools import PoolFit, Ranked
+from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
+from jbt.own.tables import agreement
+from jbt.types import Status
+
+if TYPE_CHECKING:
+    from jbt.own.fits.analysis import Analysis, CoefficientOverPools, JudgeSummary
 
 BASIS: dict[str, str] = {
     Basis.MEASURED: "",
@@ -47,29 +54,21 @@ RANKED = 50
 """Largest number of contents of one pool that a report lists."""
 
 
-def report(
-    title: str,
-    lead: Sequence[str],
-    batch: Batch,
-    judges: list[JudgeSummary],
-    *,
-    k: int,
-    per_pool: bool,
-) -> Report:
+def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: bool) -> Report:
     """The report: coefficients (of one pool, its ranking) first.
 
     Args:
       lead: notes on what was read.
-      k: size of the top set.
       per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
+    batch, judges, k = analysis.batch, analysis.judges, analysis.k
     fits = [f for judge in judges for f in judge.fits]
     one_pool = len(batch.tables.pools) == 1
     sections = []
     if one_pool:
         sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
     elif any(judge.coefficients for judge in judges):
-        spread = ", ".join(f"{_of(judge)}{judge.joint.sd:.3g}" for judge in judges)
+        spread = ", ".join(f"{_of(judge)}{judge.shared.sd.estimate:.3g}" for judge in judges)
         lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
         sections.append(Section("Each judge, all pools together", lines, _coefficients(judges)))
     evidence = [
@@ -86,6 +85,8 @@ def report(
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
     legend = list(_legend(batch, fits, k))
     sections.append(Section("How to read this", legend, detail=True))
+    if analysis.joint is not None:
+        sections += _joint_sections(*analysis.joint, judges, k=k, per_pool=per_pool)
     return Report(title, lead, sections, answer=_answer(batch, judges, k))
 
 
@@ -165,7 +166,7 @@ def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
     rows = []
     for judge in judges:
         for coefficient in judge.coefficients:
-            estimate = with_interval(coefficient.estimate, coefficient.low, coefficient.high)
+            estimate = coefficient.in_words()
             change = coefficient.without_ties - coefficient.estimate
             rows.append(
                 {
@@ -188,7 +189,7 @@ def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> 
         renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
         if c.status == Basis.MEASURED:
             yield f"{_of(judge)}{c.name} is measured within contents: {renderings}"
-            yield from differs(f"{_of(judge)}{c.name}", c.p_alike)
+            yield from _differs(f"{_of(judge)}{c.name}", c.p_alike)
         elif c.status == Basis.MERGED:
             yield (
                 f"{_of(judge)}{c.name} is measured over all pools merged: {renderings}; jbt "
@@ -215,7 +216,7 @@ def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> 
         )
 
 
-def differs(name: str, p_alike: float) -> Iterator[str]:
+def _differs(name: str, p_alike: float) -> Iterator[str]:
     """Report that a coefficient differs between pools, where the test finds it."""
     if p_alike < ALIKE:
         yield (
@@ -297,13 +298,18 @@ def _without_prior(fit: PoolFit, d: int) -> str:
 def _ranking_in_line(batch: Batch, fit: PoolFit) -> str:
     if not fit.usable:
         return f"{_name(fit)}: {fit.status.name.lower()}"
-    ranking = ""
-    for previous, content in zip((None, *fit.ranking), fit.ranking, strict=False):
-        if previous is not None:
-            ranking += " = " if content.rank == previous.rank else " > "
-        ranking += f"{content.content} {signed(content.theta)}"
     coefficients = ", ".join(_coefficients_of(batch, fit))
-    return f"{_name(fit)}: theta{_note('theta', fit)} {ranking}, {coefficients}"
+    return f"{_name(fit)}: {_in_line(fit.ranking, _note('theta', fit))}, {coefficients}"
+
+
+def _in_line(ranking: Sequence[Ranked], note: str) -> str:
+    """Contents with their theta, the best first."""
+    line = ""
+    for previous, content in zip((None, *ranking), ranking, strict=False):
+        if previous is not None:
+            line += " = " if content.rank == previous.rank else " > "
+        line += f"{content.content} {signed(content.theta)}"
+    return f"theta{note} {line}"
 
 
 def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFrame | None]:
@@ -315,18 +321,22 @@ def _ranking(batch: Batch, fit: PoolFit, k: int) -> tuple[list[str], pd.DataFram
     lines.append(f"the top {k} {differ} the naive model, c = kappa = 0")
     if len(fit.ranking) > RANKED:
         lines.append(f"the first {RANKED} of {len(fit.ranking)} contents; --json has all")
-    ranks = Counter(content.rank for content in fit.ranking)
-    table = pd.DataFrame(
+    return lines, _contents(fit.ranking, _note("theta", fit), k)
+
+
+def _contents(ranking: Sequence[Ranked], note: str, k: int) -> pd.DataFrame:
+    """The first contents of a pool, a row each."""
+    ranks = Counter(content.rank for content in ranking)
+    return pd.DataFrame(
         {
             "rank": str(content.rank) + "=" * (ranks[content.rank] > 1),
             "content": content.content,
-            f"theta{_note('theta', fit)}": with_interval(content.theta, content.low, content.high),
+            f"theta{note}": with_interval(content.theta, content.low, content.high),
             "naive": signed(content.theta_naive),
             f"P(top {k})": f"{content.membership:.2f}",
         }
-        for content in fit.ranking[:RANKED]
+        for content in ranking[:RANKED]
     )
-    return lines, table
 
 
 def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
@@ -362,3 +372,110 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         "Contradicting: share of the pairs shown in both orders whose winner changes with the "
         "order; a tie against a win counts half."
     )
+
+
+def _joint_sections(
+    batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary], *, k: int, per_pool: bool
+) -> list[Section]:
+    """The sections about all judges together; `alone` are each judge's own estimates."""
+    joint_sections = [
+        Section("All judges together, one quality", [], _joint_coefficients(fit, alone)),
+        Section("What the joint numbers rest on", list(_joint_sentences(batch, fit, k))),
+    ]
+    if len(fit.pools) == 1:
+        joint_sections.append(
+            Section(f"{fit.pools[0].pool} / {JOINT}", *_joint_ranking(fit.pools[0], k))
+        )
+    elif per_pool:
+        lines = [f"{pool.pool} / {JOINT}: {_joint_in_line(pool)}" for pool in fit.pools]
+        joint_sections.append(Section("Rankings, all judges together", lines))
+    return joint_sections
+
+
+def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
+    yield known_in_words(fit.trusted)
+    agreements = {j.judge: j.agreement for j in fit.judges if j.agreement is not None}
+    yield from agreement.warnings(agreements)
+    for name, b in fit.slope.items():
+        yield (
+            f"slope of quality in {name}: {b.in_words()} logits per {batch.units} {name}, over all "
+            f"pools{BASIS[b.status]}"
+        )
+    for judge in fit.judges:
+        for c in judge.c:
+            if c.status == Basis.MEASURED:
+                yield from _differs(f"{judge.judge}: {c.name}", c.p_alike)
+    for difference in fit.differences:
+        yield (
+            f"{difference.name} of {difference.judge} less that of {difference.other} is "
+            f"identified: {difference.in_words()}, "
+            "if both have the same discrimination, which is not tested: a judge less sensitive to "
+            "quality gives such a difference too"
+        )
+    statuses = Counter(pool.status.name.lower() for pool in fit.pools)
+    yield ", ".join(f"{status} {n}" for status, n in statuses.items())
+    n_untrusted = statuses[Status.NO_REFERENCE.name.lower()]
+    if n_untrusted:
+        yield (
+            f"{' and '.join(fit.trusted)} judged nothing in {n_untrusted} of {len(fit.pools)} "
+            "pools: these are corrected with the c and kappa that the other pools identify"
+        )
+    chosen = sum(pool.prior_selected for pool in fit.pools)
+    if chosen:
+        yield f"theta is prior-selected in {chosen} of {len(fit.pools)} pools"
+    differ = [p.top_k_differs for p in fit.pools if p.top_k_differs is not None]
+    yield f"top-{k} differs from naive, c = kappa = 0 for all, in {sum(differ)}/{len(differ)}"
+
+
+def _joint_coefficients(fit: PanelFit, alone: Sequence[JudgeSummary]) -> pd.DataFrame | None:
+    rows, by_name = [], {a.judge: a for a in alone}
+    for judge in fit.judges:
+        if judge.known:
+            rows.append({"judge": judge.judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
+        by_itself = by_name.get(judge.judge, alone[0] if len(alone) == 1 else None)
+        by_covariate = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
+        for coefficient in judge.coefficients:
+            single = by_covariate.get(coefficient.covariate)
+            rows.append(
+                {
+                    "judge": judge.judge,
+                    "coefficient": coefficient.name,
+                    "joint [95 %]": coefficient.in_words() + BASIS[coefficient.status],
+                    "identified by": ", ".join(coefficient.identified_by),
+                    "alone [95 %]": ""
+                    if single is None
+                    else single.in_words() + BASIS[single.status],
+                }
+            )
+        s, agreed = judge.discrimination, judge.agreement
+        rows.append(
+            {
+                "judge": judge.judge,
+                "coefficient": "discrimination",
+                "joint [95 %]": s.in_words() + BASIS[s.status],
+                "agrees with the trusted": ""
+                if agreed is None
+                else f"{agreed.share:.0%} of {agreed.n_pairs} pairs",
+            }
+        )
+    if not rows:
+        return None
+    columns = ["judge", "coefficient", "joint [95 %]", "identified by", "alone [95 %]"]
+    frame = pd.DataFrame(rows, columns=pd.Index([*columns, "agrees with the trusted"]))
+    return (frame if fit.trusted else frame[columns]).fillna("")
+
+
+def _joint_ranking(pool: PanelPool, k: int) -> tuple[list[str], pd.DataFrame | None]:
+    if pool.top_k_differs is None:
+        return [pool.status.name.lower()], None
+    differ = "differs from" if pool.top_k_differs else "is that of"
+    top = f"the top {k} {differ} the naive model, c = kappa = 0 for every judge"
+    note = " (prior-selected)" * pool.prior_selected
+    return [pool.status.name.lower(), top], _contents(pool.ranking, note, k)
+
+
+def _joint_in_line(pool: PanelPool) -> str:
+    status = pool.status.name.lower()
+    if pool.top_k_differs is None:
+        return status
+    return f"{_in_line(pool.ranking, ' (prior-selected)' * pool.prior_selected)}, {status}"

@@ -18,7 +18,7 @@ from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
 from jbt.own.leaderboards.intervals import FEWEST_RESAMPLED, PRIOR_SHARE
 from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.robust import Outside
-from jbt.own.shared_coefficients.coefficient import Coefficient
+from jbt.own.shared_coefficients.intervals import Coefficient
 from jbt.own.tables.agreement import Agreement
 from jbt.types import Status
 

@@ -13,7 +13,7 @@ from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import robust
 from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.shared_coefficients.coefficient import Coefficient
+from jbt.own.shared_coefficients.intervals import Coefficient
 from jbt.own.tables import agreement, lengths
 from jbt.types import Prior, Status
 

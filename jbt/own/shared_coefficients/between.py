@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt.types import Design, Rows, Verdicts
+from jbt.types import Design, Panel, Rows, Verdicts
 
 
 def content_means(items: Design) -> np.ndarray:
@@ -42,10 +42,13 @@ def with_means(design: Design, verdicts: Verdicts, means: np.ndarray) -> tuple[D
     """Pools with the covariates of `means` appended to their own.
 
     Args:
-      design, verdicts: counts or rows, leaves with a leading axis of F pools; the last axis of the
-        verdicts may be judges.
+      design, verdicts: counts, rows or panels of either, leaves with a leading axis of F pools; the
+        last axis of the verdicts may be judges.
       means: [F, M, D] from `content_means`.
     """
+    if isinstance(verdicts, Panel):
+        design, of_judges = with_means(design, verdicts.verdicts, means)
+        return design, jax.vmap(Panel)(of_judges, verdicts.discrimination, verdicts.sharing)
     pool, x = np.arange(len(means))[:, None], np.asarray(design.covariates)
     if isinstance(verdicts, Rows):
         sides = verdicts.first, verdicts.second

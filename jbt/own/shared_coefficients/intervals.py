@@ -1,14 +1,17 @@
-"""Intervals of parameters that pools share, or the reason why there are none."""
+"""Estimates of parameters that pools share, with intervals or the reason why there are none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
+from jbt.border import files
+from jbt.border.report import with_interval
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
 from jbt.stats.cluster_jackknife import jackknife
 from jbt.types import Status
@@ -58,17 +61,75 @@ class Basis(StrEnum):
     """It is not estimated."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """How well one combination of the parameters is known."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coefficient:
+    """An estimate (MAP) with its 95 % interval, logits. NaN where undefined; intervals are given
+    only where their coverage was simulated."""
 
-    half_width: float
-    """Half width of its interval; NaN where there is none."""
-    basis: Basis
-    dof: float
-    """Degrees of freedom of the interval: effective number of pools less one; infinite with one."""
-    p_alike: float
-    """p-value of the hypothesis that it is the same in all pools; NaN with one pool."""
+    judge: str | None = None
+    """None where the table names no judge, or the coefficient belongs to none."""
+    covariate: str | None = None
+    """With its transformation; None for kappa and other coefficients without a covariate."""
+    unit: str | None = None
+    """The unit of the covariate: c is in logits per this."""
+    estimate: float
+    low: float = np.nan
+    high: float = np.nan
+    status: str
+    """What the estimate rests on, and so why there is no interval: in a fit one of `Basis`, on a
+    leaderboard one of `board.REASONS` or `converged`."""
+    identified_by: tuple[str, ...] = ()
+    """In a joint fit, whose verdicts identify it, see `Judges.identified_by`; empty where the prior
+    chose."""
+    p_alike: float = np.nan
+    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
+
+    @property
+    def name(self) -> str:
+        """`c[COVARIATE]` or `kappa`."""
+        return "kappa" if self.covariate is None else f"c[{self.covariate}]"
+
+    @property
+    def prior_selected(self) -> bool:
+        """Whether the prior chose it (PRIOR) or holds much of its precision (WEAK)."""
+        return self.status in (Basis.PRIOR, Basis.WEAK)
+
+    def numbers(self) -> dict[str, Any]:
+        """Estimate and interval for JSON: null where undefined."""
+        return {name: files.defined(getattr(self, name)) for name in ("estimate", "low", "high")}
+
+    def in_words(self) -> str:
+        """The estimate, with its interval if there is one."""
+        return with_interval(self.estimate, self.low, self.high)
+
+    def row(self, status: Status, end: str = "") -> dict[str, Any]:
+        """Its row of a table of estimates (`pools.COLUMNS`).
+
+        Args:
+          status: of the fit.
+          end: of the name of its quantity.
+        """
+        return {
+            "judge": self.judge,
+            "quantity": ("kappa" if self.covariate is None else "c") + end,
+            "name": self.covariate,
+            "estimate": self.estimate,
+            "low": self.low,
+            "high": self.high,
+            "prior_selected": self.prior_selected,
+            "status": status.name.lower(),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file."""
+        of_c = {"covariate": self.covariate, "unit": self.unit}
+        return {
+            **(of_c if self.covariate is not None else {}),
+            **self.numbers(),
+            "prior_selected": self.prior_selected,
+            "basis": str(self.status),
+            "p_alike": files.defined(self.p_alike),
+        }
 
 
 def known(
@@ -79,8 +140,8 @@ def known(
     identified: np.ndarray,
     *,
     merged: bool = False,
-) -> Iterator[Known]:
-    """How well combinations of one owner's parameters are known.
+) -> list[Coefficient]:
+    """Combinations of one owner's parameters, with their intervals where they are measured.
 
     Pools are the unit: the interval allows for coefficients that differ from pool to pool, and for
     verdicts of a pool that depend on each other (`jackknife`). It is about the value common to all
@@ -92,11 +153,11 @@ def known(
       identified: [C] whether the verdicts identify each combination.
       merged: whether the only pool is several pools of the file (`Tables.merged`).
     """
+    values = combinations @ top.at[owner]
     information = top.information[owner]
     scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
     if top.status[owner] != Status.CONVERGED:
-        yield from (Known(np.nan, Basis.NOT_CONVERGED, np.nan, np.nan) for _ in combinations)
-        return
+        return [Coefficient(estimate=v, status=Basis.NOT_CONVERGED) for v in values.tolist()]
     # A trace of the prior keeps what is not identified finite.
     from_verdicts = information - (1 - TRACE) * np.diag(top.weight)
     variance, variance_without_prior = (
@@ -116,8 +177,9 @@ def known(
     else:
         halves, dofs = Z * np.sqrt(variance), np.full(len(combinations), np.inf)
         p_values = np.full(len(combinations), np.nan)
-    rows = zip(halves, dofs, p_values, identified, share > allowed, strict=True)
-    for half, dof, p_alike, is_identified, weak in rows:
+    found = []
+    rows = zip(values, halves, dofs, p_values, identified, share > allowed, strict=True)
+    for value, half, dof, p_alike, is_identified, weak in rows:
         if not is_identified:
             basis = Basis.PRIOR
         elif weak:
@@ -128,5 +190,7 @@ def known(
             basis = Basis.MERGED
         else:
             basis = Basis.MEASURED
-        half = float(half) if basis == Basis.MEASURED else np.nan
-        yield Known(half, basis, float(dof), float(p_alike))
+        low, high = (value - half, value + half) if basis == Basis.MEASURED else (np.nan, np.nan)
+        numbers = {"estimate": float(value), "low": float(low), "high": float(high)}
+        found.append(Coefficient(**numbers, status=basis, p_alike=float(p_alike)))
+    return found

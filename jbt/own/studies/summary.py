@@ -16,7 +16,7 @@ from jbt.border.report import Report, Section, counted, signed
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
-from jbt.own.fits.panel_parts import Panels
+from jbt.own.fits.shared import SharedModel
 from jbt.own.tables.sheets import TableError
 from jbt.types import Status
 
@@ -341,10 +341,10 @@ def _identified(study: Study) -> np.ndarray:
                 out[i, d] = "kappa" not in pool.prior_selected
             return out
         try:
-            panels = Panels.of(batch, Judges.of(tables, reference=s.reference))
+            model = SharedModel.of(batch, Judges.of(tables, reference=s.reference))
         except TableError:  # the reference has no verdicts yet
             return out
-        found = panels.identified(panels.null_directions())
+        found = model.identified(model.null_directions())[0]
     for g, judge in enumerate(s.judges or ("",)):
         name = judge or tables.judges[0]
         out[:, :, g] = found[:, tables.judges.index(name)]

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from jbt import identifiability, own, runtime
-from jbt.own.fits import one_judge
+from jbt.own.fits.analysis import profiles
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
 
@@ -94,8 +94,8 @@ def test_the_coefficients_are_those_of_scipy(spread, tables):
     v, i = tables(verdicts(), ITEMS)
     batch = own.load(v, i, ["words"])
     prior = Prior(0.7, 0.2)
-    for judge, found in enumerate(own.fit_judges(batch, prior=prior, spread=spread)):
-        explicit = Explicit(batch, judge)
+    for number, found in enumerate(own.fit_judges(batch, prior=prior, spread=spread)):
+        explicit = Explicit(batch, number)
         known = [] if spread else [-np.log(0.7) / 2]
         best = minimize(
             lambda at, of=explicit, known=known: of.loss(np.r_[at, known], prior, spread),
@@ -103,7 +103,9 @@ def test_the_coefficients_are_those_of_scipy(spread, tables):
             method="BFGS",
             options={"gtol": 1e-7},
         ).x
-        got = [*found.c, found.kappa, *found.slope, np.log(found.sd)]
+        (judge,) = found.judges
+        of_slope = [b.estimate for b in found.slope.values()]
+        got = [*(c.estimate for c in judge.coefficients), *of_slope, np.log(found.sd.estimate)]
         np.testing.assert_allclose(got, np.r_[best, known], atol=3e-5)
 
 
@@ -131,11 +133,12 @@ def test_neither_the_spread_of_quality_nor_its_slope_moves_c(sd, slope, tables):
     4 standard errors in each of these."""
     v, i = tables(*paired(np.random.default_rng(3), 200, sd, slope))
     (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False))
-    error = (found.c_high[0] - found.c[0]) / Z
+    c, kappa = found.judges[0].coefficients
+    error = (c.high - c.estimate) / Z
     assert error < 0.07
-    assert abs(found.c[0] - 1.0) < 4 * error
-    assert abs(found.kappa - 0.3) < 4 * (found.kappa_high - found.kappa) / Z
-    assert found.sd == pytest.approx(sd, rel=0.2)
+    assert abs(c.estimate - 1.0) < 4 * error
+    assert abs(kappa.estimate - 0.3) < 4 * (kappa.high - kappa.estimate) / Z
+    assert found.sd.estimate == pytest.approx(sd, rel=0.2)
 
 
 @pytest.mark.heavy
@@ -149,9 +152,10 @@ def test_renderings_that_hardly_differ_measure_nothing(tables):
     near.loc[copies, "x"] = first.loc[keys].to_numpy() + 0.02
     v, i = tables(written, near.to_csv(index=False))
     (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False))
-    assert found.c_basis == (Basis.WEAK,)
-    assert np.isnan(found.c_low).all()
-    assert found.kappa_basis == Basis.MEASURED
+    c, kappa = found.judges[0].coefficients
+    assert c.status == Basis.WEAK
+    assert np.isnan(c.low)
+    assert kappa.status == Basis.MEASURED
 
 
 def test_one_pool_that_decides_alone_has_no_interval(tables):
@@ -163,8 +167,9 @@ def test_one_pool_that_decides_alone_has_no_interval(tables):
     made["count"] = np.where(made["pool"] == 0, 20, 1)
     v, i = tables(made.to_csv(index=False), keep.to_csv(index=False))
     (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False))
-    assert found.c_basis == (Basis.FEW_POOLS,)
-    assert np.isnan(found.c_low).all()
+    (c,) = found.judges[0].c
+    assert c.status == Basis.FEW_POOLS
+    assert np.isnan(c.low)
 
 
 @pytest.mark.heavy
@@ -176,7 +181,7 @@ def test_pools_may_tell_together_what_none_tells_alone(tables):
         v, i = tables(head + "".join(rows.format(p) for p in pools), items)
         batch = own.load(v, i, ["words", "lists"], standardise=False)
         (found,) = own.fit_judges(batch)
-        assert [basis == Basis.PRIOR for basis in found.c_basis] == [not told] * 2
+        assert [c.status == Basis.PRIOR for c in found.judges[0].c] == [not told] * 2
         assert "c" in own.load(v, i, ["words", "lists"]).pools[0].prior_selected
 
 
@@ -184,10 +189,12 @@ def test_items_of_their_own_tell_nothing_and_add_no_evidence(tables):
     v, i = tables(verdicts(), ITEMS)
     batch = own.load(v, i, ["words"], content=None)
     found = own.fit_judges(batch)
-    assert all(f.c_basis == (Basis.PRIOR,) for f in found)
-    assert not any(f.kappa_basis == Basis.PRIOR for f in found)
-    assert all(np.isnan(f.slope).all() for f in found)
-    assert (one_judge.profiles(batch, found)[1] == 0).all()
+    for fit in found:
+        c, kappa = fit.judges[0].coefficients
+        assert c.status == Basis.PRIOR
+        assert kappa.status != Basis.PRIOR
+        assert not fit.slope
+    assert (profiles(batch, found)[1] == 0).all()
 
 
 @pytest.mark.heavy
@@ -195,7 +202,7 @@ def test_evidence_is_summed_over_pools(tables):
     v, i = tables(verdicts(), ITEMS)
     batch = own.load(v, i, ["words"])
     found = own.fit_judges(batch)
-    grids, sums = one_judge.profiles(batch, found)
+    grids, sums = profiles(batch, found)
     expected = np.zeros_like(sums)
     with runtime.precision("float64"):
         for group in batch.groups:
@@ -225,9 +232,10 @@ def test_many_pools_of_few_verdicts_do_not_shrink_c(tables):
     items = [f"{p},{i},{i // 2},{x[p, i]}" for p in range(n) for i in range(6)]
     v, i = tables("\n".join(rows), "pool,item,content,x\n" + "\n".join(items))
     (found,) = own.fit_judges(own.load(v, i, ["x"], standardise=False, position="yes"))
-    assert (found.c_high[0] - found.c[0]) / Z < 0.012
-    assert abs(found.c[0] - 0.8) < 0.04
-    assert abs(found.kappa - 0.3) < 0.04
+    c, kappa = found.judges[0].coefficients
+    assert (c.high - c.estimate) / Z < 0.012
+    assert abs(c.estimate - 0.8) < 0.04
+    assert abs(kappa.estimate - 0.3) < 0.04
 
 
 def rendered(n_pools, judge, seed=0):
@@ -258,8 +266,8 @@ def test_a_c_that_differs_between_pools_is_found(tables):
     """The mean is 1; the test is not significant where pools are alike."""
     alike = judge_of(tables, rendered(24, lambda pool, x, q: x + q))[1]
     unlike = judge_of(tables, rendered(24, lambda pool, x, q: (-1, 3)[pool % 2] * x + q))[1]
-    assert alike.c_p_alike[0] > 0.05
-    assert unlike.c_p_alike[0] < 1e-3
+    assert alike.judges[0].c[0].p_alike > 0.05
+    assert unlike.judges[0].c[0].p_alike < 1e-3
 
 
 @pytest.mark.heavy
@@ -267,8 +275,9 @@ def test_a_judge_that_is_symmetric_by_construction_has_an_interval_of_some_width
     """The same winner in both orders in every pool: every score of kappa is 0."""
     written = rendered(24, lambda pool, x, q: 1e6 * (x + q))
     _, judge = judge_of(tables, written)
-    assert judge.kappa == pytest.approx(0, abs=1e-6)
-    assert judge.kappa_high > 0.05
+    kappa = judge.judges[0].kappa
+    assert kappa.estimate == pytest.approx(0, abs=1e-6)
+    assert kappa.high > 0.05
 
 
 @pytest.mark.heavy
@@ -276,9 +285,10 @@ def test_the_longer_rendering_always_wins(tables):
     """The posterior is convex on the way, and its maximum far away."""
     _, judge = judge_of(tables, rendered(24, lambda pool, x, q: 1000 * x))
     assert judge.status == Status.CONVERGED
-    assert judge.c[0] > 5
-    assert judge.c_basis == (Basis.WEAK,)
-    assert np.isnan(judge.c_low[0])
+    (c,) = judge.judges[0].c
+    assert c.estimate > 5
+    assert c.status == Basis.WEAK
+    assert np.isnan(c.low)
 
 
 @pytest.mark.heavy

@@ -12,8 +12,8 @@ from scipy.special import expit
 from jbt import cli, own
 from jbt.own.fits import batch as batches
 from jbt.own.fits.judges import OWN, TOGETHER, Judges
-from jbt.own.fits.panel import fit_panel
-from jbt.own.fits.panel_parts import Panels
+from jbt.own.fits.shared import SharedModel
+from jbt.own.fits.together import fit_panel
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
 
@@ -302,8 +302,8 @@ def test_who_tells_a_coefficient(tables):
 
 
 def tellers_of(batch, judges):
-    panels = Panels.of(batch, judges)
-    return list(judges.identified_by(lambda some: panels.identified(panels.null_directions(some))))
+    model = SharedModel.of(batch, judges)
+    return list(judges.identified_by(lambda some: model.identified(model.null_directions(some))[0]))
 
 
 def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):

@@ -1,0 +1,341 @@
+"""The coefficients that all pools share: of each judge alone, or of all judges in one fit.
+
+    P(first wins | judge g) = sigmoid(s_g (theta_i - theta_j) + (x_i - x_j) . c_g + kappa_g)
+
+Every judge has one (s, c, kappa) for all pools. Every pool has its own qualities, integrated out
+(`shared_coefficients.marginal_fit`), with a common slope b in the covariates between contents and a
+common sd about that line (`shared_coefficients.between`).
+
+One judge alone is a panel of one with s = 1. Its verdicts identify c where renderings of one
+content do. In a panel, (c, kappa) of the reference and of the anchors are known to be 0: a pool
+without trusted verdicts identifies s b + c, the slope of apparent quality, and pools with trusted
+verdicts identify b. Where no c is identified, b is fixed at 0 and the prior chooses c.
+
+The discriminations of a panel are estimated with the rest. With s held at 1, a judge whose verdicts
+have nothing to do with quality gets c = -b: it looks biased against whatever the trusted verdicts
+favour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jbt import runtime
+from jbt.own.fits.batch import Batch
+from jbt.own.fits.judges import Judges, only, panels_of
+from jbt.own.shared_coefficients import directions
+from jbt.own.shared_coefficients.between import content_means, with_means
+from jbt.own.shared_coefficients.directions import NullDirections
+from jbt.own.shared_coefficients.intervals import Basis, Coefficient, known
+from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
+from jbt.own.tables import limits
+from jbt.own.tables.agreement import Agreement, agreement
+from jbt.types import Prior, Status
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where an owner's parameters stand among its K: c and kappa of J judges, b, and in a panel
+    their discriminations; the last is log sd."""
+
+    n_covariates: int
+    n_judges: int
+
+    @property
+    def c(self) -> np.ndarray:
+        """[D, J]"""
+        return np.arange(self.n_covariates * self.n_judges).reshape(
+            self.n_covariates, self.n_judges
+        )
+
+    @property
+    def kappa(self) -> np.ndarray:
+        """[J]"""
+        return self.n_covariates * self.n_judges + np.arange(self.n_judges)
+
+    @property
+    def slope(self) -> np.ndarray:
+        """[D]"""
+        return self.kappa[-1] + 1 + np.arange(self.n_covariates)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of c, kappa and b."""
+        return (self.n_covariates + 1) * self.n_judges + self.n_covariates
+
+    @property
+    def discrimination(self) -> np.ndarray:
+        """[J]"""
+        return self.n_coefficients + np.arange(self.n_judges)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedModel:
+    """The pools of a batch, and how each pool's model depends on the shared coefficients. An owner
+    of coefficients is one judge alone, or all judges of a panel.
+
+    The model of one pool has c [2 D, J] and kappa [J]: for the covariates, then for their means
+    over the items of a content, whose coefficients are s b (`pool_terms.pool_model`).
+    """
+
+    batch: Batch
+    judges: Judges | None
+    """The panel; None for each judge alone."""
+    stacks: list[PoolStack]
+    """One of each group, with those means among its covariates."""
+    index: list[np.ndarray]
+    """[F] of each group, positions in `Batch.pools`; in a panel, in `Tables.pools`."""
+    between: list[np.ndarray]
+    """[F, M, D] of each group, the mean of each covariate over the items of a content, less its
+    mean over contents; 0 at padding."""
+
+    @classmethod
+    def of(cls, batch: Batch, judges: Judges | None = None) -> SharedModel:
+        """All pools of a batch, with the judges of a panel or with each judge alone.
+
+        Raises:
+          TableError: the tables of a panel would not fit into memory.
+        """
+        if judges is not None:
+            d, j, n_pools = len(batch.covariates), len(judges.names), len(batch.tables.pools)
+            shared = Places(d, j).n_coefficients
+            size = (2 * d + 1) * j * shared + (shared + j + 1) ** 2
+            what = f"joint fits of {n_pools} pools, {j} judges and {d} covariates"
+            limits.check(24 * n_pools * size, what, limits.ALONE)
+        model = cls(batch, judges, [], [], [])
+        for group in batch.groups:
+            if judges is None:
+                pools, verdicts, axis = group, group.comparisons, (..., None)
+                owner = group.index % len(batch.tables.judges)
+            else:
+                pools = panels_of(group, judges)
+                verdicts, axis, owner = pools.panel, ..., np.zeros(len(pools.index), int)
+            means = content_means(pools.items)
+            design, verdicts = with_means(pools.design, verdicts, means)
+            free = (np.asarray(v)[axis] for v in (pools.variant.c, pools.variant.kappa))
+            model.stacks.append(PoolStack(verdicts, design, _loadings(*free), owner))
+            model.index.append(pools.index)
+            model.between.append(means)
+        return model
+
+    @property
+    def places(self) -> Places:
+        n_judges = 1 if self.judges is None else len(self.judges.names)
+        return Places(len(self.batch.covariates), n_judges)
+
+    @property
+    def n_owners(self) -> int:
+        return len(self.batch.tables.judges) if self.judges is None else 1
+
+    @property
+    def n_verdicts(self) -> np.ndarray:
+        """[pools, judges]"""
+        counts = self.batch.tables.counts["n_verdicts"].to_numpy()
+        return counts.reshape(-1, len(self.batch.tables.judges))
+
+    def parts(self, sloped: np.ndarray, members: np.ndarray | None = None) -> list[PoolStack]:
+        """The pools, for `marginal_fit.maximum`.
+
+        Args:
+          sloped: [owners, D] whether b is free for each covariate; else it is 0.
+          members: [J] the judges of a panel whose verdicts count; default all.
+        """
+        parts = []
+        for stack in self.stacks:
+            loadings = np.asarray(stack.loadings).copy()
+            loadings[:, :, self.places.slope] *= sloped[stack.owner][:, None]
+            verdicts = stack.comparisons if members is None else only(stack.comparisons, members)
+            parts.append(stack._replace(comparisons=verdicts, loadings=jnp.asarray(loadings)))
+        return parts
+
+    def null_directions(self, members: np.ndarray | None = None) -> NullDirections:
+        """Null directions of the verdicts, of the judges in a mask [J] or of all. b is left out, as
+        unknown qualities absorb it."""
+        fixed = np.zeros((self.n_owners, self.places.n_covariates), bool)
+        return directions.null_directions(self.parts(fixed, members), self.n_owners)
+
+    def identified(self, null_directions: NullDirections) -> np.ndarray:
+        """[owners, D + 1, J] which of (c, kappa) are estimated and moved by no null direction."""
+        d, j = self.places.n_covariates, self.places.n_judges
+        unmoved = null_directions.identified[:, : (d + 1) * j].reshape(-1, d + 1, j)
+        return unmoved & self.estimated
+
+    @property
+    def estimated(self) -> np.ndarray:
+        """[owners, D + 1, J] which of (c, kappa) are free and enter some verdict."""
+        n = self.n_verdicts
+        position = np.array([p.position for p in self.batch.pools]).reshape(n.shape)
+        free = np.tile(n.sum(0) > 0, (self.places.n_covariates + 1, 1))
+        free[-1] = (position & (n > 0)).any(0)
+        return free.T[:, :, None] if self.judges is None else (free & ~self.judges.known)[None]
+
+
+def _loadings(c: np.ndarray, kappa: np.ndarray) -> jnp.ndarray:
+    """[F, biases, shared] see `PoolStack`, from which c [F, D, J] and kappa [F, J] are free."""
+    n_pools, d, j = c.shape
+    places = Places(d, j)
+    loadings = np.zeros((n_pools, 2 * d + 1, j, places.n_coefficients))
+    for g in range(j):
+        for i in range(d):
+            loadings[:, i, g, places.c[i, g]] = c[:, i, g]
+        loadings[:, -1, g, places.kappa[g]] = kappa[:, g]
+    for i in range(d):
+        loadings[:, d + i, :, places.slope[i]] = 1
+    return jnp.asarray(loadings.reshape(n_pools, (2 * d + 1) * j, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeFit:
+    """A judge's coefficients over all pools, with 95 % intervals whose unit is the pool."""
+
+    judge: str | None
+    """None where the table names no judge."""
+    c: tuple[Coefficient, ...]
+    """[D] logits per unit (`Batch.units`); empty where known to be 0."""
+    kappa: Coefficient | None
+    """Logits in favour of the first shown, in the pools where it is estimated; None where no pool
+    estimates it, or it is known."""
+    discrimination: Coefficient | None
+    """Factor on quality in the judge's logits, FIXED where it is not estimated; None for a judge
+    alone, where it is 1."""
+    n_verdicts: int
+    known: bool = False
+    """Whether c and kappa are known to be 0."""
+    agreement: Agreement | None = None
+    """With the judges of the panel whose biases are known; None for one of them, or without any."""
+
+    @property
+    def coefficients(self) -> list[Coefficient]:
+        return [*self.c, *([] if self.kappa is None else [self.kappa])]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFit:
+    """The shared coefficients of one owner."""
+
+    judges: tuple[JudgeFit, ...]
+    """The judge alone, or all judges of the panel."""
+    slope: dict[str, Coefficient]
+    """b of each covariate, the slope of quality between contents, logits per unit; without those of
+    which the verdicts identify no c, where b is fixed at 0."""
+    sd: Coefficient
+    """Standard deviation of quality about its mean and slope, logits of a judge with discrimination
+    1, without an interval; its status is that of log sd, FIXED where lam is known."""
+    status: Status
+    """CONVERGED, NO_VERDICTS, or the status of the worst pool."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFits:
+    """The fits of all owners, and what they came from."""
+
+    model: SharedModel
+    nulls: NullDirections
+    identified: np.ndarray
+    """[owners, D + 1, J], see `SharedModel.identified`."""
+    parts: list[PoolStack]
+    top: Maximum
+    fits: list[SharedFit]
+
+
+def fit_shared(
+    model: SharedModel, *, prior: Prior | None = None, spread: bool | None = None
+) -> SharedFits:
+    """Fit the shared coefficients of each owner (float64 must be on).
+
+    The pools where kappa is estimated share it (`PoolTable.position`); in the others it is 0, as in
+    their own fits.
+
+    Args:
+      prior: default `Prior()`.
+      spread: whether the sd of quality is estimated, about that of the prior (`maximum`);
+        default: if no prior is given.
+    """
+    spread = prior is None if spread is None else spread
+    prior = Prior() if prior is None else prior
+    places, panel = model.places, model.judges
+    nulls = model.null_directions()
+    identified = model.identified(nulls)
+    sloped = identified[:, :-1].any(2)
+    parts = model.parts(sloped)
+    graded = np.zeros(0, bool)
+    if panel is not None:
+        graded = panel.graded & (model.n_verdicts.sum(0) > 0)
+    lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), places.n_covariates + 1)
+    precision = np.r_[np.repeat(lam_b, places.n_judges), lam_b[:-1]]
+    top = maximum(parts, prior, precision, model.n_owners, spread=spread, graded=graded)
+    fits = []
+    for owner in range(model.n_owners):
+        of_verdicts = np.r_[identified[owner].ravel(), sloped[owner], graded, True]
+        merged = model.batch.tables.merged
+        numbers = known(top, parts, owner, np.eye(len(of_verdicts)), of_verdicts, merged=merged)
+        fit = _named(model, owner, numbers, sloped[owner], graded, Status(int(top.status[owner])))
+        if not spread:
+            fit = replace(fit, sd=replace(fit.sd, status=Basis.FIXED))
+        fits.append(fit)
+    return SharedFits(model, nulls, identified, parts, top, fits)
+
+
+def _named(
+    model: SharedModel,
+    owner: int,
+    numbers: list[Coefficient],
+    sloped: np.ndarray,
+    graded: np.ndarray,
+    status: Status,
+) -> SharedFit:
+    """An owner's fit from its K parameters."""
+    batch, panel, places = model.batch, model.judges, model.places
+    estimated, n_verdicts = model.estimated[owner], model.n_verdicts.sum(0)
+    if panel is None:
+        names, n_verdicts = [batch.tables.judges[owner]], n_verdicts[owner : owner + 1]
+        known, agreements = np.zeros(1, bool), [None]
+    else:
+        names, known = panel.names, panel.known
+        agreements = agreement(batch.tables, known)
+    judges = []
+    for g, name in enumerate(names):
+        facts: dict[str, Any] = {"judge": name}
+        if not n_verdicts[g]:
+            facts["status"] = Basis.UNDEFINED
+        c = [
+            replace(numbers[place], covariate=x, unit=f"{batch.units} {x}", **facts)
+            for place, x in zip(places.c[:, g], batch.covariates, strict=True)
+        ]
+        s = None if panel is None else numbers[places.discrimination[g]]
+        judges.append(
+            JudgeFit(
+                judge=name,
+                c=() if known[g] else tuple(c),
+                kappa=replace(numbers[places.kappa[g]], **facts) if estimated[-1, g] else None,
+                discrimination=s if s is None or graded[g] else replace(s, status=Basis.FIXED),
+                n_verdicts=int(n_verdicts[g]),
+                known=bool(known[g]),
+                agreement=agreements[g],
+            )
+        )
+    slope = zip(batch.covariates, places.slope, sloped, strict=True)
+    log_sd = numbers[-1]
+    return SharedFit(
+        judges=tuple(judges),
+        slope={name: numbers[place] for name, place, is_free in slope if is_free},
+        sd=Coefficient(estimate=float(np.exp(log_sd.estimate)), status=log_sd.status),
+        status=status if n_verdicts.any() else Status.NO_VERDICTS,
+    )
+
+
+def fit_judges(
+    batch: Batch, *, prior: Prior | None = None, spread: bool | None = None
+) -> list[SharedFit]:
+    """Fit the coefficients of each judge alone, in the order of the tables' judges.
+
+    Args:
+      batch: from `load`.
+      prior, spread: see `fit_shared`.
+    """
+    with runtime.precision("float64"):
+        return fit_shared(SharedModel.of(batch), prior=prior, spread=spread).fits

@@ -216,15 +216,10 @@ def identify(
 
 
 def _identify(batch: Batch, prior: Prior, judges: Judges | None) -> list[Identified]:
-    names = content_names(batch.tables)
     results: dict[int, list[Identified]] = {}
     with runtime.precision("float64"):
         for group in batch.groups:
-            if judges is None:
-                results.update(_of_group(batch, group, prior, names))
-            else:
-                panels = panels_of(group, judges)
-                results.update(_of_panels(batch, panels, judges, prior, names))
+            results.update(_of_group(batch, group, judges, prior))
     if judges is None:
         by_pool = batch.of_all(results, _without_verdicts)
     else:
@@ -238,85 +233,53 @@ def _without_verdicts(coefficients: list[Identified], pool: PoolTable) -> list[I
 
 
 def _of_group(
-    batch: Batch, group: Group, prior: Prior, names: list[list[str]]
+    batch: Batch, group: Group, judges: Judges | None, prior: Prior
 ) -> Iterator[tuple[int, list[Identified]]]:
-    """Yield the place in `batch.pools` and the coefficients of each pool and judge."""
-    covariates = jnp.arange(len(batch.covariates))
-    fit = group.comparisons, group.design, group.variant
-    limits.check_profiles(len(group.index), len(batch.covariates), group.n_parameters)
+    """Yield the coefficients of each pool, with its place: of each judge alone in `batch.pools`, or
+    of all judges together in `Tables.pools`."""
+    d = len(batch.covariates)
+    if judges is None:
+        pools, verdicts, identified_by = group, group.comparisons, None
+        coefficients, n_parameters = [(0, i) for i in range(d)], group.n_parameters
+    else:
+        pools = panels_of(group, judges)
+        verdicts, identified_by = pools.panel, _IdentifiedByJudges(pools)
+        coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
+        n_parameters = pools.design.n_contents + (d + 1) * len(judges.names)
+    limits.check_profiles(len(pools.index), len(coefficients), n_parameters)
+    judge, covariate = (jnp.asarray(v) for v in zip(*coefficients, strict=True))
+    of_judge = None if judges is None else judge
+    fit = verdicts, pools.design, pools.variant
     measured = _Measured(
-        *in_chunks(lambda stack: _measure(*stack, covariates, None, prior), fit, limits.AT_ONCE)
+        *in_chunks(lambda stack: _measure(*stack, covariate, of_judge, prior), fit, limits.AT_ONCE)
     )
     leaves = jax.device_get(fit)
-    for i, number in enumerate(group.index.tolist()):
-        comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
-        contents = names[number // (len(batch.pools) // len(names))]
-        null = null_space(
-            design,
-            comparisons if isinstance(comparisons, Rows) else comparisons.shown,
-            batch.covariates,
-            contents=contents + [""] * (design.n_contents - len(contents)),
-            position=bool(variant.kappa),
-        )
-        pool = {
-            "pool": batch.pools[number].pool,
-            "judge": batch.pools[number].judge,
-            "rank": null.rank,
-            "n_columns": null.n_columns,
-            "null_directions": null.names,
-        }
+    for i, number in enumerate(pools.index.tolist()):
+        facts = batch.pools[number if judges is None else number * len(judges.names)]
+        made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
+        contents = [*facts.contents, *[""] * (design.n_contents - len(facts.contents))]
+        if judges is None:
+            made = made if isinstance(made, Rows) else made.shown
+            whose: dict[str, Any] = {"position": bool(variant.kappa)}
+            names, identifiers = [facts.judge], None
+        else:
+            whose = {"judges": judges.names, "variant": variant}
+            names = judges.names
+            identifiers = list(judges.identified_by(partial(identified_by.in_pool, i)))
+        null = null_space(design, made, batch.covariates, contents=contents, **whose)
         yield (
             number,
             [
                 Identified(
-                    **pool,
-                    covariate=name,
-                    unit=f"{batch.units} {name}",
-                    **measured.numbers(i, d, (d,)),
-                )
-                for d, name in enumerate(batch.covariates)
-            ],
-        )
-
-
-def _of_panels(
-    batch: Batch, group: PanelGroup, judges: Judges, prior: Prior, names: list[list[str]]
-) -> Iterator[tuple[int, list[Identified]]]:
-    """Yield the number and the coefficients of each pool with all judges."""
-    d = len(batch.covariates)
-    coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
-    judge, covariate = (jnp.asarray(v) for v in zip(*coefficients, strict=True))
-    fit = group.panel, group.design, group.variant
-    n_parameters = group.design.n_contents + (d + 1) * len(judges.names)
-    limits.check_profiles(len(group.index), len(coefficients), n_parameters)
-    measured = _Measured(
-        *in_chunks(lambda stack: _measure(*stack, covariate, judge, prior), fit, limits.AT_ONCE)
-    )
-    by_judges, leaves = _IdentifiedByJudges(group), jax.device_get(fit)
-    for i, number in enumerate(group.index.tolist()):
-        panel, design, variant = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), leaves)
-        null = null_space(
-            design,
-            panel,
-            batch.covariates,
-            contents=names[number] + [""] * (design.n_contents - len(names[number])),
-            judges=judges.names,
-            variant=variant,
-        )
-        identifiers = list(judges.identified_by(partial(by_judges.in_pool, i)))
-        yield (
-            number,
-            [
-                Identified(
-                    pool=batch.tables.pools[number],
-                    judge=judges.names[g],
+                    pool=facts.pool,
+                    judge=names[g],
                     covariate=batch.covariates[c],
                     unit=f"{batch.units} {batch.covariates[c]}",
                     rank=null.rank,
                     n_columns=null.n_columns,
                     null_directions=null.names,
-                    **measured.numbers(i, j, (c, g)),
-                    identified_by=identifiers[g][c],
+                    **measured.numbers(i, j, (c,) if judges is None else (c, g)),
+                    identified_by=None if identifiers is None else identifiers[g][c],
                 )
                 for j, (g, c) in enumerate(coefficients)
             ],
@@ -399,15 +362,6 @@ class _IdentifiedByJudges:
         return (directions.null_directions([part], n_pools).identified & free).reshape(
             n_pools, d + 1, j
         )
-
-
-def content_names(tables: Tables) -> list[list[str]]:
-    """Contents of each pool, numbered as in a `Batch`: in the order of its items."""
-    contents = tables.items.drop_duplicates(["pool", "content"])
-    names: list[list[str]] = [[] for _ in tables.pools]
-    for pool, content in zip(contents["pool"].tolist(), contents["content"].tolist(), strict=True):
-        names[pool].append(tables.contents[content])
-    return names
 
 
 def _frame(coefficients: list[Identified]) -> pd.DataFrame:

@@ -19,7 +19,6 @@ from support.foreign_files import (
     JUDGEBENCH,
     LLMBAR,
     MT_BENCH,
-    PRD,
     SAMPLES,
     Sample,
     save,
@@ -293,34 +292,6 @@ def test_records_without_a_name_keep_apart_in_files_of_one_name(tmp_path):
     pools = list(formats.collect(paths).items)
     assert pools[::3] == ["battles.1/000000", "battles.2/000000", "battles.1 (2)/000000"]
     assert len(pools) == 9
-
-
-@pytest.mark.parametrize(
-    ("name", "told", "second", "judge"),
-    [
-        ("gpt35-claude-reviewer_threeclass", None, "gpt35", "claude"),
-        ("gpt35-claude-reviewer_threeclass", "some judge", "gpt35", "some judge"),
-        ("gpt35-vicuna-13b-reviewer_threeclass", "vicuna-13b", "gpt35", "vicuna-13b"),
-        ("gpt-4-vicuna-13b-reviewer", "vicuna-13b", "gpt-4", "vicuna-13b"),
-        ("gpt-4-vicuna-13b-reviewer", "13b", "gpt-4-vicuna", "13b"),
-        ("gpt35-vicuna-13b-reviewer_threeclass", None, None, None),
-        ("gpt35-vicuna-13b-reviewer_threeclass", "claude", None, None),
-        ("vicuna-13b-reviewer_threeclass", "vicuna-13b", None, None),
-        ("vicuna-13b", None, "vicuna-13b", None),
-        ("k-vs-answer_m-claude-reviewer", None, None, None),
-    ],
-)
-def test_names_in_a_file_of_prd_are_not_guessed(name, told, second, judge, tmp_path):
-    path = save(tmp_path, f"answer_bard-vs-answer_{name}.jsonl", PRD.records)
-    judges = () if told is None else (told,)
-    if second is None:
-        with pytest.raises(own.TableError, match="the file's name") as error:
-            formats.collect([path], judges=judges)
-        assert len(str(error.value).splitlines()) == 1
-        assert ("--judge NAME" in str(error.value)) == ("-vs-" not in name)
-    else:
-        found = formats.collect([path], judges=judges)
-        assert {(v.first, v.second, v.judge) for v in found.verdicts} == {("bard", second, judge)}
 
 
 @pytest.mark.parametrize("odd", ["one\ntwo", "one\rtwo"])

@@ -254,17 +254,6 @@ JUDGEBENCH = Sample(
            "judgments[0].decision is 'A'": {"judgments": [{"decision": "A"}]}},
 )  # fmt: skip
 
-PRD = Sample(
-    "answer_vicuna-13b-vs-answer_gpt35-claude-reviewer_threeclass.jsonl",
-    [{"review_id": "r", "question_id": n, "answer1_id": "x", "answer2_id": "y", "score": score}
-     for n, score in enumerate([1, 2, 3, None], 1)],
-    [(str(n), "claude", "vicuna-13b", "gpt35", winner, "shown")
-     for n, winner in enumerate(["first", "second", "tie", "error"], 1)],
-    {("1", "vicuna-13b"): ("vicuna-13b", None)},
-    wrong={"score is 0": {"score": 0}, "score is [8, 9]": {"score": [8, 9]},
-           "score is '1.5'": {"score": "1.5"}, "score is True": {"score": True}},
-)  # fmt: skip
-
 COMPARIA = Sample(
     "votes.parquet",
     [{"id": n, "model_a_name": "m", "model_b_name": b, "chosen_model_name": chosen,
@@ -306,7 +295,6 @@ SAMPLES = {
     "arena_hard": ARENA_HARD,
     "llmbar": LLMBAR,
     "judgebench": JUDGEBENCH,
-    "prd": PRD,
     "comparia": COMPARIA,
     "generic": GENERIC,
 }

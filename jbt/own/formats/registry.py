@@ -13,7 +13,6 @@ from jbt.own.formats.known import (
     judgebench,
     llmbar,
     mt_bench,
-    prd,
     study,
 )
 from jbt.own.formats.known.arena_hard import arena_hard
@@ -29,7 +28,6 @@ FORMATS: dict[str, Format] = {
         arena_hard(),
         llmbar.FORMAT,
         judgebench.FORMAT,
-        prd.FORMAT,
         comparia.FORMAT,
         study.FORMAT,
         generic(USUAL),

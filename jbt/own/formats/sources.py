@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jbt.border.inputs import note_read, read_bytes
+from jbt.border.inputs import check_file, read_bytes
 from jbt.own.tables.decoding import Damaged, csv_rows, decode, find_header, unpack
 
 Located = tuple[int, Mapping[str, Any]]
@@ -30,7 +30,7 @@ def read(path: Path) -> Iterator[Located]:
     name = path.name.lower().removesuffix(".gz")
     try:
         if name.endswith(".parquet"):
-            note_read(path)
+            check_file(path)
             yield from _parquet(path)
             return
         text = decode(read_bytes(path))
@@ -131,7 +131,7 @@ def _parquet(path: Path) -> Iterator[Located]:
     except ImportError:
         raise Damaged("reading Parquet needs the extra: judge-bt[parquet]") from None
     data: Any = path
-    if path.name.lower().endswith(".gz") or not path.is_file():
+    if path.name.lower().endswith(".gz"):
         data = pa.BufferReader(unpack(read_bytes(path)))
     number = 0
     try:

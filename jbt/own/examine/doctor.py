@@ -306,10 +306,8 @@ class _Examination:
         path = self.tables.items_path
         taken = {"pool", "item", "content", "quality", *map(str, self.options.values())}
         names = [name for name in column_names(path, ["item"]) if name and name not in taken]
-        number = {
-            name: pd.to_numeric(pd.Series(text.values, dtype=object), errors="coerce")
-            for name, text in read_sheet(path, names, (), Problems()).columns.items()
-        }
+        rows = read_sheet(path, names, (), Problems()).rows
+        number = {name: pd.to_numeric(rows[name], errors="coerce") for name in names}
         return [name for name, v in number.items() if v.notna().all() and v.nunique() > 1]
 
     def _by_pair(self) -> pd.DataFrame:

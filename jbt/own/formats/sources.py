@@ -4,15 +4,15 @@ gzipped. A file is only data: nothing in it is run.
 
 from __future__ import annotations
 
-import csv
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jbt.border.inputs import check_file, read_bytes
-from jbt.own.tables.decoding import Damaged, csv_rows, decode, find_header, unpack
+from jbt.own.tables.decoding import Damaged, decode, read_csv, unpack
 
 Located = tuple[int, Mapping[str, Any]]
 """Line of the file, from 1 (row, in Parquet), and the record that begins there."""
@@ -109,19 +109,15 @@ def _record(value: Any, line: int) -> Mapping[str, Any]:
 
 def _csv(text: str) -> Iterator[Located]:
     """The rows below the header; an empty field is null."""
-    header, separator = find_header(text)
+    cells, wrong = read_csv(text, texts=True)
+    header = list(cells)
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise Damaged(f"two columns are called {twice[0]!r}")
-    limit = csv.field_size_limit(2**31 - 1)  # a conversation may be long
-    try:
-        rows = csv_rows(text, separator, len(header))
-        next(rows)
-        for line, fields in rows:
-            if isinstance(fields, str):
-                raise Damaged(fields, line)
-            yield line, {name: v or None for name, v in zip(header, fields, strict=True)}
-    finally:
-        csv.field_size_limit(limit)
+    last = min(wrong, default=math.inf)
+    for line, *fields in cells[cells.index < last].itertuples(name=None):
+        yield line, {name: v or None for name, v in zip(header, fields, strict=True)}
+    if wrong:
+        raise Damaged(wrong[last], last)
 
 
 def _parquet(path: Path) -> Iterator[Located]:

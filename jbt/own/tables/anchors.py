@@ -15,29 +15,21 @@ several annotators to believe is for the user to say.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Set
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import counted
-from jbt.own.tables.items import Items, read_with_pools
+from jbt.own.tables.items import find_items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
-from jbt.own.tables.sheets import NUMBER, Problems, Sheet, Source, Text
-from jbt.own.tables.verdicts import Columns, VerdictTable, named_shares
+from jbt.own.tables.sheets import NUMBER, Problems, Sheet, Source, each
+from jbt.own.tables.verdicts import Columns, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
 
 ITEMS = ("first", "second", "better", "worse", "item")
 """Columns that may contain names of items."""
-
-PAIR, TIED, MEMBER = (
-    ("pool", "better", "worse"),
-    ("pool", "first", "second"),
-    ("pool", "item", "member"),
-)
 
 TIE = 0.5
 """Share that either item of a tied pair won."""
@@ -46,121 +38,116 @@ ANSWERS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0,
 """What `member` may be, in any case of letters."""
 
 
-@dataclass(frozen=True, eq=False)
-class Anchors:
-    """Trusted labels, in the order of their table; items are given by row number."""
-
-    pairs: pd.DataFrame
-    """pool, better, worse."""
-    tied: pd.DataFrame
-    """pool, first, second: pairs labelled as a tie and nothing else."""
-    members: pd.DataFrame
-    """pool, item, member (bool)."""
-    listed: np.ndarray
-    """[rows, 2 or 1] the pairs or items of all rows, whatever their answer."""
-    n_contradictory: int
-    """Pairs or items labelled both ways, which are left out (count)."""
-    n_unanswered: int
-    """Rows without an answer, which are left out (count)."""
-    notes: list[str]
-    """What was left out, in sentences."""
-    members_k: int | None = None
-    """Size of the top set that `members` are of, where the table says it (count of contents)."""
-
-    @classmethod
-    def none(cls) -> Anchors:
-        """No anchors."""
-        empty = np.zeros(0, np.int64)
-        pairs = pd.DataFrame(dict.fromkeys(PAIR, empty))
-        tied = pd.DataFrame(dict.fromkeys(TIED, empty))
-        members = pd.DataFrame(dict.fromkeys(MEMBER, empty)).astype({"member": bool})
-        return cls(pairs, tied, members, np.zeros((0, 2), np.int64), 0, 0, [])
+def no_anchors() -> dict[str, Any]:
+    """The fields of `Tables` that come from the anchors, where there are none."""
+    empty = np.zeros(0, np.int64)
+    return {
+        "anchors": pd.DataFrame(dict.fromkeys(("pool", "better", "worse"), empty)),
+        "tied": pd.DataFrame(dict.fromkeys(("pool", "first", "second"), empty)),
+        "members": pd.DataFrame({"pool": empty, "item": empty, "member": empty.astype(bool)}),
+        "listed": np.zeros((0, 2), np.int64),
+        "n_contradictory": 0,
+        "n_unanswered": 0,
+        "left_out": [],
+        "members_k": None,
+    }
 
 
 def read_anchors(
-    source: Source, verdicts: VerdictTable, columns: Columns, items: Items, problems: Problems
-) -> Anchors:
-    """Read the anchors; what is wrong with them goes to `problems`."""
+    source: Source,
+    verdicts: Sheet,
+    columns: Columns,
+    items: Sheet,
+    pool_of: np.ndarray,
+    problems: Problems,
+) -> dict[str, Any]:
+    """Read the anchors; what is wrong with them goes to `problems`.
+
+    Args:
+      pool_of: [items] number of each item's pool.
+
+    Returns:
+      The fields of `Tables` that come from the anchors.
+    """
     names = list(dict.fromkeys([*(name for form in FORMS for name in form), "k"]))
-    sheet, pool = read_with_pools(source, verdicts, columns, (), names, problems)
-    known = set(items.item.values)
-    pool = _unescaped(pool, set(items.pool.values))
-    unescaped = {n: _unescaped(v, known) for n, v in sheet.columns.items() if n in ITEMS}
-    sheet = dataclasses.replace(sheet, columns={**sheet.columns, **unescaped})
-    forms = [form for form in FORMS if all(name in sheet for name in form)]
+    sheet = read_with_pools(source, verdicts, columns, (), names, problems)
+    rows = sheet.rows
+    for name in ("pool", *ITEMS):
+        if name in rows:  # undo how `jbt plan labels` wrote names for a spreadsheet
+            known = set(items.rows["pool" if name == "pool" else "item"])
+            rows[name] = each(rows[name], lambda v, k=known: from_spreadsheet(v, k), object)
+    forms = [form for form in FORMS if all(name in rows for name in form)]
     if len(forms) != 1:
         kinds = "more than one kind" if forms else "no kind"
         allowed = " or ".join(", ".join(form) for form in FORMS)
         problems.end(source, f"has the columns of {kinds} of anchors, needs one of: {allowed}")
-    if forms[0] == FORMS[2]:
-        return _members(sheet, pool, items, problems)
-    return _pairs(sheet, pool, items, problems, forms[0])
-
-
-def _unescaped(names: Text, known: Set[str]) -> Text:
-    """Undo how `jbt plan labels` wrote names for a spreadsheet."""
-    return Text.of(names.codes, [from_spreadsheet(name, known) for name in names.values])
+    read = _members if forms[0] == FORMS[2] else _pairs
+    return no_anchors() | read(sheet, items, pool_of, forms[0])
 
 
 def _pairs(
-    sheet: Sheet, pool: Text, items: Items, problems: Problems, form: tuple[str, ...]
-) -> Anchors:
+    sheet: Sheet, items: Sheet, pool_of: np.ndarray, form: tuple[str, ...]
+) -> dict[str, Any]:
     sides = form[:2]
-    problems.add_empty(sheet, sides)
-    first, second = items.find(sheet, pool, sides, problems)
-    name = sheet[sides[0]]
-    problems.add_rows(
-        sheet,
+    sheet.refuse_empty(sides)
+    first, second = find_items(items, sheet, sides)
+    sheet.refuse(
         (first >= 0) & (first == second),
-        lambda r: f"{' and '.join(sides)} are the same item, {name.at(r)!r}",
+        lambda row: f"{' and '.join(sides)} are the same item, {row[sides[0]]!r}",
     )
-    won = np.ones(len(sheet))
+    won = np.ones(len(first))
     if form == FORMS[1]:
-        names = sheet["first"], sheet["second"]
         way_out = "rename the item, or give columns better and worse"
-        won = named_shares(sheet, "better", *names, problems, unanswered=True, way_out=way_out)
+        won = named_shares(sheet, "better", *sides, way_out=way_out)
     better, worse = np.where(won == 1, first, second), np.where(won == 1, second, first)
     low, high = np.minimum(first, second), np.maximum(first, second)
-    table = pd.DataFrame({"pool": items.pool.codes[better], "better": better, "worse": worse})
-    decided = np.isfinite(won) & (won != TIE)
-    pair = low * len(items.lines) + high
+    pair, decided = low * len(items.rows) + high, np.isfinite(won) & (won != TIE)
     kept, n_contradictory, notes = _once(pair, better, decided, "pair")
-    is_tie = (won == TIE) & ~np.isin(pair, pair[decided])
-    is_tie[is_tie] = ~pd.Series(pair[is_tie]).duplicated().to_numpy()
-    tied = pd.DataFrame({"pool": items.pool.codes[low], "first": low, "second": high})
+    tied = (won == TIE) & ~np.isin(pair, pair[decided])
+    tied[tied] = ~pd.Series(pair[tied]).duplicated().to_numpy()
     if n_ties := int((won == TIE).sum()):
         notes.append(f"{counted(n_ties, 'anchor')} of a tie left out")
-    if n_open := int(np.isnan(won).sum()):
-        notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
-    pairs = table[kept].reset_index(drop=True)
-    listed = np.stack([first, second], 1)
-    tied = tied[is_tie].reset_index(drop=True)
-    return Anchors(pairs, tied, Anchors.none().members, listed, n_contradictory, n_open, notes)
+    pairs = pd.DataFrame({"pool": pool_of[better], "better": better, "worse": worse})
+    ties = pd.DataFrame({"pool": pool_of[low], "first": low, "second": high})
+    return {
+        "anchors": pairs[kept].reset_index(drop=True),
+        "tied": ties[tied].reset_index(drop=True),
+        "listed": np.stack([first, second], 1),
+        "n_contradictory": n_contradictory,
+        **_unanswered(won, notes),
+    }
 
 
-def _members(sheet: Sheet, pool: Text, items: Items, problems: Problems) -> Anchors:
-    problems.add_empty(sheet, ("item",))
-    (item,) = items.find(sheet, pool, ("item",), problems)
-    text = sheet["member"]
-    answers = text.map(_answer)
+def _members(
+    sheet: Sheet, items: Sheet, pool_of: np.ndarray, form: tuple[str, ...]
+) -> dict[str, Any]:
+    sheet.refuse_empty(["item"])
+    (item,) = find_items(items, sheet, ["item"])
+    answers = each(sheet.rows["member"], _answer)
     allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
-    problems.add_rows(sheet, answers == -1, lambda r: f"member is {text.at(r)!r}, {allowed}")
-    table = pd.DataFrame({"pool": items.pool.codes[item], "item": item, "member": answers == 1})
+    sheet.refuse_values("member", answers == -1, allowed)
     k = None
-    if "k" in sheet and len(sheet):
-        of = sheet["k"].map(lambda word: int(word) if word.isdecimal() else 0)
-        wrong = (of < 1) | (of != of[0])
-        said = sheet["k"]
-        one = "allowed: one whole number, the same in all rows"
-        problems.add_rows(sheet, wrong, lambda r: f"k is {said.at(r)!r}, {one}")
-        k = int(of[0])
+    if "k" in sheet.rows:
+        sizes = each(sheet.rows["k"], lambda word: int(word) if word.isdecimal() else 0)
+        wrong = (sizes < 1) | (sizes != sizes[0])
+        sheet.refuse_values("k", wrong, "allowed: one whole number, the same in all rows")
+        k = int(sizes[0])
     kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
-    if n_open := int(np.isnan(answers).sum()):
+    members = pd.DataFrame({"pool": pool_of[item], "item": item, "member": answers == 1})
+    return {
+        "members": members[kept].reset_index(drop=True),
+        "listed": item[:, None],
+        "n_contradictory": n_contradictory,
+        "members_k": k,
+        **_unanswered(answers, notes),
+    }
+
+
+def _unanswered(answers: np.ndarray, notes: list[str]) -> dict[str, Any]:
+    n_open = int(np.isnan(answers).sum())
+    if n_open:
         notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
-    members = table[kept].reset_index(drop=True)
-    listed = item[:, None]
-    none = Anchors.none()
-    return Anchors(none.pairs, none.tied, members, listed, n_contradictory, n_open, notes, k)
+    return {"n_unanswered": n_open, "left_out": notes}
 
 
 def _answer(word: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
@@ -101,11 +101,9 @@ class Outcomes:
 
     option: str
     """How the user said it, for messages."""
-    codes: Mapping[str, float | None]
-    """Share that the first won, by code; None for a failed judgment. Empty for a scale."""
-    best: float = math.nan
-    worst: float = math.nan
-    """Of a scale, the ends at which the first, or the second, won wholly."""
+    share: Callable[[str], float | None]
+    """The share that the first won, None for a failed judgment; raises `KeyError` for a code that
+    has no meaning."""
 
     @classmethod
     def of_options(cls, map: str | None, scale: str | None) -> Outcomes | None:
@@ -137,8 +135,12 @@ class Outcomes:
                 )
             if code in codes:
                 raise ValueError(f"--map gives {code!r} twice")
-            codes[code] = _share(word)
-        return cls(f"--map {text}", codes)
+            share = WORDS[word.casefold()] if word.casefold() in WORDS else _number(word)
+            if share is not None and not 0 <= share <= 1:
+                allowed = f"{', '.join(WORDS)}, or a share from 0 to 1"
+                raise ValueError(f"--map says {word!r}, allowed: {allowed}")
+            codes[code] = share
+        return cls(f"--map {text}", lambda code: codes[code.strip()])
 
     @classmethod
     def of_scale(cls, text: str) -> Outcomes:
@@ -147,51 +149,23 @@ class Outcomes:
         Raises:
           ValueError: not of this form.
         """
-        try:
-            best, worst = map(float, text.split(":"))
-        except ValueError:
-            best = worst = math.nan
-        if not math.isfinite(best - worst) or best == worst:
+        ends = [_number(end) for end in text.split(":")]
+        if len(ends) != 2 or not math.isfinite(ends[0] - ends[1]) or ends[0] == ends[1]:
             what = "needs two numbers, that for the first and that for the second: 1:7"
             raise ValueError(f"--scale is {text!r}, {what}")
-        return cls(f"--scale {text}", {}, best, worst)
 
-    def covers(self, code: str) -> bool:
-        """Whether a code has a meaning."""
-        try:
-            self.share(code)
-        except KeyError:
-            return False
-        return True
+        def share(code: str) -> float:
+            share = (_number(code.strip()) - ends[1]) / (ends[0] - ends[1])
+            if not 0 <= share <= 1:
+                raise KeyError(code)
+            return share
 
-    def share(self, code: str) -> float | None:
-        """The share that the first won.
-
-        Raises:
-          KeyError: a code that is not covered.
-        """
-        code = code.strip()
-        if not math.isfinite(self.best):
-            return self.codes[code]
-        try:
-            number = float(code)
-        except ValueError:
-            raise KeyError(code) from None
-        share = (number - self.worst) / (self.best - self.worst)
-        if not 0 <= share <= 1:
-            raise KeyError(code)
-        return share
+        return cls(f"--scale {text}", share)
 
 
-def _share(word: str) -> float | None:
-    if word.casefold() in WORDS:
-        return WORDS[word.casefold()]
+def _number(text: str) -> float:
+    """A number, or NaN."""
     try:
-        share = float(word)
+        return float(text)
     except ValueError:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise ValueError(
-            f"--map says {word!r}, allowed: {', '.join(WORDS)}, or a share from 0 to 1"
-        )
-    return share
+        return math.nan

@@ -22,13 +22,13 @@ import numpy as np
 import pandas as pd
 
 from jbt.border.report import counted
-from jbt.own.tables.anchors import Anchors, read_anchors
-from jbt.own.tables.items import Items, read_items
+from jbt.own.tables.anchors import no_anchors, read_anchors
+from jbt.own.tables.items import find_items, items_shown, read_items
 from jbt.own.tables.limits import check_judges
-from jbt.own.tables.names import alike_note, listing
+from jbt.own.tables.names import alike_note, joined, listing
 from jbt.own.tables.outcomes import Outcomes
-from jbt.own.tables.sheets import Problems, Source, Table, TableError, source_of
-from jbt.own.tables.verdicts import USUAL, Columns, VerdictTable, read_verdicts
+from jbt.own.tables.sheets import Problems, Sheet, Source, Table, TableError, source_of
+from jbt.own.tables.verdicts import ALL, USUAL, Columns, read_verdicts
 from jbt.types import check_word
 
 Ties = Literal["half", "drop", "davidson"]
@@ -105,7 +105,8 @@ class Tables:
     def without_ties(self) -> Tables:
         """Leave ties out instead of counting half a win for each side."""
         kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
-        counts = self.counts.assign(n_verdicts=_totals(kept, len(self.pools), len(self.judges)))
+        n_verdicts = _counts(kept, len(self.pools), len(self.judges))["n_verdicts"]
+        counts = self.counts.assign(n_verdicts=n_verdicts)
         return dataclasses.replace(self, verdicts=kept, counts=counts, ties="drop")
 
     def with_anchors(self) -> Tables:
@@ -137,11 +138,9 @@ class Tables:
             "source": self.anchors["pool"],
         }
         verdicts = pd.concat([self.verdicts, pd.DataFrame(rows)], ignore_index=True)
-        pool, judge = np.divmod(np.arange(len(self.pools) * (n_judges + 1)), n_judges + 1)
-        counts = self.counts.set_index(["pool", "judge"])
-        counts = counts.reindex(pd.MultiIndex.from_arrays([pool, judge]), fill_value=0)
-        counts = counts.rename_axis(["pool", "judge"]).reset_index()
-        counts["n_verdicts"] = _totals(verdicts, len(self.pools), n_judges + 1)
+        more = _counts(pd.DataFrame(rows).assign(judge=0), len(self.pools), 1)
+        counts = pd.concat([self.counts, more.assign(judge=n_judges)])
+        counts = counts.sort_values(["pool", "judge"], ignore_index=True)
         judges = [*self.judges, ANCHORS]
         return dataclasses.replace(self, verdicts=verdicts, counts=counts, judges=judges)
 
@@ -191,96 +190,79 @@ def read(
     if twice:
         raise TableError(f"covariate {twice[0]!r} is asked for twice")
     problems = Problems()
-    table = read_verdicts(source_of(verdicts, "verdicts"), columns, problems, outcomes)
+    sheet = read_verdicts(source_of(verdicts, "verdicts"), columns, problems, outcomes)
     n_problems = problems.count
     if items is None:
         problems.check()
-        listed = Items.of(table, content)
+        listed = items_shown(sheet, content)
     else:
         source = source_of(items, "items")
-        listed = read_items(source, table, columns, covariates, content, merge_pools, problems)
+        listed = read_items(source, sheet, columns, covariates, content, merge_pools, problems)
     if problems.count > n_problems:  # the rows of some items are not known
         problems.check()
-    first, second = listed.find(table.sheet, table.pool, (columns.first, columns.second), problems)
-    labels = Anchors.none()
+    first, second = find_items(listed, sheet, ("first", "second"))
+    pool, pools = pd.factorize(listed.rows["pool"])
+    labels = no_anchors()
     if anchors is not None:
-        labels = read_anchors(source_of(anchors, "anchors"), table, columns, listed, problems)
+        source = source_of(anchors, "anchors")
+        labels = read_anchors(source, sheet, columns, listed, pool, problems)
     problems.check()
-
     if ties == "davidson":
-        problems.add_lines(
-            table.sheet.source,
-            table.sheet.lines,
-            ~(np.isnan(table.p_first) | np.isin(table.p_first, (0, 0.5, 1))),
-            lambda r: f"p_first {table.p_first[r]:g} is graded: Davidson's ties need 0, 0.5 or 1",
+        share = sheet.rows["p_first"]
+        sheet.refuse(
+            ~(share.isna() | share.isin((0, 0.5, 1))),
+            lambda row: f"p_first {row['p_first']:g} is graded: Davidson's ties need 0, 0.5 or 1",
         )
         problems.check()
-    rows = pd.DataFrame(
-        {
-            "pool": listed.pool.codes[first],
-            "judge": 0 if table.judge is None else table.judge.codes,
-            "first": first,
-            "second": second,
-            "p_first": table.p_first,
-            "count": table.count,
-            "shown": table.shown,
-            "line": table.sheet.lines,
-            "source": listed.pool.codes[first],
-        }
-    )
-    judges: list[str | None] = [None] if table.judge is None else [*table.judge.values]
+
+    named = sheet.rows.get("judge")
+    judge_of, judges = (0, [None]) if named is None else pd.factorize(named)
+    rows = sheet.rows[["p_first", "count", "shown"]].rename_axis("line").reset_index()
+    rows = rows.assign(pool=pool[first], judge=judge_of, first=first, second=second)
+    rows["source"] = rows["pool"]
+    kinds = {"pools": pools, "items": listed.rows["item"].unique()}
+    if "content" in listed.rows and content != "item":
+        kinds["contents"] = listed.rows["content"].unique()
+    if named is not None:
+        kinds["judges"] = judges
+    judges = list(judges)
     if judge is not None:
-        if table.judge is None or judge not in judges:
-            names = "the table has no judge column"
-            names = names if table.judge is None else listing(table.judge.values)
-            raise TableError(f"{table.sheet.source}: no judge {judge!r}: {names}")
+        if judge not in judges:
+            names = "the table has no judge column" if named is None else listing(judges)
+            raise TableError(f"{sheet.source}: no judge {judge!r}: {names}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
-    pools, item_rows, contents = listed.frame(merge_pools)
-    pairs, tied, members = labels.pairs, labels.tied, labels.members
+    item_rows = listed.rows.drop(columns="content", errors="ignore").assign(pool=pool)
+    owner = listed.rows.get("content", listed.rows["item"])
     if merge_pools:
-        rows, pairs, tied, members = (
-            frame.assign(pool=0) for frame in (rows, pairs, tied, members)
+        item_rows["item"] = joined(
+            *(listed.rows[name].to_numpy(object) for name in ("pool", "item"))
         )
-    check_judges(table.sheet.source, columns.judge or "", len(judges), len(pools), len(rows))
+        owner, pools = listed.rows.get("content", item_rows["item"]), [ALL]
+        for frame in (item_rows, rows, labels["anchors"], labels["tied"], labels["members"]):
+            frame["pool"] = 0
+    content_of, contents = pd.factorize(owner)
+    item_rows.insert(2, "content", content_of)
+    n_pools, n_judges = len(pools), len(judges)
+    check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
     error, never = rows["p_first"].isna(), rows["count"] == 0
-    valid = rows[~error & ~never].reset_index(drop=True)
-    shape = len(pools), len(judges)
-    pool, judge_of = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
-    counts = {
-        "pool": pool,
-        "judge": judge_of,
-        "n_verdicts": _totals(valid, *shape),
-        "n_errors": _totals(rows[error], *shape),
-        "n_ties": _totals(valid[valid["p_first"] == 0.5], *shape),
-    }
+    columns_of = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
+    valid = rows.loc[~error & ~never, columns_of].reset_index(drop=True)
     tables = Tables(
         verdicts=valid,
-        items=item_rows,
-        anchors=pairs,
-        tied=tied,
-        members=members,
-        listed=labels.listed,
-        n_contradictory=labels.n_contradictory,
-        n_unanswered=labels.n_unanswered,
-        left_out=labels.notes,
-        members_k=labels.members_k,
-        pools=pools,
+        items=item_rows.reset_index(drop=True).infer_objects(),
+        pools=list(pools),
         judges=judges,
-        contents=contents,
-        counts=pd.DataFrame(counts),
+        contents=list(contents),
+        counts=_counts(rows, n_pools, n_judges),
         summary=[],
-        items_path=listed.path,
-        item_lines=listed.lines,
+        items_path=listed.source,
+        item_lines=listed.rows.index.to_numpy(),
         ties=ties,
+        **labels,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    kinds = {"pools": listed.pool.values, "items": listed.item.values}
-    kinds |= (
-        {"contents": listed.content.values} if listed.content not in (None, listed.item) else {}
-    )
-    kinds |= {"judges": table.judge.values} if table.judge else {}
-    summary = [*_summary(table, rows, tables, ties), *alike_note(kinds), *labels.notes]
+    summary = [*_summary(sheet, rows, tables, ties), *alike_note(kinds), *tables.left_out]
     return dataclasses.replace(tables, summary=summary)
 
 
@@ -331,14 +313,12 @@ def check_transform(tables: Tables, names: Sequence[str], transform: Transform) 
             problems.add(source, f"no covariate {name!r} was read: read the tables with it")
     problems.check()
     floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
+    items = Sheet(source, tables.items.set_axis(tables.item_lines), problems)
     for name in names:
-        values = tables.items[name].to_numpy(float)
-        problems.add_lines(
-            source,
-            tables.item_lines,
-            values <= floor,
-            lambda r, n=name, v=values: (
-                f"{transform} of {n} = {v[r]:g} is undefined, needs values above {floor:g}"
+        items.refuse(
+            items.rows[name] <= floor,
+            lambda row, n=name: (
+                f"{transform} of {n} = {row[n]:g} is undefined, needs values above {floor:g}"
             ),
         )
     problems.check()
@@ -353,15 +333,21 @@ def check_names(covariates: Sequence[str]) -> None:
         raise ValueError(f"covariates must be a list of columns, got {shown}")
 
 
-def _totals(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> np.ndarray:
-    """[pools x judges] number of verdicts, repeats counted."""
+def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame:
+    """`Tables.counts` of verdicts and errors."""
     fit = verdicts["pool"] * n_judges + verdicts["judge"]
-    totals = np.zeros(n_pools * n_judges, np.int64)
-    np.add.at(totals, fit.to_numpy(), verdicts["count"].to_numpy())
-    return totals
+    share, count = verdicts["p_first"], verdicts["count"]
+    pool, judge = np.divmod(np.arange(n_pools * n_judges), n_judges)
+
+    def total(rows: pd.Series) -> np.ndarray:
+        totals = np.bincount(fit[rows], count[rows], minlength=len(pool))
+        return totals.astype(np.int64)
+
+    totals = {"n_verdicts": total(share.notna()), "n_errors": total(share.isna())}
+    return pd.DataFrame({"pool": pool, "judge": judge, **totals, "n_ties": total(share == 0.5)})
 
 
-def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
+def _summary(sheet: Sheet, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
     totals = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
     kept, errors, tied = (int(total) for total in totals)
     never = int((rows["count"] == 0).sum())
@@ -371,8 +357,8 @@ def _summary(table: VerdictTable, rows: pd.DataFrame, tables: Tables, ties: Ties
         "drop": "dropped",
         "davidson": "an outcome of their own",
     }[ties]
-    lines = [f"{table.sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
-    if not table.has_pools:
+    lines = [f"{sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
+    if not sheet.has_pools:
         lines.append("no column of pools: all rows are one pool")
     if errors:
         lines.append(f"{counted(errors, 'error')} dropped")

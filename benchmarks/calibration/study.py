@@ -15,7 +15,7 @@ from jbt import runtime
 from jbt.acquisition import Loop, Task, run
 from jbt.acquisition.runs import bought
 from jbt.kernel.laplace import laplace
-from jbt.own.studies.summary import plausible_ranks
+from jbt.own.studies.report import plausible_ranks
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Judge, Prior, Variant

@@ -36,9 +36,9 @@ from jbt.own.replays.run import replay
 from jbt.own.report_cards.count import report_card
 from jbt.own.report_cards.measures import Measure, ReportCard
 from jbt.own.report_cards.report import ReportCards
+from jbt.own.studies.report import StudySummary
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.study import Query, Study
-from jbt.own.studies.summary import StudySummary
 from jbt.own.tables import Tables, Ties, Transform, covariate_values, read
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.sheets import TableError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,23 +16,14 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import quick_compilation, runtime
 from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
+from jbt.acquisition import picks as simulator
 from jbt.acquisition.loop import look, refit
-from jbt.acquisition.picks import Query, absorb, pick, pick_keys
-from jbt.acquisition.views import own_covariance
+from jbt.acquisition.task import Panelists
 from jbt.kernel import canonical, model
-from jbt.kernel.laplace import laplace
-from jbt.own.studies.items import StudyItems
-from jbt.own.studies.settings import StudySettings
-from jbt.own.studies.state import PoolState
+from jbt.own.studies.book import At, Book
+from jbt.own.studies.settings import StudyItems
+from jbt.own.tables.tables import ANCHORS
 from jbt.types import Comparisons, Design, Parameters, Pool, Posterior, Prior, Status
-
-ANCHORS_AT = 1
-"""Place of the anchors among the judges of a panel, whose first is the cheapest and whose last is
-the reference."""
-
-FREE = 1e-12
-"""Price of an anchor, which is never asked: a price of 0 is not allowed, and any other would count
-as spending."""
 
 
 @dataclass(eq=False)
@@ -43,179 +35,189 @@ class Look:
     view: View | PanelView
     certainty: float
     """P(the estimated top k is the true one), under the posterior."""
-    doubt: float
-    """Sum of the membership entropies, nats."""
     attainable: float
-    """Share of the doubt that the rest of the budget can remove; NaN where it has no end."""
+    """Share of the doubt about the top k that the rest of the budget can remove; NaN where it has
+    no end."""
 
 
 class Engine:
     """One compiled program for all pools of a study, padded to the largest (float64)."""
 
-    def __init__(self, items: StudyItems, settings: StudySettings) -> None:
-        self.settings, self._items = settings, items
-        layout = items.layout
+    def __init__(self, items: StudyItems) -> None:
+        self._items, s, layout = items, items.settings, items.layout
         self.n_items = int(layout.sizes.max())
         own_qualities = np.array_equal(layout.content, layout.place)
         self.n_contents = self.n_items if own_qualities else int(layout.content.max()) + 1
-        self.n_judges = max(len(settings.judges), 1)
-        self._anchored = len(items.pairs) > 0
+        n_judges = len(items.judges)
+        self._n_judges = n_judges if n_judges > 1 else None  # the axis that the model has
         self.loop = Loop(
-            rule=settings.resolved_rule(),
-            k=settings.k,
-            refit_every=settings.refit_every,
-            protocol="frozen" if settings.repeats == "never" else "stochastic",
+            rule=s.resolved_rule(),
+            k=s.k,
+            refit_every=s.refit_every,
+            protocol="frozen" if s.repeats == "never" else "stochastic",
         )
+        self._trusted = np.zeros((len(layout.sizes), self.n_items, self.n_items, n_judges))
+        for better, worse in items.trusted:
+            at = layout.pool[better], layout.place[better], layout.place[worse]
+            self._trusted[(*at, items.judges.index(ANCHORS))] += 1
         with runtime.precision("float64"):
-            root = jax.random.key(settings.seed)
-            self.pools = [self._pool(pool) for pool in range(len(layout.sizes))]
-            self.keys = [
-                jax.random.fold_in(root, zlib.crc32(name.encode())) for name in items.tables.pools
-            ]
-            self._starts = [Parameters.zeros(self.pools[0][0].design, self._panel_size)] * len(
-                self.pools
-            )
+            root, pools = jax.random.key(s.seed), items.tables.pools
+            self.tasks = [self._task(pool) for pool in range(len(pools))]
+            self.keys = [jax.random.fold_in(root, zlib.crc32(name.encode())) for name in pools]
+            self._starts = [Parameters.zeros(t.design, self._n_judges) for t in self.tasks]
             self._draws = canonical.normals(self.n_contents)
+        self._looks: dict[int, tuple[Any, Look]] = {}
 
-    @property
-    def judges_at(self) -> list[int]:
-        """Place of each judge among those of the model."""
-        return [g + (self._anchored and g >= ANCHORS_AT) for g in range(self.n_judges)]
-
-    @property
-    def _panel_size(self) -> int | None:
-        """Judges of the model, the anchors among them; None with a single one."""
-        several = self.n_judges > 1 or self._anchored
-        return self.n_judges + self._anchored if several else None
-
-    def _pool(self, pool: int) -> tuple[Task, Comparisons | None]:
-        """The task of a pool, and its anchors as counts."""
-        layout, s, n = self._items.layout, self.settings, self.n_items
-        rows = np.flatnonzero(layout.pool == pool)
-        x, mask = np.zeros((n, layout.x.shape[1])), np.zeros(n, bool)
-        x[layout.place[rows]], mask[layout.place[rows]] = layout.x[rows], True
-        content = np.zeros(n, int)
-        content[layout.place[rows]] = layout.content[rows]
+    def _task(self, pool: int) -> Task:
+        layout, items, n = self._items.layout, self._items, self.n_items
+        s, rows, size = items.settings, layout.pool == pool, layout.sizes[pool]
+        x, content = np.zeros((n, layout.x.shape[1])), np.zeros(n, int)
+        x[:size], content[:size] = layout.x[rows], layout.content[rows]
         shares = None if self.n_contents == n else jnp.asarray(content)
-        design = Design(jnp.asarray(x), shares, jnp.asarray(mask), self.n_contents)
-        size = self._panel_size
-        shape = (n, n) if size is None else (n, n, size)
-        names = np.array(s.judges or ("",))
-        known, price = names == s.reference, np.array(s.prices)
-        if self._anchored:
-            known, price = (np.insert(v, ANCHORS_AT, a) for v, a in ((known, True), (price, FREE)))
-        variant = model.variant("bias_aware", design, size)
-        if size is not None:
-            free = jnp.asarray(~known)
-            variant = dataclasses.replace(variant, c=variant.c & free, kappa=variant.kappa & free)
+        mask = jnp.asarray(np.arange(n) < size)
+        design = Design(jnp.asarray(x), shares, mask, self.n_contents)
+        variant = model.variant("bias_aware", design, self._n_judges)
         # No answer is looked up: a half is there so that every pair can be asked.
-        task = Task.build(
+        answers, price = np.full((n, n, len(items.judges)), 0.5), None
+        if self._n_judges is not None:
+            free = jnp.asarray(~items.known)
+            variant = dataclasses.replace(variant, c=variant.c & free, kappa=variant.kappa & free)
+            price = items.prices
+        return Task.build(
             Pool(jnp.zeros(self.n_contents), design),
-            jnp.full(shape, 0.5),
+            self._by_judge(answers),
             variant=variant,
             prior=Prior(s.lam, s.lam_b),
-            price=None if size is None else price,
+            price=price,
         )
-        if not self._anchored:
-            return task, None
-        counts = np.zeros((n, n))
-        for better, worse in layout.place[
-            self._items.pairs[layout.pool[self._items.pairs[:, 0]] == pool]
-        ]:
-            counts[better, worse] += 1
-        return task, Comparisons(jnp.asarray(counts), jnp.asarray(counts))
 
-    def look(self, pool: int, state: PoolState, closed: np.ndarray, left: float) -> Look:
-        """Fit a pool's verdicts up to the last refit, and make the view of the next pick.
+    def look(self, book: Book, pool: int) -> Look:
+        """The fit of a pool's verdicts up to the last refit, and the view of the next pick."""
+        shown = book.told[pool] + book.pending[pool]
+        version = book.fitted[0, pool].sum(), shown.sum(), len(book.answers)
+        if pool not in self._looks or self._looks[pool][0] != version:
+            now = np.stack([shown, book.wins[pool]])
+            look = self.fit(pool, book.fitted[:, pool], now, book.closed(pool), book.left(pool))
+            self._looks[pool] = version, look
+        return self._looks[pool][1]
+
+    def fit(
+        self, pool: int, fitted: np.ndarray, now: np.ndarray, closed: np.ndarray, left: float
+    ) -> Look:
+        """Look at a pool.
 
         Args:
+          fitted: [2, N, N, J] what was shown, and what of it the first won, at the last refit.
+          now: both now.
           closed: [N, N, J] pairs that may not be asked now.
           left: the rest of the budget; infinite where there is none.
         """
-        task, _ = self.pools[pool]
         with runtime.precision("float64"):
-            told, wins = state.fitted
-            now = self._counts(pool, state.shown, state.wins)
+            counts = [
+                Comparisons(*map(self._by_judge, v + self._trusted[pool])) for v in (fitted, now)
+            ]
             parameters, status, view, *facts = _look(
                 self.keys[pool],
-                task,
-                self._counts(pool, told, wins),
-                now,
+                self.tasks[pool],
+                *counts,
                 self._closed(closed),
                 self._starts[pool],
                 np.float64(left),
                 self._draws,
                 loop=self.loop,
             )
-            certainty, doubt, attainable = (float(v) for v in facts)
+            certainty, attainable = map(float, facts)
         if int(status) == Status.CONVERGED:
             self._starts[pool] = parameters
         attainable = attainable if np.isfinite(left) else np.nan
-        return Look(parameters, Status(int(status)), view, certainty, doubt, attainable)
+        return Look(parameters, Status(int(status)), view, certainty, attainable)
 
     def printed(self, pool: int, look: Look) -> tuple[np.ndarray, np.ndarray]:
         """Membership in the top k [M], and draws of the qualities [draws, M], to be printed:
         `jbt.kernel.canonical`."""
-        posterior, design = look.view.posterior, self.pools[pool][0].design
+        posterior, design = look.view.posterior, self.tasks[pool].design
         with runtime.precision("float64"):
-            return jax.device_get(_printed(posterior, design, self._draws, k=self.settings.k))
+            return jax.device_get(_printed(posterior, design, self._draws, k=self.loop.k))
 
-    def pick(
-        self, pool: int, view: View | PanelView, closed: np.ndarray, time: int
-    ) -> tuple[tuple[int, int, int] | None, View | PanelView]:
-        """Pick the next pair and judge; None where every pair is closed. The view afterwards takes
-        the pick as asked.
+    def choose(self, book: Book, n: int, pools: Sequence[int]) -> list[tuple[At, bool]]:
+        """At most n new queries for these pools, and whether the rule picked the pair.
 
-        Args:
-          time: how many picks were made in this pool before.
+        First the other order of pairs that were shown in one; then picks, each in the pool with the
+        fewest verdicts, those before them taken as asked.
 
         Raises:
           ValueError: the rule's score of a pair is not finite.
         """
+        orders, book, n = book.items.settings.orders, book.draft(), min(n, book.room())
+        views: dict[int, Any] = {}
+        chosen: list[tuple[At, bool]] = []
+
+        def ask(at: At, picked: bool) -> None:
+            book.pending[at] += 1
+            book.picks[at[0]] += picked
+            chosen.append((at, picked))
+
+        def can_ask(judge: int) -> bool:
+            return len(chosen) < n and bool(book.affordable()[judge])
+
+        pools = list(pools)
+        for pool in pools:
+            for at in book.owed(pool):
+                if can_ask(at[-1]):
+                    ask(at, False)
+        while pools and len(chosen) < n:
+            pool = min(pools, key=lambda p: book.n_told[p] + book.pending[p].sum())
+            if pool not in views:
+                views[pool] = self.look(book, pool).view
+            pick = int(book.picks[pool])
+            at = self._pick(pool, views[pool], book.closed(pool), pick)
+            if at is None:
+                pools.remove(pool)
+                continue
+            views[pool] = self._absorb(views[pool], at)
+            _, first, second, judge = at
+            other = pool, second, first, judge
+            turned = orders == "random" and self._is_turned(pool, pick)
+            ask(other if turned else at, True)
+            if orders == "both" and can_ask(judge):
+                views[pool] = self._absorb(views[pool], other)
+                ask(other, False)
+        return chosen
+
+    def _pick(self, pool: int, view: View | PanelView, closed: np.ndarray, time: int) -> At | None:
+        """The next pair and judge, after so many picks in this pool; None where every pair is
+        closed."""
         with runtime.precision("float64"):
-            query, undefined, view = _pick(
-                self.keys[pool],
-                view,
-                self._closed(closed),
-                np.int32(time),
-                self.pools[pool][0].panelists,
-                loop=self.loop,
+            query, undefined = _pick(
+                self.keys[pool], view, self._closed(closed), np.int32(time), loop=self.loop
             )
         if bool(undefined):
-            raise ValueError(f"the rule {self.settings.rule!r} gave a score that is not finite")
-        first, second = int(query.first), int(query.second)
+            rule = self._items.settings.rule
+            raise ValueError(f"the rule {rule!r} gave a score that is not finite")
         judge = 0 if query.judge is None else int(query.judge)
-        if first < 0:
-            return None, view
-        return (first, second, self.judges_at.index(judge)), view
+        at = pool, int(query.first), int(query.second), judge
+        return at if at[1] >= 0 else None
 
-    def absorb(
-        self, pool: int, view: View | PanelView, at: tuple[int, int, int]
-    ) -> View | PanelView:
+    def _absorb(self, view: View | PanelView, at: At) -> View | PanelView:
         """The view after one more pair is asked."""
-        first, second, judge = at
+        pool, *pair = at
         with runtime.precision("float64"):
-            query = Query(*map(jnp.int32, (first, second)))
-            if isinstance(view, PanelView):
-                query = dataclasses.replace(query, judge=jnp.int32(self.judges_at[judge]))
-            return _absorb(view, query, self.pools[pool][0].panelists, loop=self.loop)
+            query = simulator.Query(*map(jnp.int32, pair[: 2 if self._n_judges is None else 3]))
+            return _absorb(view, query, self.tasks[pool].panelists, loop=self.loop)
 
-    def _counts(self, pool: int, shown: np.ndarray, wins: np.ndarray) -> Comparisons:
-        anchors = self.pools[pool][1]
-        if self._panel_size is None:
-            return Comparisons(jnp.asarray(shown[:, :, 0]), jnp.asarray(wins[:, :, 0]))
-        if anchors is not None:
-            shown = np.insert(shown, ANCHORS_AT, np.asarray(anchors.shown), axis=2)
-            wins = np.insert(wins, ANCHORS_AT, np.asarray(anchors.wins), axis=2)
-        return Comparisons(jnp.asarray(shown), jnp.asarray(wins))
+    def _is_turned(self, pool: int, pick: int) -> bool:
+        """Whether a pick is shown in the other order: drawn by the study's seed."""
+        seed, name = self._items.settings.seed, self._items.tables.pools[pool]
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode()), pick])
+        return bool(rng.random() < 0.5)
+
+    def _by_judge(self, counts: np.ndarray) -> Array:
+        """[N, N, J], with a single judge [N, N]."""
+        return jnp.asarray(counts[:, :, 0] if self._n_judges is None else counts)
 
     def _closed(self, closed: np.ndarray) -> Bool[Array, "..."]:
-        """[N, N] for one judge, else [J, N, N] as a `PanelView` has it."""
-        if self._panel_size is None:
-            return jnp.asarray(closed[:, :, 0])
-        if self._anchored:
-            closed = np.insert(closed, ANCHORS_AT, True, axis=2)
-        return jnp.asarray(np.moveaxis(closed, 2, 0))
+        """[J, N, N] as a `PanelView` has it, with a single judge [N, N]."""
+        return jnp.asarray(closed[:, :, 0] if self._n_judges is None else np.moveaxis(closed, 2, 0))
 
 
 @partial(quick_compilation.jit, static_argnames="loop")
@@ -230,22 +232,45 @@ def _look(
     draws: Float[Array, "chunks M S"],
     loop: Loop,
 ) -> tuple[Any, ...]:
-    """The fit of the verdicts up to the last refit, and the view with those since."""
-    state = init(key, task, loop)
+    """The fit of the verdicts up to the last refit, and the view with those since. A fresh rule's
+    covariance has the information of every verdict that was asked for: what `absorb` adds one by
+    one."""
     parameters, status = refit(fitted, start, task)
     state = dataclasses.replace(
-        state,
+        init(key, task, loop),
         asked=fitted.shown.sum().astype(int),
         comparisons=fitted,
         parameters=parameters,
         status=status,
     )
     view = look(state, task, loop)
+    later: Any = look(dataclasses.replace(state, comparisons=now), task, loop)
+    fresh: bool = loop.rule.fresh  # type: ignore[union-attr]
     certainty = canonical.certainty(view.posterior, loop.k, task.design.content_mask(), draws)
-    doubt = stopping.doubt(view)
-    view = _at(view, parameters, now, task, loop)
+    moved = ["shown", "wins"] + ["covariance"] * fresh
+
+    def move(then: View, now: View) -> View:
+        return dataclasses.replace(then, **{name: getattr(now, name) for name in moved})
+
+    if isinstance(view, View):
+        view = move(view, later)
+    else:
+        views = jax.vmap(move)(view.views, later.views)
+        covariance = later.covariance if fresh else view.covariance
+        view = dataclasses.replace(view, views=views, spent=later.spent, covariance=covariance)
     attainable = stopping.attainable(_open(view, closed), left)
-    return parameters, status, view, certainty, doubt, attainable
+    return parameters, status, view, certainty, attainable
+
+
+def _open(view: View | PanelView, closed: Bool[Array, "..."]) -> View | PanelView:
+    """The view with some pairs closed."""
+
+    def close(view: View, closed: Array) -> View:
+        return dataclasses.replace(view, available=view.available & ~closed)
+
+    if isinstance(view, View):
+        return close(view, closed)
+    return dataclasses.replace(view, views=jax.vmap(close)(view.views, closed))
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -257,63 +282,21 @@ def _printed(
     return membership, canonical.drawn(posterior, mask, draws)
 
 
-def _at(
-    view: View | PanelView, parameters: Parameters, now: Comparisons, task: Task, loop: Loop
-) -> View | PanelView:
-    """The view with the counts of now. A fresh rule's covariance has the information of every
-    verdict that was asked for: what `absorb` adds one by one."""
-    new: dict[str, Any] = {"shown": now.shown, "wins": now.wins}
-    covariance = None
-    if loop.rule.fresh:  # type: ignore[union-attr]
-        design = task.design.centred()
-        verdicts = task.verdicts(now)
-        covariance = laplace(parameters, verdicts, design, task.prior, task.variant).covariance()
-    if isinstance(view, View):
-        new |= {} if covariance is None else {"covariance": covariance}
-        return dataclasses.replace(view, **new)
-    assert task.panelists is not None
-    new = {name: jnp.moveaxis(count, -1, 0) for name, count in new.items()}
-    joint = {"spent": task.panelists.spent(new["shown"].sum((1, 2)))}
-    if covariance is not None:
-        joint["covariance"] = covariance
-        of_judge = partial(own_covariance, covariance, n_contents=task.design.n_contents)
-        new["covariance"] = jax.vmap(of_judge)(
-            task.panelists.discrimination, task.panelists.sharing
-        )
-    views = jax.vmap(lambda old, new: dataclasses.replace(old, **new))(view.views, new)
-    return dataclasses.replace(view, views=views, **joint)
-
-
-def _open(view: View | PanelView, closed: Bool[Array, "..."]) -> View | PanelView:
-    """The view with some pairs closed."""
-    if isinstance(view, View):
-        return dataclasses.replace(view, available=view.available & ~closed)
-    views = jax.vmap(lambda v, c: dataclasses.replace(v, available=v.available & ~c))(
-        view.views, closed
-    )
-    return dataclasses.replace(view, views=views)
-
-
 @partial(quick_compilation.jit, static_argnames="loop")
 def _pick(
     key: Key[Array, ""],
     view: View | PanelView,
     closed: Bool[Array, "..."],
     time: Int[Array, ""],
-    panelists: Any,
     loop: Loop,
-) -> tuple[Query, Array, View | PanelView]:
-    rule = loop.rule
-    for_rule, _, for_ties = pick_keys(key, time)
-    query, undefined = pick(_open(view, closed), rule, for_rule, for_ties)  # type: ignore[arg-type]
-    return query, undefined, _absorbed(view, query, panelists, loop)
+) -> tuple[simulator.Query, Array]:
+    for_rule, _, for_ties = simulator.pick_keys(key, time)
+    return simulator.pick(_open(view, closed), loop.rule, for_rule, for_ties)  # type: ignore[arg-type]
 
 
 @partial(quick_compilation.jit, static_argnames="loop")
-def _absorb(view: View | PanelView, query: Query, panelists: Any, loop: Loop) -> View | PanelView:
-    return _absorbed(view, query, panelists, loop)
-
-
-def _absorbed(view: View | PanelView, query: Query, panelists: Any, loop: Loop) -> View | PanelView:
+def _absorb(
+    view: View | PanelView, query: simulator.Query, panelists: Panelists | None, loop: Loop
+) -> View | PanelView:
     # The answer is not known yet.
-    return absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]
+    return simulator.absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]

@@ -12,8 +12,7 @@ import pandas as pd
 
 from jbt.border import files
 from jbt.border.inputs import noted, read_bytes
-from jbt.own.studies.answers import number_of
-from jbt.own.studies.query import Query
+from jbt.own.studies.book import ANSWERED, Query, number_of
 from jbt.own.studies.study import Study
 from jbt.own.tables.decoding import Damaged, decode
 from jbt.own.tables.sheets import read_cells
@@ -21,34 +20,22 @@ from jbt.own.tables.sheets import read_cells
 ASKED = ("pool", "first", "second", "judge", "attempt")
 """Columns of a query beside its id; `answers` knows that they are no part of the answer."""
 
-ANSWERED = {"winner", "p_first", "error"}
-"""Columns of which an answer has one."""
-
-
-def rows_of(queries: Sequence[Query]) -> list[dict[str, Any]]:
-    """A row for each query: id, pool, items, judge and attempt, then every other column of the
-    items table, of both items: `first_text`, `second_text`."""
-    rows = []
-    for query in queries:
-        row: dict[str, Any] = {"id": query.id}
-        row |= {name: getattr(query, name) for name in ASKED}
-        if query.judge is None:
-            row.pop("judge")
-        for side, cells in (("first", query.first_row), ("second", query.second_row)):
-            row |= {
-                f"{side}_{name}": v for name, v in cells.items() if name not in ("item", "pool")
-            }
-        rows.append(row)
-    return rows
-
 
 def text_of(queries: Sequence[Query], *, lines: bool) -> str:
-    """The queries as JSON lines, or as CSV."""
-    rows = rows_of(queries)
+    """The queries as JSON lines, or as CSV: id, pool, items, judge and attempt, then every other
+    column of the items table, of both items: `first_text`, `second_text`."""
+    rows = []
+    for query in queries:
+        row = {name: getattr(query, name) for name in ("id", *ASKED)}
+        if query.judge is None:
+            del row["judge"]
+        for side, cells in (("first", query.first_row), ("second", query.second_row)):
+            row |= {f"{side}_{k}": v for k, v in cells.items() if k not in ("item", "pool")}
+        rows.append(row)
     if lines:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    columns = list(rows[0]) if rows else ["id", *ASKED]
-    return pd.DataFrame(rows, columns=pd.Index(columns)).to_csv(index=False, lineterminator="\n")
+    columns = pd.Index(rows[0] if rows else ["id", *ASKED])
+    return pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n")
 
 
 def write_queries(path: Path, queries: Sequence[Query], *, overwrite: bool = False) -> None:
@@ -73,11 +60,11 @@ def is_done(path: Path, study: Study) -> bool:
         return False
     known = {"id", *_query_columns(study)}
     for _, row in rows:
-        number = number_of(row.get("id"))
-        if number is None or study.find(number) is None or _mismatch(row, study):
+        query = _query(row, study)
+        if query is None or _mismatch(row, query):
             return False
         added = {name for name, cell in row.items() if name not in known and cell not in ("", None)}
-        if added and not study.is_told(number):
+        if added and query.id not in study.book.answers:
             return False
     return True
 
@@ -100,16 +87,16 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
     answers, problems = [], []
     rows = _rows(path)
     columns = dict.fromkeys(name for _, row in rows for name in row)
-    if rows and not ANSWERED & columns.keys():
+    if rows and columns.keys().isdisjoint(ANSWERED):
         have = ", ".join(map(repr, columns))
         raise ValueError(f"{path}: needs a column winner, p_first or error; columns are {have}")
     for line, row in rows:
         said = {k: v for k, v in row.items() if v is not None and v != ""}
         answer = {k: v for k, v in said.items() if k not in query_columns}
-        if not ANSWERED & answer.keys():
+        if answer.keys().isdisjoint(ANSWERED):
             continue
-        mismatch = _mismatch(said, study)
-        if mismatch:
+        query = _query(row, study)  # where there is none, `tell_all` says so
+        if query is not None and (mismatch := _mismatch(said, query)):
             problems.append(f"{path}, line {line}: {mismatch}")
         answers.append(answer)
     if problems:
@@ -147,14 +134,15 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     return rows
 
 
-def _mismatch(said: Mapping[str, Any], study: Study) -> str | None:
+def _query(row: Mapping[str, Any], study: Study) -> Query | None:
+    number = number_of(row.get("id"))
+    return None if number is None else study.book.queries.get(number)
+
+
+def _mismatch(said: Mapping[str, Any], query: Query) -> str | None:
     """What a row says about its query that is not so; None where all is."""
-    number = number_of(said.get("id"))
-    query = None if number is None else study.find(number)
-    if query is None:
-        return None  # `tell_all` says so
     for name in ASKED[:-1]:
-        if name in said and str(said[name]) != str(getattr(query, name)):
-            asked = getattr(query, name)
-            return f"{name} of query {number} was {asked!r}, and the row has {said[name]!r}"
+        asked = getattr(query, name)
+        if name in said and str(said[name]) != str(asked):
+            return f"{name} of query {query.id} was {asked!r}, and the row has {said[name]!r}"
     return None

@@ -1,18 +1,36 @@
-"""What a study is: its settings, which never change once it has begun."""
+"""What a study is, and never changes once it has begun: its settings and its items."""
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
 
 from jbt.acquisition import PanelRule, Rule
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
-from jbt.own.tables.tables import ANCHORS, Transform, check_names
+from jbt.border import files
+from jbt.own.fits.pools import check_sizes
+from jbt.own.tables import tables as own_tables
+from jbt.own.tables.places import Layout
+from jbt.own.tables.sheets import Table, read_cells, source_of
+from jbt.own.tables.tables import ANCHORS, Tables, Transform, check_names
 from jbt.types import check_count, check_word
+
+ANCHORS_AT = 1
+"""Place of the trusted pairs among the judges of the model, whose first is the cheapest and whose
+last is the reference."""
+
+FREE = 1e-12
+"""Price of a trusted pair, which is never asked: a price of 0 is not allowed, and any other would
+count as spending."""
 
 Orders = Literal["both", "random", "rule"]
 Repeats = Literal["never", "fresh"]
@@ -80,44 +98,39 @@ class StudySettings:
             check_word(name, getattr(self, name), get_args(kind))
         check_word("standardise", self.standardise, (True, False))
         check_names(self.covariates)
-        for name in ("k", "refit_every", "attempts"):
-            check_count(name, getattr(self, name))
-        if self.budget is not None:
-            check_count("budget", self.budget)
-        for name in ("lam", "lam_b"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be above 0 and finite, got {getattr(self, name)!r}")
+        for name in ("k", "refit_every", "attempts", "budget"):
+            if name != "budget" or self.budget is not None:
+                check_count(name, getattr(self, name))
+        for name in ("lam", "lam_b", "purse", "price"):
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else (value,) * (value is not None)
+            if not all(0 < v < math.inf for v in values):
+                raise ValueError(f"{name} must be above 0 and finite, got {value!r}")
         if not 0 < self.level <= 1:
             raise ValueError(f"level must be above 0 and at most 1, got {self.level!r}")
         if not 0 <= self.least_gain < 1:
             raise ValueError(f"least_gain must be at least 0 and below 1, got {self.least_gain!r}")
-        if self.purse is not None and not 0 < self.purse < math.inf:
-            raise ValueError(f"purse must be above 0 and finite, got {self.purse!r}")
         if not (isinstance(self.seed, int) and 0 <= self.seed < 2**32):
             raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, got {self.seed!r}")
         if self.repeats == "fresh" and self.budget is None and self.purse is None:
             raise ValueError("repeats = fresh never runs out of verdicts: give a budget or a purse")
-        self._check_judges()
-        self.resolved_rule()
-        return self
-
-    def _check_judges(self) -> None:
         names = [name.casefold() for name in self.judges]
         for name in self.judges:
             if names.count(name.casefold()) > 1:
                 raise ValueError(f"judge {name!r} is named twice")
             if not name or name.casefold() == ANCHORS:
                 raise ValueError(f"a judge cannot be called {name!r}")
-        if self.price and len(self.price) != max(len(self.judges), 1):
-            judges = max(len(self.judges), 1)
-            raise ValueError(f"price needs a number for each of {judges} judges: {self.price}")
-        if any(not 0 < price < math.inf for price in self.price):
-            raise ValueError(f"price must be above 0 and finite, got {self.price}")
+        if len(self.prices) != max(len(names), 1):
+            raise ValueError(
+                f"price needs a number for each of {max(len(names), 1)} judges: {self.price}"
+            )
         if self.reference is not None and self.reference not in self.judges:
             known = ", ".join(self.judges) or "none is named"
             raise ValueError(f"no judge {self.reference!r} (reference): judges are {known}")
-        if self.reference is not None and len(self.judges) < 2:
+        if self.reference is not None and len(names) < 2:
             raise ValueError("a reference needs another judge, whose bias it measures")
+        self.resolved_rule()
+        return self
 
     def resolved_rule(self) -> Rule | PanelRule:
         """The rule itself.
@@ -137,10 +150,11 @@ class StudySettings:
 
     def record(self) -> dict[str, Any]:
         """As JSON has it; a rule of the user's own by the name of its function."""
-        values = dataclasses.asdict(dataclasses.replace(self, rule="random"))
-        named = self.rule if isinstance(self.rule, str) else f"{own_name(self.rule)}, your own"
-        values["rule"] = named
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        values = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
+        if not isinstance(rule := self.rule, str):
+            function = rule.score if isinstance(rule, (Rule, PanelRule)) else rule
+            values["rule"] = f"{name_of(function)}, your own"
+        return values
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> StudySettings:
@@ -150,24 +164,136 @@ class StudySettings:
         Raises:
           ValueError: an unknown name, or a value out of range.
         """
-        fields = [f.name for f in dataclasses.fields(cls)]
+        names, values = [f.name for f in fields(cls)], dict(given)
         for name in given:
-            if name not in fields:
-                raise ValueError(f"unknown setting {name!r}: one of {', '.join(fields)}")
-        values = dict(given)
-        judges = values.get("judges")
-        if isinstance(judges, Mapping):
+            if name not in names:
+                raise ValueError(f"unknown setting {name!r}: one of {', '.join(names)}")
+        if isinstance(judges := values.get("judges"), Mapping):
             if values.get("price"):
                 raise ValueError("prices stand beside the judges' names, and in price: give one")
-            values |= {"judges": tuple(judges), "price": tuple(map(float, judges.values()))}
+            values |= {"judges": list(judges), "price": list(map(float, judges.values()))}
         for name in ("covariates", "judges", "price"):
-            if isinstance(values.get(name), list):
-                values[name] = tuple(values[name])
-            elif isinstance(values.get(name), str):
+            if isinstance(values.get(name), str):
                 raise ValueError(f"{name} must be a list, got {values[name]!r}")
+            values[name] = tuple(values.get(name, ()))
         return cls(**values).checked()
 
 
-def own_name(rule: Any) -> str:
-    """Name of the function of a rule of the user's own."""
-    return name_of(rule.score if isinstance(rule, (Rule, PanelRule)) else rule)
+@dataclass(frozen=True, eq=False)
+class StudyItems:
+    """The tables that a study began with, and what the model makes of them."""
+
+    settings: StudySettings
+    given: dict[str, pd.DataFrame | None]
+    """The tables `items` and `anchors` as given, every cell as text."""
+    rows: pd.DataFrame
+    """The items, each pool's in the order of their names: what is drawn for an item does not depend
+    on the order of the table."""
+    tables: Tables
+    """Checked, without a verdict; rows of `tables.items` are those of `rows`."""
+    layout: Layout
+    """`layout.x` [rows, D] are the covariates as the model uses them."""
+    covariates: list[str]
+    """Name of each covariate, with its transformation."""
+    trusted: np.ndarray
+    """[pairs, 2] rows of the better and the worse item of each trusted pair."""
+    judges: tuple[str | None, ...]
+    """[J] the judges of the model: those of the settings, or one without a name; the trusted pairs,
+    if there are any, are `anchors` at `ANCHORS_AT`."""
+    known: np.ndarray
+    """[J] whether c and kappa of each are taken to be 0: of the reference and the trusted pairs."""
+    prices: np.ndarray
+    """[J] of a verdict of each."""
+
+    @classmethod
+    def of(cls, items: Table, anchors: Table | None, settings: StudySettings) -> StudyItems:
+        """Read and check the tables.
+
+        Raises:
+          TableError: a wrong table.
+          ValueError: k out of range.
+        """
+        rows = read_cells(source_of(items, "items"), ["item"])
+        labels = None if anchors is None else read_cells(source_of(anchors, "anchors"), [])
+        given = {"items": rows, "anchors": labels}
+        nothing = _failed_verdicts(rows, settings.judges)
+        tables = _read(nothing, rows, labels, settings)
+        order = tables.items.sort_values(["pool", "item"]).index.to_numpy()
+        if not np.array_equal(order, np.arange(len(rows))):  # the messages are of those given
+            rows = rows.iloc[order].reset_index(drop=True)
+            tables = _read(nothing, rows, labels, settings)
+        if not tables.members.empty:
+            raise ValueError("anchors of a study must be pairs: pool, better, worse")
+        x, names, _ = own_tables.covariate_values(
+            tables, settings.covariates, settings.transform, settings.standardise
+        )
+        layout = Layout.of(tables, x)
+        sizes = dict(zip(tables.pools, map(len, layout.contents), strict=True))
+        check_sizes(sizes, settings.k)
+        if min(sizes.values()) < 2:
+            pool = next(pool for pool, size in sizes.items() if size < 2)
+            raise ValueError(f"pool {pool!r} has one content: there is nothing to rank")
+        trusted = tables.anchors[["better", "worse"]].to_numpy().reshape(-1, 2)
+        judges, prices = list(settings.judges or (None,)), list(settings.prices)
+        if len(trusted):
+            judges.insert(ANCHORS_AT, ANCHORS)
+            prices.insert(ANCHORS_AT, FREE)
+        known = np.array([name in (ANCHORS, settings.reference or ANCHORS) for name in judges])
+        model = tuple(judges), known, np.array(prices)
+        return cls(settings, given, rows, tables, layout, names, trusted, *model)
+
+    def digest(self) -> dict[str, str | None]:
+        """SHA-256 of each table, whatever file or frame it came from."""
+
+        def sha256(frame: pd.DataFrame) -> str:
+            text = json.dumps(frame.to_dict("list"), ensure_ascii=False, sort_keys=True)
+            return hashlib.sha256(text.encode()).hexdigest()
+
+        return {k: None if frame is None else sha256(frame) for k, frame in self.given.items()}
+
+    def write(self, folder: Path) -> None:
+        """Write the tables to a study's folder."""
+        for name, frame in self.given.items():
+            if frame is not None:
+                files.write_whole(
+                    folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False)
+                )
+
+    def with_verdicts(self, verdicts: pd.DataFrame) -> Tables:
+        """The study's tables with these verdicts."""
+        if verdicts.empty:
+            return self.tables
+        return _read(verdicts, self.rows, self.given["anchors"], self.settings)
+
+    def difference(self, other: StudyItems) -> str:
+        """How another table of items differs from this one, in words."""
+        mine, theirs = (
+            {
+                (study.tables.pools[pool], item)
+                for pool, item in study.tables.items[["pool", "item"]].itertuples(index=False)
+            }
+            for study in (self, other)
+        )
+        for what, items in (("vanished", mine - theirs), ("is new", theirs - mine)):
+            if items:
+                pool, item = min(items)
+                return f"item {item!r} of pool {pool!r} {what}"
+        return "a cell has changed"
+
+
+def _read(
+    verdicts: pd.DataFrame,
+    rows: pd.DataFrame,
+    anchors: pd.DataFrame | None,
+    settings: StudySettings,
+) -> Tables:
+    content = None if settings.content.lower() == "none" else settings.content
+    return own_tables.read(verdicts, rows, anchors, covariates=settings.covariates, content=content)
+
+
+def _failed_verdicts(rows: pd.DataFrame, judges: tuple[str, ...]) -> pd.DataFrame:
+    """A table with a failed verdict of each judge, from which a study without any can be read."""
+    pool = {"pool": rows["pool"].iloc[0]} if "pool" in rows else {}
+    item = rows["item"][rows["pool"] == pool["pool"]] if pool else rows["item"]
+    verdict = pool | {"first": item.iloc[0], "second": item.iloc[-1], "p_first": ""}
+    return pd.DataFrame([verdict | {"judge": judge} for judge in judges] or [verdict])

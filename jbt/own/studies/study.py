@@ -16,7 +16,8 @@ import math
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,16 +26,12 @@ import pandas as pd
 
 from jbt import __version__
 from jbt.border import files
-from jbt.own.studies.answers import number_of, record_of, share_of
-from jbt.own.studies.asking import Asking
-from jbt.own.studies.book import At, Book
+from jbt.own.studies.book import LONGEST_LEASE, At, Book, Query, share_of
 from jbt.own.studies.engine import Engine, Look
-from jbt.own.studies.items import ANCHORS, ITEMS, StudyItems
 from jbt.own.studies.journal import Journal, shown
-from jbt.own.studies.query import Query
-from jbt.own.studies.settings import StudySettings
-from jbt.own.studies.state import LONGEST_LEASE, PoolState
-from jbt.own.studies.summary import StudySummary, summarise
+from jbt.own.studies.report import StudySummary, summarise
+from jbt.own.studies.settings import StudyItems, StudySettings
+from jbt.own.tables.names import by_name
 from jbt.own.tables.outcomes import WORDS, names_that_are_words
 from jbt.own.tables.sheets import SHOWN, Table
 from jbt.own.tables.tables import Tables
@@ -52,31 +49,28 @@ class Study:
     def __init__(self, folder: Path, rule: Any = None) -> None:
         """Read a study that has begun; see `open`."""
         self.folder, self._journal = folder, Journal(folder)
-        records = [record for _, record in self._journal.news()]
-        if not records or records[0]["event"] != "study":
+        records = [*self._journal.news()]
+        if not records or records[0][1]["event"] != "study":
             raise ValueError(f"{self._journal.path} does not begin with the settings of a study")
-        header = records[0]
+        header = records[0][1]
         try:
             digests = {name: header["tables"][name] for name in ("items", "anchors")}
-            self.settings = StudySettings.of(
-                header["settings"] | ({} if rule is None else {"rule": rule})
-            )
+            given = {} if rule is None else {"rule": rule}
+            self.settings = StudySettings.of(header["settings"] | given)
         except KeyError as error:
             raise ValueError(f"{self._journal.path}, line 1 lacks {error}") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self._journal.path}, line 1: {error}") from None
-        anchors = folder / ANCHORS if digests["anchors"] else None
-        self.items = StudyItems.of(folder / ITEMS, anchors, self.settings)
+        anchors = folder / "anchors.csv" if digests["anchors"] else None
+        self.items = StudyItems.of(folder / "items.csv", anchors, self.settings)
         for name, digest in self.items.digest().items():
             if digest != digests[name]:
                 file = folder / f"{name}.csv"
                 raise ValueError(f"{file} is not the table that the study began with")
-        self._book = Book(self.items, self.settings)
-        self._asking = Asking(self._book)
-        self._engine: Engine | None = None
+        self.book = Book(self.items)
+        """Everything asked and told, counted."""
         self._thread = threading.RLock()  # threads that share a study take turns
-        self._looks: dict[int, tuple[tuple[int, ...], Look]] = {}
-        self._count(enumerate(records[1:], start=2))
+        self._count(records[1:])
         self.notes: tuple[str, ...] = ()
         """What was found wrong with the journal, in sentences."""
         if torn := self._journal.torn():
@@ -190,7 +184,7 @@ class Study:
     def _ask(self, n: int, lease: float) -> list[Query]:
         # Two locks: other asks wait while this one chooses, which takes as long as the rule does;
         # an answer waits only while records are appended.
-        if self._engine is None:  # compile while other processes may ask
+        if "engine" not in vars(self):  # compile while other processes may ask
             self._read()
             self._choose(n)
         with self._journal.asking():
@@ -200,25 +194,25 @@ class Study:
             again, new = self._choose(n)
             with self._journal.locked():
                 self._read()  # what was told meanwhile
-                waiting, asked = self._book.state.waiting, self._book.state.asked
-                again = [number for number in again if number in waiting]
+                again = [number for number in again if number in self.book.waiting]
                 held = {"until": round(time.time() + lease, 3), "lease": lease}
                 records = [{"event": "lease", "id": number, **held} for number in again]
-                numbers = range(max(asked, default=0) + 1, max(asked, default=0) + 1 + len(new))
-                for number, (pool, at, picked) in zip(numbers, new, strict=True):
-                    record = {"event": "ask", "id": number, **self._book.named(pool, at)}
+                first = max(self.book.queries, default=0) + 1
+                for number, (at, picked) in enumerate(new, first):
+                    record = {"event": "ask", "id": number, **self.book.named(at)}
                     records.append({**record, "picked": picked, **held})
                 self._append(records)
-                return [self._book.query(number) for number in (*again, *numbers)]
+                return [self.book.queries[record["id"]] for record in records]
 
-    def _choose(self, n: int) -> tuple[list[int], list[tuple[int, At, bool]]]:
-        """What to ask next, at most n: ids whose lease has ended, and new queries as `Asking.new`
-        has them."""
+    def _choose(self, n: int) -> tuple[list[int], list[tuple[At, bool]]]:
+        """What to ask next, at most n: ids whose lease has ended, and new queries as
+        `Engine.choose` has them."""
         if self.stopped:
             return [], []
-        again = [asked.id for asked in self._asking.expired(n)]
-        new = self._asking.new(n - len(again), lambda: self.engine, self.look, self._is_sure)
-        return again, new
+        again = self.book.expired()[:n]
+        pools = by_name(self.items.tables.pools).tolist()
+        unsure = [pool for pool in pools if not self._is_sure(pool)]
+        return again, self.engine.choose(self.book, n - len(again), unsure)
 
     def tell(
         self,
@@ -259,7 +253,7 @@ class Study:
             problems, records = [], {}
             for answer in answers:
                 try:
-                    record = self._checked(answer)
+                    record = self.book.answer(answer)
                     if record["id"] in records:
                         raise ValueError(f"query {record['id']} is told twice")
                 except ValueError as problem:
@@ -270,21 +264,6 @@ class Study:
                 more = [f"... and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)
                 raise ValueError("\n".join(problems[:SHOWN] + more))
             self._append(list(records.values()))
-
-    def _checked(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of an answer.
-
-        Raises:
-          ValueError: see `tell`.
-        """
-        number = number_of(answer.get("id"))
-        asked = None if number is None else self._book.state.asked.get(number)
-        if number is None or asked is None:
-            raise ValueError(f"unknown id {answer.get('id')!r}: no such query was asked")
-        if asked.told is not None:
-            raise ValueError(f"query {number} was told before")
-        named = self._book.named(asked.pool, asked.at)
-        return record_of(number, answer, named, self.settings.prices[asked.judge])
 
     def run(
         self, judge: Callable[[Query], str | float | Mapping[str, Any]], *, at_once: int = 1
@@ -313,12 +292,7 @@ class Study:
 
     def look(self, pool: int = 0) -> Look:
         """The fit of a pool, by its number, and how sure its top k is."""
-        state, whole = self._book.state.pools[pool], self._book.state
-        version = state.n_fitted, int(state.shown.sum()), whole.n_told, whole.n_errors
-        if pool not in self._looks or self._looks[pool][0] != version:
-            closed, left = self._asking.closed(pool), self._asking.left(pool)
-            self._looks[pool] = version, self.engine.look(pool, state, closed, left)
-        return self._looks[pool][1]
+        return self.engine.look(self.book, pool)
 
     def sure(self, level: float | None = None) -> bool:
         """Whether the top k of every pool is certain to this degree.
@@ -336,7 +310,7 @@ class Study:
         level = self.settings.level if level is None else level
         if not 0 < level <= 1:
             raise ValueError(f"level must be above 0 and at most 1, got {level!r}")
-        return all(self._is_sure(pool, level) for pool in range(len(self._book.state.pools)))
+        return all(self._is_sure(pool, level) for pool in range(len(self.items.tables.pools)))
 
     def _is_sure(self, pool: int, level: float | None = None) -> bool:
         level, look = self.settings.level if level is None else level, self.look(pool)
@@ -346,17 +320,17 @@ class Study:
     def stopped(self) -> Stop | None:
         """Why nothing more is asked; None while there is something to ask, or answers are awaited
         (`waiting`)."""
-        s, state, asking = self.settings, self._book.state, self._asking
-        unsure = [pool for pool in range(len(state.pools)) if not self._is_sure(pool)]
+        s, book = self.settings, self.book
+        unsure = [p for p in range(len(self.items.tables.pools)) if not self._is_sure(p)]
         if not unsure:
             return "sure"
-        if s.budget is not None and state.n_told >= s.budget:
+        if s.budget is not None and self.n_told >= s.budget:
             return "budget spent"
-        if state.waiting:
+        if book.waiting:
             return None
-        if not asking.affordable().any():
+        if not book.affordable().any():
             return "budget spent"
-        if all(asking.exhausted(pool) for pool in unsure):
+        if all(book.closed(pool).all() and not book.owed(pool) for pool in unsure):
             return "nothing left to ask"
         if s.least_gain and all(self.look(pool).attainable < s.least_gain for pool in unsure):
             return "no more to gain"
@@ -365,46 +339,31 @@ class Study:
     @property
     def waiting(self) -> int:
         """Queries without an answer (count)."""
-        return len(self._book.state.waiting)
+        return len(self.book.waiting)
 
     @property
     def n_told(self) -> int:
         """Verdicts told (count), errors not among them."""
-        return self._book.state.n_told
+        return int(self.book.n_told.sum())
 
     @property
     def n_errors(self) -> int:
         """Errors told (count)."""
-        return self._book.state.n_errors
+        return len(self.book.answers) - self.n_told
 
     @property
     def cost(self) -> float:
         """What the answers have cost, in the unit of the prices."""
-        return self._book.state.spent
+        return self.book.cost
 
-    def is_told(self, number: int) -> bool:
-        """Whether a query of this number was asked and answered."""
-        asked = self._book.state.asked.get(number)
-        return asked is not None and asked.told is not None
-
-    def find(self, number: int) -> Query | None:
-        """The query of this number; None where there is none."""
-        return self._book.query(number) if number in self._book.state.asked else None
-
-    def counts(self, pool: int = 0) -> PoolState:
-        """The counts of a pool, by its number."""
-        return self._book.state.pools[pool]
-
-    @property
+    @cached_property
     def engine(self) -> Engine:
         """The programs, made when they are first needed."""
-        if self._engine is None:
-            self._engine = Engine(self.items, self.settings)
-        return self._engine
+        return Engine(self.items)
 
     def verdicts(self) -> pd.DataFrame:
         """Everything answered as a verdicts table, errors among it, in the order told."""
-        return self._book.verdicts()
+        return self.book.verdicts()
 
     def tables(self) -> Tables:
         """Items, anchors and verdicts so far, for every analysis of `jbt.own`."""
@@ -412,25 +371,25 @@ class Study:
         known = ["pool"] * ("pool" in self.items.rows)
         known += ["first", "second", "judge", "winner", "p_first"]
         verdicts = verdicts[[name for name in known if name in verdicts]]
-        return self.items.with_verdicts(verdicts, self.settings)
+        return self.items.with_verdicts(verdicts)
 
     def history(self, points: int = 30) -> Iterator[tuple[int, int, Look]]:
         """Yield each pool at up to so many of its refits: its number, how many of its verdicts had
         been told, and the fit of these."""
-        answers = self._book.answers()
-        for pool, now in enumerate(self._book.state.pools):
-            state = PoolState(now.n_items, now.n_judges, now.refit_every)
-            n_refits = now.n_fitted // now.refit_every
-            at = set(np.linspace(0, n_refits, points).round().astype(int).tolist())
-            for asked in answers:
-                share = share_of(asked.told or {})
-                if asked.pool != pool or share is None:
-                    continue
-                state.tell(asked.at, share)
-                refits, rest = divmod(state.n_told, state.refit_every)
-                if rest == 0 and refits in at:
-                    closed = np.zeros(state.told.shape, bool)
-                    yield pool, state.n_told, self.engine.look(pool, state, closed, math.inf)
+        verdicts: list[list[tuple[Any, float]]] = [[] for _ in self.items.tables.pools]
+        for number, record in self.book.answers.items():
+            if (share := share_of(record)) is not None:
+                pool, *at = self.book.queries[number].at
+                verdicts[pool].append((at, share))
+        refit_every = self.settings.refit_every
+        for pool, told in enumerate(verdicts):
+            counts = np.zeros_like(self.book.fitted[:, pool])
+            nothing_closed = np.zeros(counts.shape[1:], bool)
+            refits = np.linspace(0, len(told) // refit_every, points).round()
+            for n, (at, share) in enumerate(told, 1):
+                counts[:, *at] += 1, share
+                if n / refit_every in refits:
+                    yield pool, n, self.engine.fit(pool, counts, counts, nothing_closed, math.inf)
 
     def summary(self) -> StudySummary:
         """Membership, ranking, what the verdicts identify, cost, and why the study stopped."""
@@ -448,9 +407,13 @@ class Study:
     def _read(self) -> None:
         self._count(self._journal.news())
 
-    def _count(self, records: Any) -> None:
+    def _count(self, records: Iterable[tuple[int, dict[str, Any]]]) -> None:
         for line, record in records:
             try:
-                self._book.apply(line, record)
-            except ValueError as error:
-                raise ValueError(f"{self._journal.path}, {error}") from None
+                self.book.apply(record)
+            except KeyError as error:
+                raise ValueError(
+                    f"{self._journal.path}, line {line} lacks or does not know {error}"
+                ) from None
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ValueError(f"{self._journal.path}, line {line}: {error}") from None

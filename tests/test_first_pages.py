@@ -29,14 +29,18 @@ def test_own_verdicts(data, tmp_path, monkeypatch, capsys):
     (tmp_path / "result.json").symlink_to(data / "raw" / "llmbar_swap_result.json")
     monkeypatch.chdir(tmp_path)
     printed = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     for (program, arguments), text in zip(commands("verdicts.md"), printed, strict=True):
         assert program == "jbt"
+        if arguments[0] == "gate":
+            exec(compile(code, "verdicts.md", "exec"), {})
         assert cli.main(arguments) == 0
         assert capsys.readouterr().out.startswith(text)
     assert {path.name for path in (tmp_path / "llmbar").iterdir()} == {
         "verdicts.csv",
         "items.csv",
         "anchors.csv",
+        "members.csv",
     }
 
 

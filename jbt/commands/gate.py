@@ -9,7 +9,7 @@ from typing import Literal
 
 from jbt import own, runtime
 from jbt.commands.options import TableOptions
-from jbt.gate import SHARE
+from jbt.gate import check_alpha
 from jbt.own.gates.decide import pairs_alone
 
 
@@ -19,31 +19,18 @@ class GateOptions(TableOptions):
     whether to switch the correction on: for every pool, and for every judge over all pools (MAP,
     float64). Pools of two items are merged for the fit: alone, no covariate changes their order."""
 
-    rule: Literal[
-        "sign", "sign_sequential", "at_least", "strict", "margin", "margin_share", "census"
-    ] = "sign"
+    rule: Literal["sign", "sign_sequential", "census"] = "sign"
     """Rule for switching it on. sign: exact one-sided test on the discordant labels;
     sign_sequential: betting on labels that are certain, valid within a pool whenever labelling
-    stops; at_least, strict, margin, margin_share: counts, without a guarantee; census: every
-    disputed member is labelled, and recall rises."""
+    stops; census: every disputed member is labelled, and recall rises."""
     alpha: float = 0.05
     """Level of the tests, above 0 and below 1/2."""
-    margin: int = 2
-    """For the rule margin, by how many labels the corrected ranking must be ahead (count)."""
-    margin_share: float = SHARE
-    """For the rule margin_share, the same as a share of all labels bought, for a judge of its
-    labelled pools, in (0, 1]."""
     k: int = 1
     """Size of the top set to which labels of members refer (count)."""
     labels: Literal["pairs", "disputed", "swaps", "members"] | None = None
     """The population from which the anchors are a random draw: all pairs, the pairs that the
     rankings dispute, the pairs of swapped contents, the swapped contents; default pairs, or members
     if the labels are of members."""
-    hold_out: float = 0.0
-    """Share of the pools with anchors (in one pool: of the anchors) held out from the decisions, to
-    test them."""
-    tie_breaks: bool = False
-    """A pair that only one ranking ties is discordant, too."""
     per_pool: bool = False
     """List the pools with a discordant label, however many there are."""
     seed: int = 0
@@ -57,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
     """
     options = GateOptions.parse(argv, "gate")
-    rule = own.Rule(options.rule, options.alpha, options.margin, options.margin_share)
+    check_alpha(options.alpha)
     if not options.covariates:
         raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
     if options.anchors is None:
@@ -69,11 +56,10 @@ def main(argv: Sequence[str]) -> int:
     decisions = own.gate(
         tables,
         batch,
-        rule=rule,
+        rule=options.rule,
+        alpha=options.alpha,
         k=options.k,
         labels=options.labels,
-        hold_out=options.hold_out,
-        tie_breaks=options.tie_breaks,
         prior=options.prior(),
         seed=options.seed,
     )

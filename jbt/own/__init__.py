@@ -24,10 +24,8 @@ from jbt.own.fits.pools import PoolFit, fit
 from jbt.own.fits.shared import JudgeFit, SharedFit, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.gates.decide import gate
-from jbt.own.gates.decision import Decision
 from jbt.own.gates.labelling import Labelling, labelling
 from jbt.own.gates.report import Gate
-from jbt.own.gates.rule import Rule
 from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
@@ -52,7 +50,6 @@ __all__ = [
     "Check",
     "Checks",
     "Columns",
-    "Decision",
     "Gate",
     "Group",
     "Identification",
@@ -73,7 +70,6 @@ __all__ = [
     "Replay",
     "ReportCard",
     "ReportCards",
-    "Rule",
     "SharedFit",
     "Study",
     "StudySettings",

@@ -149,17 +149,11 @@ def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
         with pytest.raises(ValueError, match="have the same top 1 in every pool; but there") as of:
             asked(labels=labels)
         assert str(of.value).endswith("there are pairs ordered oppositely (1: --labels disputed)")
-    judged([3, 2, 0, 0])
-    for labels in ("members", "swaps", "disputed"):
-        with pytest.raises(ValueError, match=r"that only one ranking orders \(1: ") as of:
-            asked(labels=labels)
-        assert "jbt gate --tie-breaks" in str(of.value)
-        assert ("order none oppositely" in str(of.value)) == (labels == "disputed")
-    assert len(asked(tie_breaks=True).table) == 1
-    judged(NAIVE)
-    for labels in ("members", "swaps", "disputed"):
-        with pytest.raises(ValueError, match="naive and bias-aware rank alike, so no label"):
-            asked(labels=labels, tie_breaks=True)
+    for order in ([3, 2, 0, 0], NAIVE):  # a tie favours nobody
+        judged(order)
+        for labels in ("members", "swaps", "disputed"):
+            with pytest.raises(ValueError, match="order no pair oppositely, so no label favours"):
+                asked(labels=labels)
     judged([np.nan] * 4)
     with pytest.raises(ValueError, match="no disputed pairs: there are no rankings to compare"):
         asked()
@@ -249,9 +243,9 @@ def test_the_command_of_the_gate_is_printed_in_full(judged, tmp_path, capsys):
     assert "\n2 left out, because done.csv lists them\n" in said
     assert "\nFILE: the rows of done.csv, then these\njbt gate" in said
     assert "--anchors FILE" in said.splitlines()[-1]
-    _, said = run(capsys, "--tie-breaks")
+    _, said = run(capsys)
     assert said.splitlines()[-2] == "FILE: these labels, filled in"
-    assert said.splitlines()[-1].endswith("--anchors FILE --labels disputed --k 1 --tie-breaks")
+    assert said.splitlines()[-1].endswith("--anchors FILE --labels disputed --k 1")
 
 
 def test_the_annotator_is_told_what_the_question_is(judged, capsys):

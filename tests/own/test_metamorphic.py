@@ -37,8 +37,7 @@ SHORT = ["--rules", "top_k_aware", "random", "--seeds", "2", "--budgets", "4", "
 COMMANDS = {
     "doctor": (["doctor", *WORDS], 30),
     "judge": (["judge", *WORDS], 30),
-    "gate": (["gate", *WORDS], 25),
-    "gate, held out": (["gate", *WORDS, "--hold-out", "0.3"], 10),
+    "gate": (["gate", *WORDS], 35),
     "plan labels": (["plan", "labels", *WORDS], 25),
     "plan prompts": (["plan", "prompts", *WORDS], 30),
     "leaderboard": (["leaderboard", *WORDS], 20),
@@ -53,7 +52,7 @@ COMMANDS = {
 """Options of each command and number of trials; with those of `import` and of a study, 300."""
 
 RENAMED = {"items renamed", "pools renamed"}
-DRAWN = {"replay": {*RENAMED, *SIDES}, "gate, held out": {"pools renamed"}}
+DRAWN = {"replay": {*RENAMED, *SIDES}}
 """Changes after which everything is drawn anew. A replay draws for ordered pairs, as shown."""
 
 
@@ -64,7 +63,7 @@ def without_draws(name, result, changes):
             label["judges"] = "; ".join(sorted(label["judges"].split("; ")))
             if RENAMED & {*changes}:
                 label["first"], label["second"] = sorted((label["first"], label["second"]))
-    if name.startswith("gate") and RENAMED & {*changes}:
+    if name == "gate" and RENAMED & {*changes}:
         del result["judges"]  # of one label of each pool, drawn
     return result
 

@@ -108,11 +108,9 @@ def test_gate_labelling_and_replay(files):
     batch = own.Batch.of(read, ["words"])
     wrong = {
         "labels must be one of pairs": lambda: own.gate(read, batch, labels="Pairs"),
-        "tie_breaks must be one of": lambda: own.gate(read, batch, tie_breaks="no"),
         "labels must be one of disputed": lambda: labelling(read, batch, labels=1),
         "n must be an integer": lambda: labelling(read, batch, n=2.5),
-        "rule must be one of": lambda: own.Rule("Sign"),
-        "margin must be an integer": lambda: own.Rule("margin", margin=1.5),
+        "rule must be one of": lambda: own.gate(read, batch, rule="Sign"),
         "model must be one of naive, bias_aware": lambda: own.replay(read, batch, model="aware"),
         "seeds must be an integer": lambda: own.replay(read, batch, seeds=1.5),
     }

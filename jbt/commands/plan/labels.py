@@ -15,11 +15,15 @@ from jbt.border.report import Report, Section, counted
 from jbt.commands.gate import own_pools
 from jbt.commands.options import TableOptions
 from jbt.gate import critical_values
-from jbt.own import Rule, Tables
+from jbt.own import Tables
 from jbt.own.examine import doctor
 from jbt.own.gates.labelling import Labelling, labelling
+from jbt.own.gates.report import needed
 from jbt.own.tables.names import for_spreadsheet
 from jbt.own.tables.sheets import column_names
+
+ALPHA = 0.05
+"""Level at which the report says what labels can decide: the default of `jbt gate`."""
 
 SHOWN = 20
 """Most labels printed (count)."""
@@ -41,8 +45,6 @@ class LabelsOptions(TableOptions):
     disputed pairs of one such item from each top k."""
     n: int | None = None
     """Labels wanted (count), or as many as there are; default all."""
-    tie_breaks: bool = False
-    """Count pairs that one ranking ties and the other does not as disputed."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     out: Path | None = None
@@ -59,11 +61,10 @@ class LabelsOptions(TableOptions):
     def gate(self) -> str:
         """The command line that decides from these labels."""
         with_seed = {"seed": self.seed} if self.seed else {}  # it also breaks ties of the top k
-        with_ties = {"tie_breaks": True} if self.tie_breaks else {}
         # `jbt gate` reads all answers from one file.
         answers = "FILE" if self.out is None or self.anchors is not None else self.out
         labels = {"anchors": answers, "labels": self.labels, "k": self.k}
-        return doctor.command_line("gate", {**self.typed(), **labels, **with_ties, **with_seed})
+        return doctor.command_line("gate", {**self.typed(), **labels, **with_seed})
 
 
 def main(argv: Sequence[str]) -> int:
@@ -85,7 +86,6 @@ def main(argv: Sequence[str]) -> int:
         labels=options.labels,
         k=options.k,
         n=options.n,
-        tie_breaks=options.tie_breaks,
         prior=options.prior(),
         seed=options.seed,
     )
@@ -164,24 +164,24 @@ def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:
 
 def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
     """Say what a gate can decide from these labels at best, by its default rule and by `census`."""
-    rule, noun = Rule(), "label" if pairs else "match"
+    noun, at_least = "label" if pairs else "match", f"at least {needed(ALPHA)} are needed"
     counts = "one label of each" if pairs else "one match of each (an item from each top k)"
     counts = f"over pools, where {counts} counts" if n_pools > 1 else f"each {noun} counts"
-    lines = [f"by {rule.name} at alpha = {rule.alpha:g}, {counts}:"]
-    critical = critical_values(rule.alpha, int(judges["most_used"].max()))
+    lines = [f"by sign at alpha = {ALPHA:g}, {counts}:"]
+    critical = critical_values(ALPHA, int(judges["most_used"].max()))
     of_each = judges[["judge", "most_used", "n_pools"]]
     for judge, most, differ in of_each.itertuples(index=False):
         used = counted(most, "pool" if n_pools > 1 else noun)
         used = f"{most} of its {differ} pools" if n_pools > 1 and most < differ else used
-        if most < rule.needed:
-            can = f"cannot enable, at least {rule.needed} are needed"
+        if most < needed(ALPHA):
+            can = f"cannot enable, {at_least}"
         else:
             smallest = critical[most]
             can = f"all {most} must be right" if smallest == most else f"{smallest} must be right"
         lines.append(f"{judge}: {used}: {can}")
     most = int(judges["most_in_pool"].max())
     if n_pools > 1:
-        used = f"at most {counted(most, noun)}; at least {rule.needed} are needed"
+        used = f"at most {counted(most, noun)}; {at_least}"
         lines.append(f"in a single pool: {used}")
     if not pairs:
         lines.append(

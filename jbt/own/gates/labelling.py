@@ -56,7 +56,6 @@ def labelling(
     labels: str = "disputed",
     k: int = 1,
     n: int | None = None,
-    tie_breaks: bool = False,
     prior: Prior | None = None,
     seed: int = 0,
 ) -> Labelling:
@@ -74,7 +73,6 @@ def labelling(
         single contents that are in only one top k.
       k: size of the top set (count of contents).
       n: labels wanted (count), or as many as there are; default all.
-      tie_breaks: whether pairs that one ranking ties and the other does not are disputed.
       prior: default `Prior()`.
       seed: root of every draw.
 
@@ -83,7 +81,6 @@ def labelling(
       ValueError: an argument out of range, no labels, or none that the anchors do not list.
     """
     check_word("labels", labels, KINDS)
-    check_word("tie_breaks", tie_breaks, (True, False))
     check_seed(seed)
     if n is not None:
         check_count("n", n)
@@ -92,18 +89,18 @@ def labelling(
     if labels == "members":
         contents, differing = np.arange(len(rankings.pool))[None], ins | outs
     else:
-        contents = np.stack(rankings.pairs())
-        a, b = contents
-        swapped = (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
-        disputed = rankings.disputed(a, b, tie_breaks=tie_breaks)
-        differing = swapped & disputed if labels == "swaps" else disputed
+        contents = a, b = rankings.pairs()
+        naive, aware = rankings.orders(a, b)
+        differing = naive * aware < 0
+        if labels == "swaps":
+            differing &= (ins[:, a] & outs[:, b]) | (outs[:, a] & ins[:, b])
     candidates = differing.any(0)
     contents, differing = contents[:, candidates], differing[:, candidates]
     noun = {"disputed": "disputed pairs", "swaps": "disputed pairs of swapped contents"}.get(
         labels, labels
     )
     if not candidates.any():
-        raise ValueError(f"no {noun}: {_why_none(rankings, ins | outs, labels, k, tie_breaks)}")
+        raise ValueError(f"no {noun}: {_why_none(rankings, ins | outs, labels, k)}")
     if labels == "members":
         tables.check_members_of(k)
     listed = _among(contents, tables.listed, rankings)
@@ -122,42 +119,34 @@ def labelling(
     sides = (differing,)
     if labels == "members":
         sides = ins[:, contents[0]], outs[:, contents[0]]
-    n_pools = len(tables.pools)
-    in_pools = np.min([_by_pool(side & counting, pool, n_pools) for side in sides], axis=0)
+    in_pools = np.min([rankings.by_pool(side & counting, pool) for side in sides], axis=0)
     judges = {
         "judge": tables.judges,
-        "n_pools": [len(np.unique(pool[by_judge])) for by_judge in differing],
+        "n_pools": (rankings.by_pool(differing, pool) > 0).sum(1),
         "n_labels": differing.sum(1),
         "n_listed": differing[:, listed].sum(1),
         "n_asked": differing[:, order[asked]].sum(1),
-        "most_used": (in_pools > 0).sum(1) if n_pools > 1 else in_pools.sum(1),
+        "most_used": (in_pools > 0).sum(1) if len(tables.pools) > 1 else in_pools.sum(1),
         "most_in_pool": in_pools.max(1),
     }
     return Labelling(table, pd.DataFrame(judges), len(listed), int(listed.sum()))
 
 
-def _why_none(
-    rankings: Rankings, swapped: np.ndarray, labels: str, k: int, tie_breaks: bool
-) -> str:
+def _why_none(rankings: Rankings, swapped: np.ndarray, labels: str, k: int) -> str:
     """Say why there are no labels of this kind, and which kinds have some."""
     if not np.isfinite(rankings.naive + rankings.aware).any():
         return "there are no rankings to compare, because no fit is usable (jbt fit says why)"
-    a, b = rankings.pairs()
-    oppositely = int(rankings.disputed(a, b).any(0).sum())
-    broken = int(rankings.disputed(a, b, tie_breaks=True).any(0).sum()) - oppositely
+    naive, aware = rankings.orders(*rankings.pairs())
+    n_oppositely, n_swapped = (naive * aware < 0).any(0).sum(), swapped.any(0).sum()
     others = []
-    if labels != "disputed" and oppositely:
-        others.append(f"pairs ordered oppositely ({oppositely}: --labels disputed)")
-    if labels != "members" and swapped.any():
-        n_swapped = swapped.any(0).sum()
+    if labels != "disputed" and n_oppositely:
+        others.append(f"pairs ordered oppositely ({n_oppositely}: --labels disputed)")
+    if labels != "members" and n_swapped:
         others.append(f"contents in only one top {k} ({n_swapped}: --labels members)")
-    if broken and not (tie_breaks and labels == "disputed"):
-        counted = "--labels disputed --tie-breaks, and jbt gate --tie-breaks"
-        others.append(f"pairs that only one ranking orders ({broken}: {counted})")
     if not others:
-        return "naive and bias-aware rank alike, so no label favours one of them"
+        return "naive and bias-aware order no pair oppositely, so no label favours one of them"
     why = f"naive and bias-aware have the same top {k} in every pool"
-    if labels != "members" and (labels == "disputed" or swapped.any()):
+    if labels != "members" and n_swapped:
         why = "naive and bias-aware order none oppositely"
     return f"{why}; but there are {', and '.join(others)}"
 
@@ -181,11 +170,6 @@ def _among(contents: np.ndarray, rows: np.ndarray, rankings: Rankings) -> np.nda
         for v in (contents, rankings.owner[rows.T])
     )
     return np.isin(candidates, shown)
-
-
-def _by_pool(selected: np.ndarray, pool: np.ndarray, n_pools: int) -> np.ndarray:
-    """[J, pools] numbers of the labels selected [J, labels]."""
-    return np.stack([np.bincount(pool[chosen], minlength=n_pools) for chosen in selected])
 
 
 def _order(tables: Tables, pool: np.ndarray, labels: str, seed: int) -> np.ndarray:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
-import jax
 import numpy as np
-from jaxtyping import Array
 
-from jbt import quick_compilation, runtime
-from jbt.gate import exact_top
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import check_sizes, fit
-from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.tables import limits
 from jbt.own.tables.places import in_order_of_names
 from jbt.own.tables.tables import Tables
@@ -85,98 +78,65 @@ class Rankings:
         both = np.stack([self.naive, self.aware])
         return metrics.order(both[..., a], both[..., b])
 
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of contents of the same pool: two arrays [pairs] into E."""
-        pairs = [np.zeros((2, 0), int)]
-        for members in self.pools():
-            pairs.append(members[np.stack(np.triu_indices(len(members), 1))])
-        a, b = np.concatenate(pairs, 1)
-        return a, b
+    def pairs(self) -> np.ndarray:
+        """[2, pairs] all pairs of contents of the same pool, into E."""
+        pairs = [members[np.stack(np.triu_indices(len(members), 1))] for members in self.pools()]
+        return np.concatenate(pairs, 1)
 
-    def disputed(self, a: np.ndarray, b: np.ndarray, *, tie_breaks: bool = False) -> np.ndarray:
-        """[J, pairs] whether the two rankings order contents a and b strictly oppositely.
-
-        Args:
-          tie_breaks: whether a pair that only one of them ties counts, too.
-        """
-        naive, aware = self.orders(a, b)
-        return differ(naive, aware, tie_breaks)
-
-    def n_disputed(self, *, tie_breaks: bool = False) -> np.ndarray:
-        """[J, pools] number of `disputed` pairs."""
-        a, b = self.pairs()
-        disputed = self.disputed(a, b, tie_breaks=tie_breaks)
-        n_pools = len(self.tables.pools)
-        counts = [np.bincount(self.pool[a], pairs, n_pools) for pairs in disputed]
-        return np.stack(counts).astype(int)
-
-    def pools(self) -> Iterator[np.ndarray]:
+    def pools(self) -> list[np.ndarray]:
         """The contents of each pool, into E."""
-        order = np.argsort(self.pool, kind="stable")
-        sizes = np.bincount(self.pool, minlength=len(self.tables.pools))
-        yield from np.split(order, np.cumsum(sizes)[:-1])
+        return np.split(np.arange(len(self.pool)), np.cumsum(self.sizes())[:-1])
+
+    def sizes(self) -> np.ndarray:
+        """[pools] number of contents."""
+        return np.bincount(self.pool, minlength=len(self.tables.pools))
+
+    def by_pool(self, values: np.ndarray, pool: np.ndarray) -> np.ndarray:
+        """[J, pools] sums of whole numbers or booleans [J, n], given the pool of each [n]."""
+        sums = [np.bincount(pool, row, len(self.tables.pools)) for row in values]
+        return np.stack(sums).astype(int)
 
     def check_k(self, k: int) -> None:
         """Raise `ValueError` unless k is an integer smaller than the number of contents of every
         pool that has several."""
         check_count("k", k)
-        sizes = np.bincount(self.pool, minlength=len(self.tables.pools)).tolist()
-        check_sizes(dict(zip(self.tables.pools, sizes, strict=True)), k)
+        check_sizes(dict(zip(self.tables.pools, self.sizes().tolist(), strict=True)), k)
 
-    def tops(self, k: int, seed: int) -> np.ndarray:
-        """The naive and the bias-aware top k of each judge.
+    def swapped(self, k: int, seed: int) -> np.ndarray:
+        """The contents in only one top k of each judge.
 
-        Both have exactly k contents: ties are broken by the same random permutation of the pool.
+        Both tops have exactly k contents: contents tied with the k-th place are taken in an order
+        drawn for the pool, the same in both rankings (`jbt.gate.exact_top`).
 
         Args:
           k: size of the tops (count of contents).
-          seed: seed of the permutations.
+          seed: seed of these orders.
 
         Returns:
-          [2, J, E] whether a content is in the naive and in the bias-aware top; False throughout in
-          pools with no more than k contents, or whose fits are not usable.
+          [2, J, E] whether a content is only in the bias-aware top k, and whether it is only in the
+          naive one, the same number of both in every pool; False throughout in pools with no more
+          than k contents, or whose fits are not usable.
 
         Raises:
           ValueError: k not below the contents of some pool that has several.
         """
         self.check_k(k)
-        names, pools = self.tables.pools, list(self.pools())
-        shape = len(pools), max(map(len, pools))
-        at, order = np.full(shape, -1), np.zeros(shape, int)
-        for p, (name, members) in enumerate(zip(names, pools, strict=True)):
-            at[p, : len(members)] = members
-            order[p, : len(members)] = seeded(seed, "ties", name).permutation(len(members))
-        real = (at >= 0) & ((at >= 0).sum(1, keepdims=True) > k)
         estimates = np.stack([self.naive, self.aware])
-        with runtime.precision("float64"):
-            pools = np.moveaxis(estimates[..., at], 2, 0), order, real
-            tops = np.moveaxis(in_chunks(lambda stack: _exact_tops(*stack, k), pools), 0, 2)
-        inside = np.zeros(estimates.shape, bool)
-        inside[..., at[real]] = tops[..., real]
-        return inside & np.isfinite(estimates).all(0)
-
-    def swapped(self, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """[J, E] the contents only in the bias-aware top k, and those only in the naive top k: the
-        same number of both in every pool. Arguments and errors as `tops`."""
-        naive, aware = self.tops(k, seed)
-        return aware & ~naive, naive & ~aware
-
-
-def differ(naive: np.ndarray, aware: np.ndarray, tie_breaks: bool) -> np.ndarray:
-    """`Rankings.disputed`, given what `Rankings.orders` returns."""
-    return np.isfinite(naive + aware) & (naive != aware) & (tie_breaks | (naive * aware < 0))
+        tops = np.zeros(estimates.shape, bool)
+        for name, members in zip(self.tables.pools, self.pools(), strict=True):
+            if (m := len(members)) <= k:
+                continue
+            turn = seeded(seed, "ties", name).permutation(m)
+            values = estimates[..., members]
+            cut = np.sort(values, -1)[..., m - k, None]
+            # 2 above the k-th place, 1 tied with it, 0 below.
+            place = (values > cut + metrics.TIED) + 1 * (values >= cut - metrics.TIED)
+            taken = np.argsort(turn - m * place, -1)[..., :k]
+            tops[..., members] = (np.arange(m) == taken[..., None]).any(-2)
+        naive, aware = tops & np.isfinite(estimates).all(0)
+        return np.stack([aware & ~naive, naive & ~aware])
 
 
 def seeded(seed: int, *names: str) -> np.random.Generator:
     """A generator that depends only on the seed and these names: what is drawn, for which pool."""
     return np.random.default_rng([seed, zlib.crc32("/".join(names).encode())])
-
-
-@partial(quick_compilation.jit, static_argnames="k")
-def _exact_tops(estimates: Array, order: Array, real: Array, k: int) -> Array:
-    """[pools, 2, J, M] tops of estimates of this shape; order and real are [pools, M]."""
-
-    def one_pool(estimates: Array, order: Array, real: Array) -> Array:
-        return jax.vmap(jax.vmap(lambda v: exact_top(v, k, order, real)))(estimates)
-
-    return jax.vmap(one_pool)(estimates, order, real)

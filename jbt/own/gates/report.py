@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,20 +12,39 @@ import pandas as pd
 
 from jbt.border.report import Report, Section
 from jbt.own.fits.batch import Batch
-from jbt.own.gates.decision import ENABLE, KEEP_OFF, Decision
-from jbt.own.gates.rule import Rule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+ENABLE, KEEP_OFF = "enable", "keep off"
 
 LISTED = 20
 """Most pools of a judge that a report lists."""
 
 COLUMNS = (
-    *("judge", "pool", "decision"),
+    *("pool", "judge", "decision"),
     *("n_labels", "n_discordant", "n_right", "n_used", "n_used_right"),
     *("p_value", "reason"),
 )
+
+HEADINGS = {
+    "n_labels": "labels",
+    "n_discordant": "discordant",
+    "n_right": "right",
+    "n_used": "used",
+    "n_used_right": "used right",
+    "p_value": "p",
+}
+"""What a report calls a column."""
+
+OVERALL = ("judge", *HEADINGS, "decision")
+"""Columns of decisions over pools in a report."""
+
+IN_A_POOL = (
+    *("judge", "pool", "n_labels", "n_discordant", "n_right"),
+    *("p_value", "decision", "reason"),
+)
+"""Columns of decisions for a pool."""
 
 DRAWN = {
     "pairs": "pairs drawn at random from the pool",
@@ -49,15 +68,20 @@ SWAP = "a content swapped in is good no more often than the one swapped out"
 class Gate:
     """The result of `jbt gate`."""
 
-    pools: list[Decision]
-    """One for each pool and judge, judges varying fastest."""
-    judges: list[Decision]
-    """One for each judge, over all its pools."""
+    pools: pd.DataFrame
+    """A row for each pool and judge, judges varying fastest: pool, judge (missing where the
+    table names none), decision (`ENABLE`, `KEEP_OFF`, or missing where nothing can be decided),
+    n_labels; n_discordant, labels on which the rankings differ (for members: matched pairs of
+    labels), of which n_right favour the bias-aware ranking; n_used and n_used_right, those that
+    decide: in a pool all, over several pools at most one of each; p_value of the test on these (for
+    `sign_sequential` the inverse of the largest wealth; NaN for `census`); reason."""
+    judges: pd.DataFrame
+    """A row for each judge, over all its pools: the same columns, pool is missing."""
     labels: str
     """Kind of the labels, one of `jbt.gate.LABELS`."""
-    rule: Rule
+    rule: str
+    alpha: float
     k: int
-    tie_breaks: bool
     n_unanswered: int
     """Anchors left out because they have no answer (count)."""
     batch: Batch
@@ -65,46 +89,53 @@ class Gate:
 
     def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
         """The report; `per_pool` lists all pools with a discordant label, however many."""
-        lines = list(_fitted(self, self.batch))
-        sections = [Section("Over all pools of a judge", lines, _judges(self))]
-        if any(d.held_out is not None for d in self.judges):
-            heading = "Held out: share of labels that a ranking has right (a tie counts half)"
-            if self.labels == "members":
-                heading = "Held out: share of the labelled contents of each top k that belong there"
-            sections.append(Section(heading, (), _held_out(self)))
-        counts = [_count(name, decisions) for name, decisions in _by_judge(self.pools)]
-        few = len(self.pools) <= LISTED * len(self.judges)
-        listed = [d for d in self.pools if d.n_discordant and (per_pool or few)]
-        sections.append(Section("Pool by pool", counts, _pools(listed, self) if listed else None))
-        guarantee = list(_guarantee(self))
-        sections.append(Section("What is guaranteed, and what is not", guarantee))
-        return Report(title, lead, sections, answer=[_answer(d) for d in self.judges])
+        judges, pools = _named(self.judges), _named(self.pools)
+        few = len(pools) <= LISTED * len(judges)
+        listed = pools[pools["n_discordant"] > 0] if per_pool or few else pools[:0]
+        counts = [_count(str(name), rows) for name, rows in pools.groupby("judge", sort=False)]
+        cells = [f"{p:.2g}" if np.isfinite(p) else "" for p in listed["p_value"]]
+        by_pool = self._table(listed.assign(p_value=cells), IN_A_POOL)
+        sections = [
+            Section("Over all pools of a judge", list(_fitted(self)), self._table(judges, OVERALL)),
+            Section("Pool by pool", counts, by_pool if len(listed) else None),
+            Section("What is guaranteed, and what is not", list(_guarantee(self))),
+        ]
+        answer = [
+            f"{d.judge}: {d.decision or 'undecided'}: {d.reason}" for d in judges.itertuples()
+        ]
+        return Report(title, lead, sections, answer=answer)
+
+    def _table(self, decisions: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns, with the names that the report gives them."""
+        table = decisions[list(columns)].rename(columns=HEADINGS)
+        return table.drop(columns="p") if self.rule == "census" else table
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each decision; one over all pools of a judge has no pool."""
-        rows = [{name: getattr(d, name) for name in COLUMNS} for d in (*self.judges, *self.pools)]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+        rows = pd.concat([self.judges, self.pools], ignore_index=True)
+        return rows[["judge", "pool", *rows.columns[2:]]]
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        return {
-            "pools": [decision.record() for decision in self.pools],
-            "judges": [decision.record() for decision in self.judges],
-            "n_unanswered": self.n_unanswered,
-        }
+        pools, judges = (
+            rows.astype(object).where(rows.notna(), None).to_dict("records")
+            for rows in (self.pools, self.judges)
+        )
+        return {"pools": pools, "judges": judges, "n_unanswered": self.n_unanswered}
 
     def figure(self) -> Figure:
         """Draw the discordant labels of each judge, by the ranking that they favour."""
         from jbt.border import plots
 
         drawn, ax = plots.new_figure(height=2.4)
-        for at, d in enumerate(reversed(self.judges)):
-            wrong = d.n_discordant - d.n_right
-            ax.barh(at, d.n_right, color=plots.COLOURS["blue"])
-            ax.barh(at, -wrong, color=plots.COLOURS["orange"])
-            ax.text(d.n_right, at, f" {d.decision or 'nothing to decide'}", va="center")
+        judges = _named(self.judges[::-1])
+        at = np.arange(len(judges))
+        ax.barh(at, judges["n_right"], color=plots.COLOURS["blue"])
+        ax.barh(at, judges["n_right"] - judges["n_discordant"], color=plots.COLOURS["orange"])
+        for i, right, decision in zip(at, judges["n_right"], judges["decision"], strict=True):
+            ax.text(right, i, f" {decision or 'nothing to decide'}", va="center")
         ax.axvline(0, color="grey", linewidth=0.8)
-        ax.set_yticks(range(len(self.judges)), [_name(d) for d in reversed(self.judges)])
+        ax.set_yticks(at, judges["judge"].to_list())
         ax.margins(x=0.2)
         ax.set_xlabel(
             "discordant labels in favour of naive (left) and of bias-aware (right), count"
@@ -112,34 +143,29 @@ class Gate:
         return drawn
 
 
-def _name(decision: Decision) -> str:
-    return decision.judge or "all verdicts"
+def needed(alpha: float) -> int:
+    """Smallest number of discordant labels with which the sign test can enable."""
+    return math.ceil(-math.log2(alpha))
 
 
-def _answer(decision: Decision) -> str:
-    return f"{_name(decision)}: {decision.decision or 'undecided'}: {decision.reason}"
+def _named(decisions: pd.DataFrame) -> pd.DataFrame:
+    """The decisions as the report words them: a name for every judge, no decision is empty."""
+    return decisions.fillna({"judge": "all verdicts", "decision": ""})
 
 
-def _by_judge(decisions: list[Decision]) -> Iterator[tuple[str, list[Decision]]]:
-    for judge in dict.fromkeys(d.judge for d in decisions):
-        of_judge = [d for d in decisions if d.judge == judge]
-        yield _name(of_judge[0]), of_judge
-
-
-def _fitted(gate: Gate, batch: Batch) -> Iterator[str]:
-    rule = gate.rule
-    level = f" at alpha = {rule.alpha:g}" if rule.name.startswith("sign") else ""
-    leads = {"margin": f" of {rule.margin}", "margin_share": f" of {rule.margin_share:g}"}
-    level = leads.get(rule.name, level)
-    if rule.name == "census":
+def _fitted(gate: Gate) -> Iterator[str]:
+    """Which rule decided, and which fits it compared."""
+    batch = gate.batch
+    if gate.rule == "census":
         yield "rule: census, for labels without errors; over pools, all pools with a label count"
     else:
         used = "one label of each pool, drawn at random,"
-        if rule.name == "sign_sequential":
+        if gate.rule == "sign_sequential":
             used = "the first label of each pool, in a random order of pools,"
         yield (
-            f"rule: {rule.name}{level}, for labels that are {DRAWN[gate.labels]}; over pools "
-            f"{used} counts, because labels of one pool are correlated"
+            f"rule: {gate.rule} at alpha = {gate.alpha:g}, for labels that are "
+            f"{DRAWN[gate.labels]}; over pools {used} counts, because labels of one pool are "
+            "correlated"
         )
     if len(batch.tables.pools) < len(gate.pools) // len(gate.judges):
         chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
@@ -153,92 +179,30 @@ def _fitted(gate: Gate, batch: Batch) -> Iterator[str]:
         )
 
 
-def _judges(gate: Gate) -> pd.DataFrame:
-    rows = [
-        {
-            "judge": _name(d),
-            "labels": d.n_labels,
-            "discordant": d.n_discordant,
-            "right": d.n_right,
-            "used": d.n_used,
-            "used right": d.n_used_right,
-            "p": d.p_value,
-            "decision": d.decision or "",
-        }
-        for d in gate.judges
-    ]
-    return _table(rows, gate)
-
-
-def _pools(decisions: list[Decision], gate: Gate) -> pd.DataFrame:
-    rows = [
-        {
-            "judge": _name(d),
-            "pool": d.pool,
-            "labels": d.n_labels,
-            "discordant": d.n_discordant,
-            "right": d.n_right,
-            "p": f"{d.p_value:.2g}" if np.isfinite(d.p_value) else "",
-            "decision": d.decision or "",
-            "reason": d.reason,
-        }
-        for d in decisions
-    ]
-    return _table(rows, gate)
-
-
-def _table(rows: list[dict[str, object]], gate: Gate) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    return table.drop(columns="p") if gate.rule.name == "census" else table
-
-
-def _held_out(gate: Gate) -> pd.DataFrame:
-    rows = []
-    for d in gate.judges:
-        if (held := d.held_out) is not None:
-            rows.append(
-                {
-                    "judge": _name(d),
-                    "labels": held.n_labels,
-                    "naive": held.naive,
-                    "bias-aware": held.bias_aware,
-                    "gated": held.gated,
-                    "discordant": held.n_discordant,
-                    "right": held.n_right,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _count(name: str, decisions: list[Decision]) -> str:
-    counts = Counter(d.decision for d in decisions)
-    parts = [f"{counts[ENABLE]} {ENABLE}", f"{counts[KEEP_OFF]} {KEEP_OFF}"]
-    undecided = Counter(d.reason.partition(":")[0] for d in decisions if d.decision is None)
-    parts += [f"{n} undecided ({why})" for why, n in undecided.items()]
-    largest = max((d.n_discordant for d in decisions), default=0)
+def _count(judge: str, decisions: pd.DataFrame) -> str:
+    """How many pools of a judge have each decision."""
+    decided, reason = decisions["decision"], decisions["reason"]
+    parts = [f"{(decided == decision).sum()} {decision}" for decision in (ENABLE, KEEP_OFF)]
+    why = reason[decided == ""].str.split(":").str[0].value_counts(sort=False)
+    parts += [f"{n} undecided ({reason})" for reason, n in why.items()]
+    largest = decisions["n_discordant"].max()
     most = f"; at most {largest} discordant labels in a pool" if largest else ""
-    return f"{name}: of {len(decisions)} pools, {', '.join(parts)}{most}"
+    return f"{judge}: of {len(decisions)} pools, {', '.join(parts)}{most}"
 
 
 def _guarantee(gate: Gate) -> Iterator[str]:
-    rule, members = gate.rule, gate.labels == "members"
-    if rule.name == "census":
+    members = gate.labels == "members"
+    if gate.rule == "census":
         yield (
             "census: if the labels are true, enabling it in a pool raises its recall of the top k, "
             "and enabling it over pools raises their mean recall"
         )
-    elif not rule.name.startswith("sign"):
-        yield (
-            f"{rule.name}: nothing bounds how often it enables a correction that does not "
-            "help; sign, sign_sequential and census are bounded"
-        )
     else:
         yield from _of_members(gate) if members else _of_pairs(gate)
-        if rule.name == "sign_sequential":
+        if gate.rule == "sign_sequential":
             yield (
                 "the bound of a pool holds whenever labelling stops, if labels come in the order "
-                "of the file, without --hold-out; it assumes labels without errors: a wrong one "
-                "may break it"
+                "of the file; it assumes labels without errors: a wrong one may break it"
             )
         if gate.n_unanswered:
             yield (
@@ -255,18 +219,12 @@ def _guarantee(gate: Gate) -> Iterator[str]:
 
 def _of_pairs(gate: Gate) -> Iterator[str]:
     pairs = "swapped pairs" if gate.labels == "swaps" else "untied pairs"
-    where = "that the two rankings order oppositely"
-    where = f"{where}, or that only one of them orders" if gate.tie_breaks else where
     yield (
         f"in a pool where the bias-aware ranking is right on at most half of the {pairs} "
-        f"{where}, the correction is enabled with probability at most {gate.rule.alpha:g}"
+        "that the two rankings order oppositely, the correction is enabled with probability at "
+        f"most {gate.alpha:g}"
     )
-    if gate.tie_breaks:
-        yield (
-            "on a pair that one ranking ties, the other is right if it agrees with the label, "
-            "and the tie is right if it does not"
-        )
-    if gate.rule.name == "sign":
+    if gate.rule == "sign":
         yield (
             "wrong labels keep this bound if errors are independent and have one probability, "
             "below one half, whichever ranking is right; the bound is not proved if one annotator "
@@ -289,23 +247,22 @@ def _of_pairs(gate: Gate) -> Iterator[str]:
 
 
 def _of_members(gate: Gate) -> Iterator[str]:
-    rule = gate.rule
     yield (
         f"in a pool whose top-{gate.k} recall the correction would not raise, it is enabled "
-        f"with probability at most {rule.alpha:g}"
+        f"with probability at most {gate.alpha:g}"
     )
-    if rule.name == "sign":
+    if gate.rule == "sign":
         yield (
             "wrong labels keep this bound if errors are independent and have one probability for "
             "good contents and one for others, both below one half and the same in either top k; "
             "it fails if errors depend on a covariate"
         )
     where = f"where, in the mean over pools like these, {SWAP}"
-    if rule.name == "sign_sequential":
+    if gate.rule == "sign_sequential":
         where = f"{POPULATION}, in the mean over its pools, {SWAP}"
-    yield f"over pools: with probability at most {rule.alpha:g} {where}"
-    if rule.name == "sign":
-        n = rule.needed
+    yield f"over pools: with probability at most {gate.alpha:g} {where}"
+    if gate.rule == "sign":
+        n = needed(gate.alpha)
         yield (
             f"in one pool sign needs at least {n} discordant matches ({2 * n} members): at k below "
             f"{n} it never enables, and at {n} hardly ever; if the labels are true use census, "

@@ -47,7 +47,7 @@ MOVED = {
     "jbt.inputs": "jbt.border.inputs",
     "jbt.parsing": "jbt.border.parsing",
     "jbt.progress": "jbt.border.progress",
-    "jbt.plots": "jbt.border.plots",
+    "jbt.plots": "jbt.experiments.plots",
     "jbt.own.leaderboard": "jbt.own.leaderboards.rank",
     "jbt.own.gate": "jbt.own.gates.decide",
     "jbt.own.labelling": "jbt.own.gates.labelling",

@@ -16,8 +16,7 @@ import xarray as xr
 
 from jbt import stats
 from jbt.acquisition.rules import DEFAULT_RULES
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.experiments.table import Table

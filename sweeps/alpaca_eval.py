@@ -35,8 +35,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import estimators, identifiability, stats
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map

@@ -24,9 +24,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import stats
-from jbt.border import plots
 from jbt.estimators.prediction_powered import prediction_powered
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.own.baselines.prediction_powered import FEWEST_LABELLED
 from jbt.own.baselines.win_rate_intervals import significantly_better

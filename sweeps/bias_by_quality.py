@@ -24,8 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import stats
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.simulation.simulate import Experiment
 from jbt.types import Status, container

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory

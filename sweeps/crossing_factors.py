@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jbt import stats
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.simulation import pools, theory
 

@@ -25,8 +25,7 @@ from jaxtyping import Array, Key
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
 from jbt.acquisition.runs import bought
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges

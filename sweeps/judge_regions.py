@@ -28,8 +28,7 @@ from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.acquisition.runs import check as check_run
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import main
 from jbt.kernel import metrics

@@ -32,10 +32,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jbt import estimators, gate
-from jbt.border import plots
 from jbt.estimators import reference
 from jbt.estimators.reference import Rankings
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.gate.adjudicate import TURNS, adjudicate, labelled
 from jbt.gate.fuse import discordant, pair_labels

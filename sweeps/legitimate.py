@@ -20,8 +20,7 @@ from jaxtyping import Array, Key
 from scipy.stats import chi2
 
 from jbt import estimators
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 
 from ._shared import recorded

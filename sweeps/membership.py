@@ -22,8 +22,7 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import model
 from jbt.kernel.laplace import laplace

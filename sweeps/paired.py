@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability, twins
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Condition, Experiment, stream

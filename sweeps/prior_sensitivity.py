@@ -18,9 +18,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
-from jbt.border import plots
 from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from jbt.acquisition.rules import families
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.experiments.table import Table
 from jbt.simulation import judges

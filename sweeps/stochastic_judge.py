@@ -17,8 +17,7 @@ from scipy.optimize import root_scalar
 from scipy.stats import norm
 
 from jbt import twins
-from jbt.border import plots
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 
 from ._shared import active, rule_comparison

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
-from jbt.border import plots
 from jbt.estimators.reference import PLACEMENTS
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 
 from ._shared.reference import (

@@ -22,9 +22,8 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, rules, run
 from jbt.acquisition.views import View
-from jbt.border import plots
 from jbt.estimators import reference
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
 from jbt.experiments.run import main
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map

@@ -128,7 +128,7 @@ def run(sweep: Sweep[S], **changes: Any) -> Explored[S]:
 def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:
     """A figure with one panel, drawn by a function of Axes: `panel(acquisition.draw_allocation,
     shown.results, shown.settings)`. Lines without a legend are named at their ends."""
-    from jbt.border import plots
+    from jbt.experiments import plots
 
     figure, ax = plots.new_figure()
     draw(ax, *arguments, **options)

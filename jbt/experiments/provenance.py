@@ -37,8 +37,8 @@ REPORTS = (
     *(
         PACKAGE / "experiments" / f"{name}.py"
         for name in (
-            *("declare", "folder", "labelled_arrays", "paper", "parts", "provenance", "run"),
-            "table",
+            *("declare", "folder", "labelled_arrays", "paper", "parts", "plots", "provenance"),
+            *("run", "table"),
         )
     ),
     *(PACKAGE / name for name in ("_moved.py", "border/files.py", "border/plots.py")),

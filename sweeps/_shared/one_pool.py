@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import estimators, identifiability, quick_compilation, runtime
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Design, Judge, Prior, Status

@@ -10,8 +10,7 @@ import xarray as xr
 
 from jbt import stats, twins
 from jbt.acquisition.rules import families
-from jbt.border import plots
-from jbt.experiments import labelled_arrays
+from jbt.experiments import labelled_arrays, plots
 from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.table import Table
 

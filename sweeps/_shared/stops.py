@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.experiments.labelled_arrays import rows_of
 
 from .truths import SOUND, TRUTHS

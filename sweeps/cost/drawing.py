@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jbt import twins
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.experiments.table import Table
 
 from .._shared import rule_comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.gate import LABELS
 
 from .pool import ALL, HARMED, Settings, decisions, scenarios

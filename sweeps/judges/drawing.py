@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.simulation.judges import PUBLISHED
 
 from .rows import BIASED

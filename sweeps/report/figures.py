@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from jbt.border import plots
-from jbt.experiments import results
+from jbt.experiments import plots, results
 
 from .documents import ROOT
 from .runs import Run

@@ -24,7 +24,7 @@ from support.active import (
 
 from jbt.acquisition import rules
 from jbt.acquisition.choice import choose
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace

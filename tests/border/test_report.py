@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jbt.border import plots
 from jbt.border.report import NAMES, Report, Section, signed, with_interval
+from jbt.experiments import plots
 
 TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})
 SECTIONS = [

@@ -5,8 +5,7 @@ import io
 import pandas as pd
 import pytest
 
-from jbt.border import plots
-from jbt.experiments import notebook
+from jbt.experiments import notebook, plots
 from jbt.experiments.run import main
 from sweeps import crossing
 

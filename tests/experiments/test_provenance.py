@@ -167,7 +167,7 @@ def test_the_files_are_those_that_can_change_the_numbers():
     assert {"jbt/experiments/results.py", "jbt/experiments/shards.py"} <= names
     assert "jbt/data/judges.csv" in names  # the judges' parameters
     # Code that shows numbers cannot change them, and crossing runs no active loop.
-    shows = {"jbt/experiments/table.py", "jbt/experiments/run.py", "jbt/border/plots.py"}
+    shows = {"jbt/experiments/table.py", "jbt/experiments/plots.py", "jbt/border/plots.py"}
     assert not shows & names
     assert not any(name.startswith(("jbt/stats", "jbt/acquisition")) for name in names)
     active = set(provenance.code_of(stochastic_judge.SWEEP))

@@ -12,8 +12,7 @@ import jax
 import numpy as np
 
 from jbt import runtime
-from jbt.border import plots
-from jbt.experiments import run
+from jbt.experiments import plots, run
 from jbt.experiments.declare import Group, Settings, Sweep
 from jbt.simulation.simulate import stream
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jbt.border import plots
+from jbt.experiments import plots
 from jbt.experiments.declare import PRESETS, Group, Settings, Sweep
 
 TIMES = {"curve": {"time": [1, 2, 4]}}

@@ -15,8 +15,7 @@ import pytest
 from scipy.optimize import minimize
 
 from jbt import runtime, stats
-from jbt.border import plots
-from jbt.experiments import results
+from jbt.experiments import plots, results
 from jbt.experiments.declare import Group, RecordedSettings, Sweep
 from jbt.experiments.run import main, paper_of, run
 from jbt.kernel.fit import fit_map

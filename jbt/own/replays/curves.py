@@ -140,7 +140,7 @@ def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
     """Draw mean recall over pools against the budget: a row of panels for each judge, a panel for
     each `scored_by`, a line with its band for each rule. With more than `MOST_LINES` rules only
     those with a solid line are drawn. `table` is that of a replay."""
-    from jbt.border import plots
+    from jbt.experiments import plots
 
     rows = table[table["pool"] == ALL]
     if rows["rule"].nunique() > MOST_LINES:
@@ -169,7 +169,7 @@ def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
     """Draw recall against the budget, a line with its band for each rule."""
     from matplotlib.ticker import MaxNLocator
 
-    from jbt.border import plots
+    from jbt.experiments import plots
 
     for name, curve in rows.groupby("rule", sort=False):
         numbers = (curve[c] for c in ("budget", "recall", "low", "high"))

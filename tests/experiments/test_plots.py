@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy.optimize import minimize
 
-from jbt.border import plots
+from jbt.experiments import plots
 
 
 def labels_of(ax):

@@ -1,0 +1,193 @@
+"""Draw the tables of sweeps: what `jbt.border.plots` draws, and what only experiments need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points, save, ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLOURS",
+    "CYCLE",
+    "RHO_LABEL",
+    "RULE_STYLES",
+    "band",
+    "crossing",
+    "facets",
+    "forest",
+    "label_ends",
+    "line",
+    "new_figure",
+    "points",
+    "rule_style",
+    "save",
+    "ticks",
+]
+
+RULE_STYLES = {
+    "top_k_aware": ("blue", "-"),
+    "thompson": ("orange", "-"),
+    "lucb": ("green", "-"),
+    "global_uncertainty": ("purple", "-"),
+    "round_robin": ("sky", "-"),
+    "random": ("yellow", "-"),
+    "no_variance": ("sky", ":"),
+    "no_informativeness": ("purple", ":"),
+    "entropy_only": ("green", ":"),
+    "top_k_aware_fresh": ("blue", "--"),
+    "entropy_reduction": ("vermilion", "-"),
+    "entropy_reduction_fresh": ("vermilion", "--"),
+    "top_two": ("black", "--"),
+    "top_k_aware_either_order": ("blue", "-."),
+    "thompson_inside_first": ("orange", ":"),
+    "thompson_by_priority": ("orange", "-."),
+    "thompson_other_order": ("yellow", "--"),
+    "thompson_random_fallback": ("yellow", ":"),
+    "thompson_inside_first_random_fallback": ("yellow", "-."),
+    "lucb_width_1": ("green", "--"),
+    "lucb_width_3": ("green", "-."),
+    "lucb_inside_first": ("sky", "--"),
+    "lucb_by_priority": ("sky", "-."),
+    "lucb_other_order": ("purple", "--"),
+    "lucb_random_fallback": ("purple", "-."),
+    "lucb_inside_first_random_fallback": ("vermilion", ":"),
+}
+"""Colour and line style of each acquisition rule; a rule without an entry is black and dotted."""
+
+RHO_LABEL = r"corr(quality, covariate), $\rho$"
+
+
+def line(
+    ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1.0, **style: Any
+) -> Axes:
+    """Draw estimates of a table's rows against one of its columns, 95 % intervals as a band.
+
+    Args:
+      rows: of a sweep's table, [rows].
+      x: column for the x axis.
+      scale: factor on the estimates.
+      colour, style: as in `band`.
+    """
+    numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
+    return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
+
+
+def rule_style(rule: str) -> dict[str, Any]:
+    """The `colour` and `linestyle` with which `line` draws an acquisition rule."""
+    colour, linestyle = RULE_STYLES.get(rule, ("black", ":"))
+    return {"colour": colour, "linestyle": linestyle}
+
+
+def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
+    """Draw a table's crossing on the zero line, if it has one."""
+    rows = table[(table.quantity == "crossing") & np.isfinite(table.estimate)][:1]
+    for row in rows.itertuples():
+        label = f"crossing {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+        style = {"ms": 6, "capsize": 4, "zorder": 5}
+        points(ax, rows, [0.0], colour=colour, label=label, horizontal=True, **style)
+    return ax
+
+
+def facets(
+    n: int, n_columns: int | None = None, *, width: float = 6.4, height: float = 4.4
+) -> tuple[Figure, list[Axes]]:
+    """A figure of n panels, row by row, and their Axes [n].
+
+    Args:
+      n_columns: panels of a row, default all; places of the last row may stay empty.
+      width, height: of a panel (inches).
+    """
+    n_columns = n_columns or n
+    n_rows = -(-n // n_columns)
+    figure, axes = new_figure(n_columns, n_rows=n_rows, width=width, height=height)
+    panels = list(np.ravel(axes))
+    for ax in panels[n:]:
+        ax.remove()
+    return figure, panels[:n]
+
+
+LABEL_SIZE = 8
+"""Of the labels of `label_ends` (points)."""
+
+INSIDE = 0.8
+"""A line that ends left of this share of the panel's width is labelled inside the panel."""
+
+
+def label_ends(ax: Axes) -> Axes:
+    """Write every line's label at its right end, in its colour, instead of a legend. Labels beside
+    the panel that would touch move apart, and a thin line joins each to its end; a line that ends
+    well inside the panel is labelled there.
+
+    Call it last: it reads the limits of the axes, and later changes of them misplace the labels.
+    """
+    from matplotlib.patheffects import withStroke
+
+    for set_limits in (ax.get_xlim, ax.get_ylim):  # which Matplotlib puts off
+        set_limits()
+    lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
+    ends = []
+    for line in lines:
+        data = np.asarray(line.get_xydata(), float)
+        data = data[np.isfinite(data).all(1)]
+        if not len(data):
+            continue
+        x, y = (line.get_transform() + ax.transAxes.inverted()).transform(data[-1])
+        if x > INSIDE:
+            ends.append((float(np.clip(y, 0, 1)), float(x), line))
+            continue
+        ax.annotate(
+            str(line.get_label()),
+            xy=(x, y),
+            xytext=(5, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            color=_ink(line.get_color()),
+            fontsize=LABEL_SIZE,
+            va="center",
+            path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
+        )
+    ends.sort(key=lambda end: end[0])
+    rows = ax.get_gridspec().nrows if ax.get_subplotspec() else 1  # type: ignore[union-attr]
+    height = 0.75 * ax.figure.get_size_inches()[1] / rows  # type: ignore[union-attr]
+    at = _apart([y for y, _, _ in ends], 1.25 * LABEL_SIZE / (72 * height))
+    for (y, x, line), label_y in zip(ends, at, strict=True):
+        ax.annotate(
+            str(line.get_label()),
+            xy=(x, y),
+            xytext=(1.03, label_y),
+            xycoords="axes fraction",
+            color=_ink(line.get_color()),
+            fontsize=LABEL_SIZE,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": line.get_color(), "lw": 0.5, "shrinkB": 1},
+        )
+    for line in lines:
+        line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here
+    return ax
+
+
+def _ink(colour: Any) -> Any:
+    """The colour of a text about what is drawn in a colour: yellow is darker."""
+    return "#8A7F00" if colour == COLOURS["yellow"] else colour
+
+
+def _apart(wanted: list[float], gap: float) -> list[float]:
+    """Places as near to the wanted ones (ascending) as least squares allow, at least a gap apart:
+    isotonic regression of `wanted - i * gap`, kept between 0 and 1 where there is room."""
+    blocks: list[tuple[float, int]] = []  # mean and size of runs that touch
+    for i, value in enumerate(wanted):
+        mean, size = value - i * gap, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, n = blocks.pop()
+            mean, size = (before * n + mean * size) / (n + size), n + size
+        blocks.append((mean, size))
+    flat = [mean for mean, size in blocks for _ in range(size)]
+    top = max(1 - (len(wanted) - 1) * gap, 0)
+    return [min(max(value, 0), top) + i * gap for i, value in enumerate(flat)]

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and check them against a digest.
+"""Write files whole or not at all.
 
 Nothing is written over a file that the command reads, or over one of a study; over any other file
 that jbt did not make, or that was changed since, only if the user says so (`--overwrite`). jbt
@@ -21,7 +21,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -42,49 +41,30 @@ HEAD = 2**20
 """Bytes at the beginning of a file that say whether jbt made it."""
 
 
-def write_whole(path: Path, write: Callable[[Path], Any], *, digest: Path | None = None) -> None:
-    """Write a file so that it is whole or absent, even after SIGKILL.
-
-    Args:
-      write: writes the file whose name it gets.
-      digest: a file for the SHA-256 of the content, written before `path`; see `check_digest`.
-
-    Raises:
-      ValueError: the file cannot be written, because the disk is full, say; it is read by this
-        command, or belongs to a study.
-    """
-    check_replaceable(path, overwrite=True)
-    temporary = _temporary(path)
-    try:
-        write(temporary)
-        with temporary.open("rb+") as f:
-            os.fsync(f.fileno())
-        if digest is not None:
-            line = f"{sha256(temporary)}  {path.name}\n"  # the format of `sha256sum --check`
-            write_whole(digest, lambda p: p.write_text(line))
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write one file as `write_together` does, over any file but one that this command reads or
+    one of a study."""
+    write_together({path: write}, overwrite=True)
 
 
 def write_together(
     writes: Mapping[Path, Callable[[Path], Any]], *, overwrite: bool = False
 ) -> None:
-    """Write files that belong together: each is whole on the disk before the first gets its name.
+    """Write files that belong together, so that each is whole or absent, even after SIGKILL: all
+    are on the disk before the last of them gets its name, then the one before it, and so on.
 
     Args:
       writes: file -> the function that writes it, to a temporary name.
       overwrite: see `check_replaceable`.
 
     Raises:
-      ValueError: one file cannot be written, or written over; then none is.
+      ValueError: one file cannot be written, because the disk is full, say, or written over; then
+        none is.
     """
     for path in writes:
         check_replaceable(path, overwrite=overwrite)
-    temporary = {path: _temporary(path) for path in writes}
+    # A name that no other writer of the file uses, on this machine or another.
+    temporary = {p: p.with_name(f".{secrets.randbits(60)}.{p.name}") for p in writes}
     path = Path()
     try:
         for path, write in writes.items():
@@ -94,8 +74,8 @@ def write_together(
             write(temporary[path])
             with temporary[path].open("rb+") as f:
                 os.fsync(f.fileno())
-        for path, written in temporary.items():
-            os.replace(written, path)
+        for path in reversed(temporary):
+            os.replace(temporary[path], path)
         for folder in {path.parent for path in writes}:
             sync_folder(folder)
     except OSError as error:
@@ -177,11 +157,6 @@ def report_mark(text: str, digests: Mapping[str, str]) -> str:
     return f"\n<!-- jbt {', '.join(f'{d} {name}' for name, d in digests.items())} -->\n"
 
 
-def _temporary(path: Path) -> Path:
-    """A name that no other writer of the file uses, on this machine or another."""
-    return path.with_name(f".{secrets.randbits(60)}.{path.name}")
-
-
 STALE_SECONDS = 3600.0
 """A file unchanged for this long is no longer being written."""
 
@@ -203,51 +178,6 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
-
-
-def check_digest(path: Path, digest: Path) -> None:
-    """Raise `ValueError` unless a file is as `write_whole` wrote it, byte by byte."""
-    try:
-        line = digest.read_bytes()
-        if not re.fullmatch(rb"[0-9a-f]{64}  " + re.escape(path.name.encode()) + rb"\n", line):
-            raise ValueError(f"{digest} is damaged: it holds no digest of {path.name}")
-        if line != f"{sha256(path)}  {path.name}\n".encode():
-            raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-
-
-class SteadyFile(FileIO):
-    """A file that accepts every write, for a library that does not survive a failed one: HDF5 ends
-    the process when it closes a file on a full disk.
-
-    After the first failure nothing more is written, and leaving the `with` block raises it.
-    """
-
-    _failure: BaseException | None = None
-
-    def write(self, data: Any) -> int:
-        rest = memoryview(data).cast("B")
-        try:
-            while len(rest) and self._failure is None:
-                rest = rest[super().write(rest) :]
-        except BaseException as failure:  # Ctrl-C too may come inside the library
-            self._failure = failure
-        return len(data)
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return super().truncate(size)
-        except OSError as failure:
-            self._failure = self._failure or failure
-            return self.tell() if size is None else size
-
-    def __exit__(self, *raised: object) -> None:
-        super().__exit__(*raised)  # type: ignore[arg-type]
-        if self._failure is not None:
-            raise self._failure from None
 
 
 def check_writable(path: Path | None, *, overwrite: bool = False) -> None:
@@ -310,7 +240,6 @@ def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror}") from None
     else:
-        discard_torn(path.resolve(), older=STALE_SECONDS)
         write_whole(path.resolve(), lambda p: p.write_text(text, encoding="utf-8"))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,73 @@ def check_not_own(path: Path | None, folder: Path) -> None:
     linked = target.exists() and any(target.samefile(f) for f in run_files if f.exists())
     if target in run_files or hidden or linked or target.is_relative_to(home / SHARDS):
         raise ValueError(f"--json would overwrite the run's own {path}")
+
+
+def write_results(folder: Path, write: Callable[[Path], Any]) -> None:
+    """Write RESULTS, and before it gets its name, DIGEST.
+
+    Raises:
+      ValueError: see `files.write_together`.
+    """
+    digests: list[str] = []
+
+    def write_noted(path: Path) -> None:
+        write(path)
+        digests.append(files.sha256(path))
+
+    def write_digest(path: Path) -> None:
+        path.write_text(_digest_line(digests[0]))
+
+    writes = {folder / RESULTS: write_noted, folder / DIGEST: write_digest}
+    files.write_together(writes, overwrite=True)
+
+
+def _digest_line(digest: str) -> str:
+    """The format of `sha256sum --check`."""
+    return f"{digest}  {RESULTS}\n"
+
+
+def check_digest(folder: Path) -> None:
+    """Raise `ValueError` unless RESULTS is as `write_results` wrote it, byte by byte."""
+    path, digest = folder / RESULTS, folder / DIGEST
+    try:
+        line = digest.read_bytes()
+        if not re.fullmatch(_digest_line("[0-9a-f]{64}").encode(), line):
+            raise ValueError(f"{digest} is damaged: it holds no digest of {path.name}")
+        if line != _digest_line(files.sha256(path)).encode():
+            raise ValueError(f"{path} is damaged: its digest is not the one in {digest.name}")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} cannot be trusted: there is no {error.filename}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class SteadyFile(FileIO):
+    """A file that accepts every write, for a library that does not survive a failed one: HDF5 ends
+    the process when it closes a file on a full disk.
+
+    After the first failure nothing more is written, and leaving the `with` block raises it.
+    """
+
+    _failure: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        try:
+            while len(rest) and self._failure is None:
+                rest = rest[super().write(rest) :]
+        except BaseException as failure:  # Ctrl-C too may come inside the library
+            self._failure = failure
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as failure:
+            self._failure = self._failure or failure
+            return self.tell() if size is None else size
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)  # type: ignore[arg-type]
+        if self._failure is not None:
+            raise self._failure from None

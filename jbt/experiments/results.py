@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt.border import files
 from jbt.experiments import folder as store
 from jbt.experiments import provenance
 from jbt.experiments.declare import Group, S, Sweep
@@ -169,7 +168,7 @@ def write(
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
-        with files.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
+        with store.SteadyFile(path, "w+") as steady, h5netcdf.File(steady, "w") as file:
             coordinates.dump_to_store(H5NetCDFStore(file))
             begin, seconds, devices = 0, 0.0, set()
             for group in groups:
@@ -187,7 +186,7 @@ def write(
             file.attrs["device"] = "; ".join(sorted(devices))
             file.attrs["wall_seconds"] = round(seconds, 1)
 
-    files.write_whole(folder / store.RESULTS, fill, digest=folder / store.DIGEST)
+    store.write_results(folder, fill)
 
 
 def _coordinates(
@@ -291,7 +290,7 @@ def open_results(folder: Path) -> xr.Dataset:
     import xarray as xr
 
     try:
-        files.check_digest(folder / store.RESULTS, folder / store.DIGEST)
+        store.check_digest(folder)
     except ValueError as error:
         raise ValueError(f"{error}; --overwrite simulates again") from None
     return xr.open_dataset(folder / store.RESULTS, engine="h5netcdf", cache=False)

@@ -170,10 +170,10 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             keys = jax.random.split(jax.random.fold_in(root, 100 + number), n)
             run_ = jax.jit(jax.vmap(lambda k, a=(contents, budget, n_twice): paired(k, *a)))
             half = jax.device_get(run_(keys))
-            plan = planning.pairing(
-                contents, budget, n_twice=[n_twice], max_repeats=1e9, pools_simulated=n, seed=seed
-            )
-            ends = (plan.low["all"][0], plan.half_width["all"][0], plan.high["all"][0])
+            options = {"n_contents": contents, "budget": budget, "n_twice": (n_twice,)}
+            plan = planning.PairingPlan(**options, max_repeats=1e9, pools=n, seed=seed).run()
+            widths = plan["comparisons"]["all"]
+            ends = [widths[f"half_width{end}"][0] for end in ("_5_percent", "", "_95_percent")]
             setting = f"{budget} verdicts, {n_twice} of {contents} twice"
             yield from kept("jbt plan pairing", setting, half, np.repeat(ends, [1, 18, 1]), "")
     yield from prompts(studies, seed)
@@ -182,7 +182,7 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
         for pools_simulated in (10, 30, PLANNED):
             rates = rng.binomial(20, rng.beta(*shape, (studies, pools_simulated))) / 20
             truth = shape[0] / sum(shape)
-            _, low, high = np.stack([over_pools(v[:, None])[:, 0] for v in rates], -1)
+            _, low, high = np.stack([over_pools(v) for v in rates], -1)
             held = (low <= truth) & (truth <= high)
             yield Cell(
                 "jbt plan gate: rate of enabling",

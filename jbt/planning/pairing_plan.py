@@ -1,49 +1,272 @@
 """Plans how precisely a design of comparisons would identify a bias coefficient, or a bias that
-grows with quality."""
+grows with quality: `jbt plan pairing`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import identifiability
+from jbt.border.report import Report
 from jbt.estimators.interaction_fit import bias_variances
+from jbt.experiments.declare import check_fields, check_top
 from jbt.kernel import model
+from jbt.planning.plan import SimulatedPlan, columns, report_of
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.types import (
-    Comparisons,
-    Judge,
-    Parameters,
-    Pool,
-    check_count,
-    check_positive,
-)
+from jbt.types import Comparisons, Design, Judge, Parameters, Pool, check_count, check_positive
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
 
+TWICE = ("any", "boundary")
+"""Which contents are rendered twice: any of them, or those whose quality is nearest to the boundary
+of the top k, as if it were known."""
 
-def expected_half_width(
-    pool: Pool, judge: Judge, shown: Float[Array, "N N"], *, level: float = 0.95
-) -> Float[Array, ""]:
-    """Half-width of the interval for c from these comparisons, by the Fisher information at the
-    truth: no verdict is drawn and nothing is fitted. float64, D = 1.
+WHAT = {
+    "c": "c",
+    "gamma": "gamma (logits per unit of the covariate and of quality)",
+    "twice": "the mean bias of the contents rendered twice",
+}
+"""The coefficients of a plan in words; c is the bias of a content of average quality."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairingPlan(SimulatedPlan):
+    """How many contents must be rendered twice to know the bias coefficient c? The expected
+    half-width of its 95 % interval, from the information at the truth of simulated pools
+    (float64). With --interaction also for a bias that may grow with quality."""
+
+    NAME: ClassVar[str] = "pairing"
+
+    half_width: float = 0.2
+    """The half-width wanted (logits per unit of the covariate)."""
+    n_contents: int = 30
+    """Contents of a pool (count)."""
+    budget: int = 3480
+    """Verdicts to be spent (count), evenly over the pairs that may be asked."""
+    n_twice: tuple[int, ...] = ()
+    """Numbers of contents rendered twice to try (count), increasing; default all up to
+    n_contents."""
+    max_repeats: float = 1.0
+    """How often an ordered pair may be asked (count); more than 1 only for a judge whose answers to
+    the same question are independent draws."""
+    bias: float = 1.0
+    """Bias c* of the judge expected (logits per unit of the covariate)."""
+    position: float = 0.0
+    """Its position bias kappa* (logits in favour of the first shown)."""
+    discrimination: float = 1.0
+    """Factor on quality in its logits (pure number)."""
+    interaction: float | None = None
+    """Growth gamma* of its bias with quality (logits per unit of the covariate and of quality),
+    then unknown too: the plan is for c, gamma and the mean bias of the contents rendered twice.
+    Default one bias for all contents."""
+    twice: str = TWICE[0]
+    """With --interaction, which contents are rendered twice: `any`, or those nearest to the
+    `boundary` of the top k."""
+    k: int = 5
+    """Size of the top set that --twice boundary means (count)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    rho: float = 0.0
+    """Correlation of quality and covariate of the contents as they come."""
+    spread: float = 1.0
+    """Standard deviation of that covariate (units of the covariate)."""
+    offset: float = 1.0
+    """Covariate of the second rendering minus that of the first (units of the covariate)."""
+    pools: int = 128
+    """Pools simulated (count)."""
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """[T] contents rendered twice."""
+        return np.array(self.n_twice or range(1, self.n_contents + 1), int)
+
+    @property
+    def middle(self) -> str:
+        """Of half-widths over pools. Two contents of nearly one quality hardly identify growth, so
+        that widths have long tails with an interaction."""
+        return "mean" if self.interaction is None else "median"
+
+    def check(self) -> None:
+        check_positive("half_width", self.half_width)
+        if self.twice not in TWICE:
+            raise ValueError(f"twice must be {' or '.join(TWICE)}, got {self.twice!r}")
+        if self.interaction is None and self.twice != TWICE[0]:
+            raise ValueError(
+                f"--twice {self.twice} needs --interaction: one bias is the same everywhere"
+            )
+        check_fields(self)
+        if self.twice == "boundary":
+            check_top(self.k, self.n_contents)
+        check_count("n_contents", self.n_contents, least=2)
+        if (np.diff([0, *self.numbers, self.n_contents + 1]) <= 0).any():
+            limits = f"within 1..{self.n_contents}, got {self.numbers.tolist()}"
+            raise ValueError(f"n_twice must increase {limits}")
+        check_positive("budget", self.budget)
+        if self.max_repeats < 1:
+            raise ValueError(f"max_repeats must be at least 1, got {self.max_repeats}")
+        pools.check_rho(self.rho, "continuous")
+        pools.check_renderings(self.spread, self.offset)
+        check_positive("discrimination", self.discrimination)
+
+    def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
+        """How precisely a budget of verdicts would identify c, by the number of contents rendered
+        twice and the choice of comparisons.
+
+        Args:
+          progress: see `simulate`.
+
+        Returns:
+          n_twice [T]; comparisons: for each choice of them the smallest_n_twice whose half-width is
+          at most the one wanted, or None, half_width [T], the mean over pools (the median with an
+          interaction) in units of the coefficient, infinite where it is not identified in some pool
+          (in half of them), half_width_5_percent and half_width_95_percent, the ends of the central
+          90 % of pools, and the verdicts spent, below the budget where the limit of repeats binds.
+          With an interaction other_coefficients has the same for gamma and twice, see `WHAT`.
+
+        Raises:
+          ValueError: an option out of range.
+        """
+        self.check()
+        numbers, choices = self.numbers, list(pairs.WITHIN_SHARE)
+        growth = 0.0 if self.interaction is None else self.interaction
+        judge = Judge.of(self.bias, self.position, self.discrimination, growth)
+        of_pool = {name: getattr(self, name) for name in ("sd", "rho", "spread", "offset")}
+
+        def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+            nearest, n_twice = self.twice == "boundary", condition["n_twice"]
+            first = None if nearest else n_twice
+            pool = pools.paired(stream(key, "pool"), self.n_contents, n_twice=first, **of_pool)
+            pool = nearest_twice(pool, n_twice, self.k) if nearest else pool
+            shown = pairs.expected(pool, self.budget, condition["share"], self.max_repeats)
+            if self.interaction is None:
+                half_widths = {"c": expected_half_width(pool, judge, shown)}
+            else:
+                half_widths = _with_growth(pool, judge, shown)
+            return half_widths | {"verdicts": shown.sum()}
+
+        conditions = {
+            "n_twice": np.tile(numbers, len(choices)),
+            "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
+        }
+        ids, settings = range(self.pools), {"seed": self.seed, "dtype": "float64"}
+        out = simulate(experiment, conditions, ids, progress=progress, **settings)
+        out = {n: v.reshape(self.pools, len(choices), -1) for n, v in out.items()}
+        verdicts = out.pop("verdicts").mean(0)
+
+        def by_choice(widths: np.ndarray) -> dict[str, Any]:
+            half_width = getattr(np, self.middle)(widths, axis=0)
+            ends = np.quantile(widths, [0.05, 0.95], axis=0, method="nearest")
+            return {
+                choice: {
+                    "smallest_n_twice": self.smallest(half_width[i]),
+                    "half_width": half_width[i],
+                    "half_width_5_percent": ends[0, i],
+                    "half_width_95_percent": ends[1, i],
+                    "verdicts": verdicts[i],
+                }
+                for i, choice in enumerate(choices)
+            }
+
+        plans = {name: by_choice(out[name]) for name in WHAT if name in out}
+        plan = {"n_twice": numbers.tolist(), "comparisons": plans.pop("c")}
+        return plan | ({"other_coefficients": plans} if plans else {})
+
+    def smallest(self, half_width: np.ndarray) -> int | None:
+        """The first number of contents with which a half-width [T] is at most the one wanted."""
+        enough = self.numbers[half_width <= self.half_width]
+        return int(enough[0]) if len(enough) else None
+
+    def report(self, plan: Mapping[str, Any]) -> Report:
+        plans = {"c": plan["comparisons"], **plan.get("other_coefficients", {})}
+        answers = [
+            f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}, render twice:\n"
+            + "\n".join(f"  {choice + ':':8} {self._answer(of)}" for choice, of in choices.items())
+            for name, choices in plans.items()
+        ]
+        head = (
+            f"Expected half-width of the 95 % interval: up to {self.budget} verdicts on "
+            f"{self.n_contents} contents,\n{self.middle} over {self.pools} simulated pools "
+            f"[central 90 % of pools], by choice of comparisons"
+        )
+        last = len(self.numbers) - 1
+        shown = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
+        tables = []
+        for name, choices in plans.items():
+            rows = {
+                int(self.numbers[t]): [_cell(of, t) for of in choices.values()]
+                for t in sorted(shown)
+            }
+            tables.append(f"{WHAT[name]}\n" + columns("n_twice", list(choices), rows, 22))
+        notes = (
+            "all: every ordered pair alike; across: different contents; within: the two "
+            "renderings\nof one content, which say nothing about quality; mixed: half within, half "
+            f"across, as far\nas asking a pair {self.max_repeats:g} times at most allows (where "
+            "all are, mixed is all)."
+        )
+        widths = [of["half_width"] for choices in plans.values() for of in choices.values()]
+        if np.isinf(widths).any():
+            why = "the verdicts would be certain, and say nothing more"
+            if len(plans) > 1:
+                why += (
+                    ";\nor gamma is not identified, which takes two contents rendered twice, and "
+                    "comparisons across\ncontents"
+                )
+            notes += f"\ninf: in {'some' if len(plans) == 1 else 'most'} pools {why}."
+        return report_of(*answers, head, *tables, notes)
+
+    def _answer(self, of: Mapping[str, Any]) -> str:
+        n = of["smallest_n_twice"]
+        tried = "not with any of those tried" if self.n_twice else "not even all of them"
+        spent = round(of["verdicts"][-1 if n is None else list(self.numbers).index(n)])
+        less = "" if spent >= self.budget else f" ({spent} verdicts, no pair is left to ask)"
+        return (f"{n} contents" if n else tried) + less
+
+    def figure(self, plan: Mapping[str, Any]) -> Figure:
+        """Draw the half-width of c against the contents rendered twice, a line for each choice of
+        comparisons, with the central 90 % of pools as its band."""
+        from jbt.border import plots
+
+        figure, ax = plots.new_figure()
+        for (choice, of), colour in zip(plan["comparisons"].items(), plots.CYCLE, strict=False):
+            ends = (of[f"half_width{end}"] for end in ("", "_5_percent", "_95_percent"))
+            plots.band(ax, self.numbers, *ends, colour=colour, label=choice, marker=".", shade=0.15)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        plots.ticks(ax, x=self.numbers.tolist(), y=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0))
+        ax.set_xlabel("contents rendered twice")
+        ax.set_ylabel("half-width of the 95 % interval of c\n(logits; band: 90 % of pools)")
+        ax.legend(title="comparisons", fontsize=8)
+        return figure
+
+
+main = PairingPlan.main
+
+
+def _cell(of: Mapping[str, Any], t: int) -> str:
+    middle, low, high = (
+        f"{x:.3f}" if x < 10 else f"{x:.0f}" if x < 1000 else f"{x:.0e}"
+        for x in (of[f"half_width{end}"][t] for end in ("", "_5_percent", "_95_percent"))
+    )
+    return f"{middle} [{low}, {high}]"
+
+
+def expected_half_width(pool: Pool, judge: Judge, shown: Float[Array, "N N"]) -> Float[Array, ""]:
+    """Half-width of the 95 % interval for c from these comparisons, by the Fisher information at
+    the truth: no verdict is drawn and nothing is fitted. float64, D = 1.
 
     Args:
       shown: [N, N] how often each ordered pair would be shown; may be a fraction.
-      level: coverage of the interval.
 
     Returns:
       Logits per unit of the covariate; infinite where the comparisons do not identify c.
@@ -54,177 +277,37 @@ def expected_half_width(
         jnp.asarray(judge.position, shown.dtype),
     )
     comparisons = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
-    information = identifiability.efficient_information(truth, comparisons, pool.design)
-    design = pool.design.centred()
-    even = model.score_and_information(Parameters.zeros(design), design, comparisons)[1]
-    index = pool.design.n_contents
+    return half_width_at(truth, comparisons, pool.design)
+
+
+def half_width_at(
+    truth: Parameters, verdicts: Any, design: Design, **of_judge: Any
+) -> Float[Array, ""]:
+    """Half-width of the 95 % interval for c by the efficient information; infinite where that is
+    nought. `of_judge`: see `identifiability.efficient_information`."""
+    information = identifiability.efficient_information(truth, verdicts, design, **of_judge)
+    even = model.information_at_even_odds(verdicts, design.centred())
+    index = design.n_contents
     identified = information > identifiability.FLAT * even[index, index]
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    return jnp.where(identified, z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)
+    return jnp.where(identified, Z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)
 
 
-TWICE = ("any", "boundary")
-"""Which contents are rendered twice: any of them, or those whose quality is nearest to the boundary
-of the top k, as if it were known."""
+def _with_growth(
+    pool: Pool, judge: Judge, shown: Float[Array, "N N"]
+) -> dict[str, Float[Array, ""]]:
+    """Half-widths for c, gamma, and the mean bias of the contents rendered twice."""
+    s = judge.discrimination
+    seen = s * (pool.quality - pool.quality.mean())
+    truth = Parameters(seen, jnp.asarray(judge.bias), jnp.asarray(judge.position, shown.dtype))
+    verdicts = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
+    growth = jnp.full(1, judge.interaction / s)
+    rendered = pool.design.item_mask[pool.design.n_contents :]
+    c, gamma, of_twice = bias_variances(truth, growth, verdicts, pool.design, rendered)
+    variances = {"c": c[0], "gamma": gamma[0] * s**2, "twice": of_twice[0]}
+    return {name: Z * jnp.sqrt(variance) for name, variance in variances.items()}
 
 
-@dataclass(frozen=True)
-class PairingPlan:
-    """How precisely a coefficient would be known, for each number of contents rendered twice."""
-
-    n_twice: np.ndarray
-    """[T] contents rendered twice, increasing."""
-    half_width: Mapping[str, np.ndarray]
-    """Choice of comparisons -> [T] mean half-width over pools (the median from
-    `pairing_with_interaction`), in units of the coefficient; infinite where it is not identified in
-    some pool (in half of them)."""
-    low: Mapping[str, np.ndarray]
-    high: Mapping[str, np.ndarray]
-    """Likewise, the ends of the central 90 % of pools."""
-    verdicts: Mapping[str, np.ndarray]
-    """Likewise, verdicts spent: below the budget where the limit of repeats binds."""
-
-    def smallest(self, comparisons: str, half_width: float) -> int | None:
-        """The smallest n_twice whose mean half-width is at most `half_width`; None if there is
-        none."""
-        enough = np.flatnonzero(self.half_width[comparisons] <= half_width)
-        return int(self.n_twice[enough[0]]) if len(enough) else None
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each number of contents rendered twice and choice of comparisons."""
-        import pandas as pd
-
-        columns = {name: getattr(self, name) for name in ("half_width", "low", "high", "verdicts")}
-        frames = [
-            pd.DataFrame(
-                {"n_twice": self.n_twice, "comparisons": choice}
-                | {name: values[choice] for name, values in columns.items()}
-            )
-            for choice in self.half_width
-        ]
-        return pd.concat(frames, ignore_index=True)
-
-    def figure(self) -> Figure:
-        """Draw the half-width against the contents rendered twice, a line for each choice of
-        comparisons, with the central 90 % of pools as its band."""
-        from jbt.border import plots
-
-        figure, ax = plots.new_figure()
-        for choice, colour in zip(self.half_width, plots.CYCLE, strict=False):
-            ends = (v[choice] for v in (self.half_width, self.low, self.high))
-            plots.band(ax, self.n_twice, *ends, colour=colour, label=choice, marker=".", shade=0.15)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        plots.ticks(ax, x=self.n_twice.tolist(), y=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0))
-        ax.set_xlabel("contents rendered twice")
-        ax.set_ylabel("half-width of the 95 % interval of c\n(logits; band: 90 % of pools)")
-        ax.legend(title="comparisons", fontsize=8)
-        return figure
-
-
-def pairing(
-    n_contents: int,
-    budget: int,
-    *,
-    n_twice: Sequence[int] | None = None,
-    max_repeats: float = 1.0,
-    bias: float = 1.0,
-    position: float = 0.0,
-    discrimination: float = 1.0,
-    sd: float = 1.2,
-    rho: float = 0.0,
-    spread: float = 1.0,
-    offset: float = 1.0,
-    pools_simulated: int = 128,
-    seed: int = 0,
-    progress: Callable[[int], Any] | None = None,
-) -> PairingPlan:
-    """How precisely a budget of verdicts would identify c, by the number of contents rendered twice
-    and the choice of comparisons.
-
-    Args:
-      n_contents: M.
-      budget: verdicts.
-      n_twice: numbers of contents rendered twice, 1..M, increasing; default all of them.
-      max_repeats: how often an ordered pair may be shown; the second answer of a judge that repeats
-        itself carries no information.
-      bias, position, discrimination: the judge expected.
-      sd, rho, spread, offset: the pools expected, as in `pools.paired`.
-      pools_simulated: pools to average over.
-      seed: seed of the pools.
-      progress: see `simulate`.
-
-    Raises:
-      ValueError: an argument out of range.
-    """
-    judge = Judge.of(bias, position, discrimination)
-    design = _Designs(n_contents, budget, n_twice, max_repeats, sd, rho, spread, offset)
-
-    def half_widths(pool: Pool, shown: Float[Array, "N N"]) -> dict[str, Array]:
-        return {"c": expected_half_width(pool, judge, shown)}
-
-    return design.plans(judge, half_widths, pools_simulated, seed, progress)["c"]
-
-
-def pairing_with_interaction(
-    n_contents: int,
-    budget: int,
-    interaction: float,
-    *,
-    twice: str = "any",
-    k: int = 5,
-    n_twice: Sequence[int] | None = None,
-    max_repeats: float = 1.0,
-    bias: float = 1.0,
-    position: float = 0.0,
-    discrimination: float = 1.0,
-    sd: float = 1.2,
-    rho: float = 0.0,
-    spread: float = 1.0,
-    offset: float = 1.0,
-    pools_simulated: int = 128,
-    seed: int = 0,
-    progress: Callable[[int], Any] | None = None,
-) -> dict[str, PairingPlan]:
-    """Likewise where the bias may grow with quality. Plans of medians: two contents of nearly one
-    quality hardly identify growth, so that widths have long tails.
-
-    Args:
-      interaction: gamma of the judge expected, logits per unit of the covariate and of quality;
-        at 0 too the growth is taken for unknown.
-      twice: one of `TWICE`.
-      k: size of the top set, for the boundary.
-      n_contents, and the others: as for `pairing`.
-
-    Returns:
-      Plans for "c", the bias of a content of average quality, for "gamma" (logits per unit of the
-      covariate and of quality), and for "twice", the mean bias of the contents rendered twice.
-
-    Raises:
-      ValueError: an argument out of range.
-    """
-    if twice not in TWICE:
-        raise ValueError(f"twice must be {' or '.join(TWICE)}, got {twice!r}")
-    if twice == "boundary" and not 1 <= k < n_contents:
-        raise ValueError(f"k must lie in 1..{n_contents - 1}, got {k}")
-    judge = Judge.of(bias, position, discrimination, interaction)
-    design = _Designs(n_contents, budget, n_twice, max_repeats, sd, rho, spread, offset)
-
-    def half_widths(pool: Pool, shown: Float[Array, "N N"]) -> dict[str, Array]:
-        seen = discrimination * (pool.quality - pool.quality.mean())
-        truth = Parameters(seen, jnp.asarray(judge.bias), jnp.asarray(position, shown.dtype))
-        verdicts = Comparisons(shown, shown * judges.verdict_probability(pool, judge))
-        growth = jnp.full(1, interaction / discrimination)
-        rendered = pool.design.item_mask[n_contents:]
-        c, gamma, of_twice = bias_variances(truth, growth, verdicts, pool.design, rendered)
-        variances = {"c": c[0], "gamma": gamma[0] * discrimination**2, "twice": of_twice[0]}
-        return {name: Z * jnp.sqrt(variance) for name, variance in variances.items()}
-
-    nearest = partial(_nearest_twice, k=k) if twice == "boundary" else None
-    return design.plans(judge, half_widths, pools_simulated, seed, progress, nearest, np.median)
-
-
-def _nearest_twice(pool: Pool, n_twice: Array, k: int) -> Pool:
+def nearest_twice(pool: Pool, n_twice: Array, k: int) -> Pool:
     """The same pool with second renderings of the contents nearest to the boundary of the top k
     alone."""
     ordered = jnp.sort(pool.quality, descending=True)
@@ -232,83 +315,3 @@ def _nearest_twice(pool: Pool, n_twice: Array, k: int) -> Pool:
     second = jnp.argsort(jnp.argsort(distance)) < n_twice
     mask = jnp.concatenate([jnp.ones(len(distance), bool), second])
     return replace(pool, design=replace(pool.design, item_mask=mask))
-
-
-@dataclass(frozen=True)
-class _Designs:
-    """Pools with some contents rendered twice, and choices of comparisons; arguments of
-    `pairing`."""
-
-    n_contents: int
-    budget: int
-    n_twice: Sequence[int] | None
-    max_repeats: float
-    sd: float
-    rho: float
-    spread: float
-    offset: float
-
-    def __post_init__(self) -> None:
-        check_count("n_contents", self.n_contents, least=2)
-        numbers, m = self.numbers, self.n_contents
-        if not numbers.size or (np.diff(np.r_[0, numbers, m + 1]) <= 0).any():
-            raise ValueError(f"n_twice must increase within 1..{m}, got {numbers.tolist()}")
-        for name in ("budget", "sd"):
-            check_positive(name, getattr(self, name))
-        if not self.max_repeats >= 1:  # also refuses NaN
-            raise ValueError(f"max_repeats must be at least 1, got {self.max_repeats}")
-        pools.check_rho(self.rho, "continuous")
-        pools.check_renderings(self.spread, self.offset)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        every = np.arange(1, self.n_contents + 1)
-        return every if self.n_twice is None else np.asarray(self.n_twice, int)
-
-    def plans(
-        self,
-        judge: Judge,
-        half_widths: Callable[[Pool, Float[Array, "N N"]], dict[str, Array]],
-        pools_simulated: int,
-        seed: int,
-        progress: Callable[[int], Any] | None,
-        rendered: Callable[[Pool, Array], Pool] | None = None,
-        middle: Callable[..., np.ndarray] = np.mean,
-    ) -> dict[str, PairingPlan]:
-        """A plan for each half-width.
-
-        Args:
-          half_widths: of a pool and the number of times each pair is shown.
-          rendered: a pool in which other contents are rendered twice, from one where all are and
-            how many to keep; default the first ones.
-          middle: of the half-widths over pools.
-        """
-        check_count("pools", pools_simulated)
-        check_positive("discrimination", float(judge.discrimination))
-        names, numbers = list(pairs.WITHIN_SHARE), self.numbers
-        of_pool = {"sd": self.sd, "rho": self.rho, "spread": self.spread, "offset": self.offset}
-
-        def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-            first = None if rendered else condition["n_twice"]
-            pool = pools.paired(stream(key, "pool"), self.n_contents, n_twice=first, **of_pool)
-            pool = rendered(pool, condition["n_twice"]) if rendered else pool
-            shown = pairs.expected(pool, self.budget, condition["share"], self.max_repeats)
-            return half_widths(pool, shown) | {"verdicts": shown.sum()}
-
-        conditions = {
-            "n_twice": np.tile(numbers, len(names)),
-            "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
-        }
-        ids = range(pools_simulated)
-        out = simulate(experiment, conditions, ids, seed=seed, dtype="float64", progress=progress)
-        out = {n: v.reshape(pools_simulated, len(names), -1) for n, v in out.items()}
-
-        def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-            return dict(zip(names, values, strict=True))
-
-        def plan(half_width: np.ndarray) -> PairingPlan:
-            low, high = np.quantile(half_width, [0.05, 0.95], axis=0, method="nearest")
-            widths = by_name(middle(half_width, axis=0)), by_name(low), by_name(high)
-            return PairingPlan(numbers, *widths, by_name(out["verdicts"].mean(0)))
-
-        return {name: plan(v) for name, v in out.items() if name != "verdicts"}

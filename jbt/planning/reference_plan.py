@@ -1,199 +1,228 @@
-"""Plans the number of verdicts of a trusted reference that a bias coefficient takes."""
+"""Plans the number of verdicts of a trusted reference that a bias coefficient takes: `jbt plan
+reference`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators, identifiability
+from jbt.border.report import Report
 from jbt.estimators import reference
-from jbt.kernel import metrics, model
-from jbt.planning.pairing_plan import Z
-from jbt.simulation import judges, pairs, pools
+from jbt.kernel import metrics
+from jbt.planning.pairing_plan import Z, half_width_at
+from jbt.planning.plan import SimulatedPlan, check_judged, columns, judged, lasting, report_of
+from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.types import (
-    Judge,
-    Panel,
-    Parameters,
-    Pool,
-    Prior,
-    check_count,
-    check_positive,
-)
+from jbt.types import Judge, Panel, Parameters, Pool, Prior, check_positive
 
 FAR, HALVINGS = 50.0, 30
 """Distance from the truth within which an end of an interval is searched, in expected half-widths,
 and number of halvings."""
 
 
-@dataclass(frozen=True)
-class ReferencePlan:
-    """Precision of a cheap judge's c, and recall, for each number of reference verdicts."""
+@dataclass(frozen=True, kw_only=True)
+class ReferencePlan(SimulatedPlan):
+    """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
+    of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
+    that simulated verdicts of the reference give, and the recall of the fit of both judges
+    in which quality may go with the covariate (float64)."""
 
-    n_reference: np.ndarray
-    """[T] verdicts of the reference, increasing."""
-    half_width: Mapping[str, np.ndarray]
-    """Placement -> [T] expected half-width of the 95 % interval for c, median over pools, logits
-    per unit of the covariate; infinite where c is not identified in at least half of the pools."""
-    low: Mapping[str, np.ndarray]
-    high: Mapping[str, np.ndarray]
-    """Likewise, the ends of the central 90 % of pools."""
-    asked: Mapping[str, np.ndarray]
-    """Likewise, mean number of verdicts, below n_reference where there are too few pairs."""
-    recall: Mapping[str, np.ndarray]
-    """Likewise, mean top-k recall of the joint fit (`reference.correlated`)."""
-    recall_error: Mapping[str, np.ndarray]
-    """Likewise, standard error of that mean."""
-    recall_naive: float
-    """Mean top-k recall of the cheap judge's verdicts alone, by the naive model."""
-    recall_bias_aware: float
-    """The same by the bias-aware model."""
+    NAME: ClassVar[str] = "reference"
 
-    def recall_interval(self, placement: str) -> tuple[np.ndarray, np.ndarray]:
-        """Ends [T] of the 95 % interval of mean recall, with the pool as the unit."""
-        half = Z * self.recall_error[placement]
-        return self.recall[placement] - half, self.recall[placement] + half
+    half_width: float | None = None
+    """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
+    given."""
+    recall: float | None = None
+    """The top-k recall wanted (share of k): the mean over pools, by the lower end of its 95 %
+    interval, which more --pools narrow."""
+    n_items: int = 30
+    """Items of a pool (count)."""
+    k: int = 5
+    """Size of the top set (count)."""
+    n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 45, 60, 90, 120)
+    """Numbers of reference verdicts to try (count), increasing."""
+    bias: float = 1.0
+    """Bias c* of the cheap judge expected (logits per unit of the covariate)."""
+    position: float = 0.0
+    """Its position bias kappa* (logits in favour of the first shown)."""
+    discrimination: float = 1.0
+    """Factor on quality in its logits (pure number)."""
+    reference_bias: float = 0.0
+    """Bias of the reference in truth, which the fit takes for zero (logits per unit)."""
+    reference_discrimination: float = 1.0
+    """Factor on quality in its logits, known to the fit (pure number)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    rho: float = 0.0
+    """Correlation of quality and covariate."""
+    covariate: pools.CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
+    lam: float = 1.0
+    """Prior precision of quality in the fits (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa in the fits (1/logit^2)."""
+    pools: int = 512
+    """Pools simulated (count)."""
 
-    def smallest(
-        self, placement: str, *, half_width: float | None = None, recall: float | None = None
-    ) -> int | None:
-        """The smallest n_reference from which on c is known to `half_width` in the median pool, and
-        mean recall is at least `recall` by the lower end of its 95 % interval, so that simulating
-        few pools plans too many verdicts rather than too few. None if there is none."""
-        sufficient = np.ones(len(self.n_reference), bool)
-        if half_width is not None:
-            sufficient &= self.half_width[placement] <= half_width
-        if recall is not None:
-            sufficient &= self.recall_interval(placement)[0] >= recall
-        insufficient = np.flatnonzero(~sufficient)
-        first = 0 if not len(insufficient) else insufficient[-1] + 1
-        return int(self.n_reference[first]) if first < len(sufficient) else None
+    def __post_init__(self) -> None:
+        if self.half_width is None and self.recall is None:
+            object.__setattr__(self, "half_width", 0.5)
 
+    def check(self) -> None:
+        if self.half_width is not None:
+            check_positive("half_width", self.half_width)
+        if self.recall is not None and not 0 < self.recall <= 1:
+            raise ValueError(f"recall must lie in (0, 1], got {self.recall:g}")
+        check_judged(self)
+        if (np.diff([-1, *self.n_reference]) <= 0).any():
+            got = f"got {list(self.n_reference)}"
+            raise ValueError(f"n_reference must increase from at least 0, {got}")
+        check_positive("reference_discrimination", self.reference_discrimination)
 
-def reference_verdicts(
-    n_items: int,
-    k: int,
-    *,
-    n_reference: Sequence[int] = (0, 5, 10, 20, 30, 45, 60, 90, 120),
-    bias: float = 1.0,
-    position: float = 0.0,
-    discrimination: float = 1.0,
-    reference_bias: float = 0.0,
-    reference_discrimination: float = 1.0,
-    sd: float = 1.2,
-    rho: float = 0.0,
-    covariate: pools.CovariateKind = "continuous",
-    lam: float = 1.0,
-    lam_b: float = 0.1,
-    pools_simulated: int = 512,
-    seed: int = 0,
-    progress: Callable[[int], Any] | None = None,
-) -> ReferencePlan:
-    """How precisely a few verdicts of a reference would identify a cheap judge's c, and the recall
-    they would give, by the pairs the reference is shown (`reference.PLACEMENTS`).
+    def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
+        """How precisely a few verdicts of a reference would identify a cheap judge's c, and the
+        recall they would give, by the pairs the reference is shown (`reference.PLACEMENTS`).
 
-    Half-widths are those of profile-likelihood intervals without a prior, in which the reference's
-    biases are taken to be zero. They come from the Fisher information at the true parameters, times
-    a factor for few verdicts from simulation (`realised_over_expected`). Recall is that of
-    simulated fits in which quality may correlate with the covariate (`reference.correlated`).
+        Half-widths are those of profile-likelihood intervals without a prior, in which the
+        reference's biases are taken to be zero. They come from the Fisher information at the true
+        parameters, times a factor for few verdicts from simulation (`realised_over_expected`).
+        Recall is that of simulated fits in which quality may correlate with the covariate
+        (`reference.correlated`). The reference sees no pair twice.
 
-    Args:
-      n_items, k: items of a pool and of its top set. The cheap judge judges every ordered pair
-        once, the reference none twice.
-      n_reference: verdicts of the reference to try, increasing.
-      bias, position, discrimination: the cheap judge expected.
-      reference_bias: the reference's true bias (logits per unit).
-      reference_discrimination: factor on quality in its logits, known to the fit.
-      sd, rho, covariate: the pools expected, as in `pools.gaussian`.
-      lam, lam_b: prior of the fits, 1/logit^2.
-      pools_simulated: pools to average over.
-      seed: seed of the pools.
-      progress: see `simulate`.
+        Args:
+          progress: see `simulate`.
 
-    Raises:
-      ValueError: an argument out of range.
-    """
-    check_count("n_items", n_items, least=4)
-    check_count("pools", pools_simulated, least=2)
-    if not 1 <= k < n_items:
-        raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
-    numbers = np.asarray(n_reference, int)
-    if not numbers.size or numbers.min() < 0 or (np.diff(numbers) <= 0).any():
-        raise ValueError(f"n_reference must increase from at least 0, got {numbers.tolist()}")
-    for name, value in (
-        ("discrimination", discrimination),
-        ("reference_discrimination", reference_discrimination),
-        ("sd", sd),
-        ("lam", lam),
-        ("lam_b", lam_b),
-    ):
-        check_positive(name, value)
-    for name, value in (("bias", bias), ("position", position), ("reference_bias", reference_bias)):
-        if not np.isfinite(value):
-            raise ValueError(f"{name} must be finite, got {value}")
-    pools.check_rho(rho, covariate)
-    cheap = Judge(jnp.full(1, bias), position, discrimination)
-    trusted = Judge(jnp.full(1, reference_bias), 0.0, reference_discrimination)
-    ratio = reference_discrimination / discrimination
+        Returns:
+          n_reference [T]; recall_naive and recall_bias_aware, mean top-k recall of the cheap
+          judge's verdicts alone; placements: for each the smallest_n_reference that is enough, or
+          None, half_width [T], the median over pools in logits per unit of the covariate, infinite
+          where c is not identified in at least half of them, half_width_5_percent and
+          half_width_95_percent, the ends of the central 90 % of pools, asked, the mean number of
+          verdicts, below n_reference where there are too few pairs, and the mean top-k recall of
+          the joint fit with recall_standard_error.
 
-    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = pools.gaussian(
-            stream(key, "pool"), n_items, sd=sd, rho=condition["rho"], covariate=covariate
-        )
-        prior, oracle = Prior(lam, lam_b), judges.frozen_draw(stream(key, "verdicts"), pool, cheap)
-        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
-        answers = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
-        thetas = [
-            estimate(comparisons, pool.design, prior).parameters.theta
-            for estimate in (estimators.naive, estimators.bias_aware)
-        ]
-        rankings = reference.Rankings(pool, thetas[0], thetas[1], k)
-        alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
+        Raises:
+          ValueError: an option out of range.
+        """
+        self.check()
+        numbers, k = np.array(self.n_reference), self.k
+        cheap = Judge(jnp.full(1, self.bias), self.position, self.discrimination)
+        trusted = Judge(jnp.full(1, self.reference_bias), 0.0, self.reference_discrimination)
+        ratio = self.reference_discrimination / self.discrimination
 
-        def outcome(allowed: Float[Array, "N N"], n: Array) -> tuple[Array, Array, Array]:
-            shown = reference.asked(stream(key, "reference pairs"), allowed, n)
-            panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
-            fit, _ = reference.correlated(panel, pool.design, prior)
-            recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
-            half_width = expected_half_width_beside(pool, cheap, panel)
-            half_width *= realised_over_expected(pool, cheap, panel, int(numbers[-1]))
-            return half_width, recall, shown.sum()
+        def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+            comparisons, rankings = judged(self, key, condition["rho"])
+            pool, prior = rankings.pool, Prior(self.lam, self.lam_b)
+            answers = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
+            thetas = (rankings.naive, rankings.bias_aware)
+            alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
 
-        allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
-        n_verdicts = jnp.asarray(numbers, pool.design.dtype)
-        outcomes = jax.vmap(lambda a: jax.vmap(lambda n: outcome(a, n))(n_verdicts))(allowed)
-        return {
-            "alone": alone,
-            **dict(zip(("half_width", "recall", "asked"), outcomes, strict=True)),
+            def outcome(allowed: Float[Array, "N N"], n: Array) -> dict[str, Array]:
+                shown = reference.asked(stream(key, "reference pairs"), allowed, n)
+                panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
+                fit, _ = reference.correlated(panel, pool.design, prior)
+                half_width = expected_half_width_beside(pool, cheap, panel)
+                half_width *= realised_over_expected(pool, cheap, panel, int(numbers[-1]))
+                recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
+                return {"half_width": half_width, "recall": recall, "asked": shown.sum()}
+
+            allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
+            n_verdicts = jnp.asarray(numbers, pool.design.dtype)
+            outcomes = jax.vmap(lambda a: jax.vmap(lambda n: outcome(a, n))(n_verdicts))(allowed)
+            return {"alone": alone, **outcomes}
+
+        ids, settings = range(self.pools), {"seed": self.seed, "dtype": "float64"}
+        out = simulate(experiment, {"rho": [self.rho]}, ids, progress=progress, **settings)
+        out = {name: values[:, 0] for name, values in out.items()}
+        widths = np.quantile(out["half_width"], [0.5, 0.05, 0.95], axis=0, method="higher")
+        recall = out["recall"]
+        columns = {
+            "half_width": widths[0],
+            "half_width_5_percent": widths[1],
+            "half_width_95_percent": widths[2],
+            "asked": out["asked"].mean(0),
+            "recall": recall.mean(0),
+            "recall_standard_error": recall.std(0, ddof=1) / np.sqrt(self.pools),
         }
+        alone = out["alone"].mean(0)
+        plan = {"n_reference": list(self.n_reference), "recall_naive": float(alone[0])}
+        plan |= {"recall_bias_aware": float(alone[1]), "placements": {}}
+        for i, placement in enumerate(reference.PLACEMENTS):
+            of = {name: values[i] for name, values in columns.items()}
+            t = self.enough(of)
+            smallest = {"smallest_n_reference": None if t is None else self.n_reference[t]}
+            plan["placements"][placement] = smallest | of
+        return plan
 
-    ids = range(pools_simulated)
-    out = simulate(experiment, {"rho": [rho]}, ids, seed=seed, dtype="float64", progress=progress)
-    out = {name: values[:, 0] for name, values in out.items()}
-    low, middle, high = np.quantile(out["half_width"], [0.05, 0.5, 0.95], axis=0, method="higher")
-    error = out["recall"].std(0, ddof=1) / np.sqrt(pools_simulated)
-    alone = out["alone"].mean(0)
+    def enough(self, of: Mapping[str, np.ndarray]) -> int | None:
+        """The place in `n_reference` from which on c is known to `half_width` in the median pool,
+        and mean recall is at least `recall` by the lower end of its 95 % interval, so that
+        simulating few pools plans too many verdicts rather than too few. None if there is none."""
+        sufficient = np.ones(len(self.n_reference), bool)
+        if self.half_width is not None:
+            sufficient &= of["half_width"] <= self.half_width
+        if self.recall is not None:
+            sufficient &= recall_interval(of)[0] >= self.recall
+        return lasting(sufficient)
 
-    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(reference.PLACEMENTS, values, strict=True))
+    def report(self, plan: Mapping[str, Any]) -> Report:
+        placements, numbers = plan["placements"], self.n_reference
+        goals = []
+        if self.half_width is not None:
+            goals.append(f"c to +-{self.half_width:g} in the median pool")
+        if self.recall is not None:
+            goals.append(f"a mean recall of {self.recall:g} by the lower end of its 95 % interval")
+        answers = [f"For {' and '.join(goals)}, of those tried:"]
+        for name, of in placements.items():
+            t = self.enough(of)
+            answer = "more than those tried" if t is None else f"{numbers[t]} verdicts"
+            at = -1 if t is None else t
+            if self.recall is not None:
+                low, high = (end[at] for end in recall_interval(of))
+                answer += f", recall {of['recall'][at]:.3f} [{low:.3f}, {high:.3f}]"
+                answer += f" with {numbers[at]}" * (t is None)
+            if of["asked"][at] < 0.99 * numbers[at]:
+                answer += f" (there are pairs for {of['asked'][at]:.0f} on average)"
+            answers.append(f"  {name + ':':10} {answer}")
+        error = 1.96 * max(of["recall_standard_error"].max() for of in placements.values())
+        head = (
+            f"A cheap judge on every ordered pair of {self.n_items} items, and verdicts of a "
+            f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, "
+            f"median over {self.pools} simulated pools\n[central 90 % of pools], then top-{self.k} "
+            f"recall of the fit of both (95 %: +-{error:.3f} at most).\nThe cheap judge alone: "
+            f"naive {plan['recall_naive']:.3f}, bias-aware {plan['recall_bias_aware']:.3f}.\n"
+        )
+        cell = "{half_width:.2f} [{half_width_5_percent:.2f}, {half_width_95_percent:.2f}]"
+        cell += "  {recall:.3f}"
+        rows = {
+            n: [
+                cell.format(**{k: v[t] for k, v in of.items() if k != "smallest_n_reference"})
+                for of in placements.values()
+            ]
+            for t, n in enumerate(numbers)
+        }
+        notes = (
+            "\nboundary: contents within three places of the boundary by the naive or the "
+            "bias-aware\nranking; disputed: pairs that these order differently; random: any pair. "
+            "inf: the\nverdicts do not identify c in half of the pools or more."
+        )
+        table = columns("verdicts", list(placements), rows, 30)
+        return report_of("\n".join(answers), head + table + notes)
 
-    return ReferencePlan(
-        numbers,
-        by_name(middle),
-        by_name(low),
-        by_name(high),
-        by_name(out["asked"].mean(0)),
-        by_name(out["recall"].mean(0)),
-        by_name(error),
-        float(alone[0]),
-        float(alone[1]),
-    )
+
+main = ReferencePlan.main
+
+
+def recall_interval(of: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Ends [T] of the 95 % interval of mean recall, with the pool as the unit."""
+    half = Z * of["recall_standard_error"]
+    return of["recall"] - half, of["recall"] + half
 
 
 def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) -> Float[Array, ""]:
@@ -273,10 +302,4 @@ def expected_half_width_beside(pool: Pool, cheap: Judge, panel: Panel) -> Float[
     kappa = jnp.stack([jnp.asarray(cheap.position, c.dtype), jnp.zeros((), c.dtype)])
     truth = Parameters(cheap.discrimination * pool.quality, c, kappa)
     variant = reference.joint_variant(panel, pool.design)
-    information = identifiability.efficient_information(
-        truth, panel, pool.design, judge=0, variant=variant
-    )
-    even = model.information_at_even_odds(panel, pool.design.centred())
-    index = pool.design.n_contents
-    identified = information > identifiability.FLAT * even[index, index]
-    return jnp.where(identified, Z / jnp.sqrt(jnp.where(identified, information, 1)), jnp.inf)
+    return half_width_at(truth, panel, pool.design, judge=0, variant=variant)

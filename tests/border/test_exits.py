@@ -96,7 +96,7 @@ def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(own, "analyse", ctrl_c)
-    monkeypatch.setattr(planning, "pairing", ctrl_c)
+    monkeypatch.setattr(planning.PairingPlan, "run", ctrl_c)
     monkeypatch.setattr(Simulation, "chunks", ctrl_c)
     verdicts, _ = tables()
     if name == "sweep":

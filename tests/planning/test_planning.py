@@ -11,7 +11,9 @@ from scipy.special import expit
 from jbt import cli, identifiability, planning, stats
 from jbt.estimators import estimate_interaction, reference
 from jbt.estimators.interaction_fit import bias_variances
-from jbt.planning.pairing_plan import _nearest_twice
+from jbt.planning.pairing_plan import nearest_twice
+from jbt.planning.plan import lasting
+from jbt.planning.reference_plan import recall_interval
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Status
 
@@ -39,7 +41,9 @@ def test_expected_half_width_is_the_dense_one(x64):
 
 @pytest.mark.heavy
 def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
-    plan = planning.pairing(10, 2000, n_twice=[4], max_repeats=1e9, pools_simulated=200)
+    options = {"n_contents": 10, "budget": 2000, "n_twice": (4,), "max_repeats": 1e9}
+    plan = planning.PairingPlan(**options, pools=200).run()
+    planned = plan["comparisons"]["all"]["half_width"][0]
 
     def one(key):
         a, b, c = jax.random.split(key, 3)
@@ -54,19 +58,17 @@ def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
     assert (status == Status.CONVERGED).all()
     half = width / 2
     error = np.hypot(half.std() / np.sqrt(200), half.std() / np.sqrt(200))
-    assert abs(float(half.mean()) - plan.half_width["all"][0]) < 4 * error + 0.01
+    assert abs(float(half.mean()) - planned) < 4 * error + 0.01
     # And the estimates spread as much as the interval says.
     spread = float(np.std(c)) * 1.96
-    assert abs(spread / plan.half_width["all"][0] - 1) < 4 / np.sqrt(2 * 200) + 0.05
+    assert abs(spread / planned - 1) < 4 / np.sqrt(2 * 200) + 0.05
 
 
 def test_the_smallest_number_that_is_enough():
-    plan = planning.PairingPlan(
-        np.array([1, 3, 9]), {"all": np.array([np.inf, 0.3, 0.2])}, {}, {}, {}
-    )
-    assert plan.smallest("all", 0.2) == 9
-    assert plan.smallest("all", 0.3) == 3
-    assert plan.smallest("all", 0.1) is None
+    half_width = np.array([np.inf, 0.3, 0.2])
+    for wanted, smallest in ((0.2, 9), (0.3, 3), (0.1, None)):
+        plan = planning.PairingPlan(n_twice=(1, 3, 9), half_width=wanted)
+        assert plan.smallest(half_width) == smallest
 
 
 def test_help(capsys):
@@ -153,25 +155,19 @@ def test_the_plan_beside_a_reference_foretells_the_interval(x64):
 
 def test_the_smallest_number_of_reference_verdicts_lasts():
     half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
-    plan = planning.ReferencePlan(
-        np.array([0, 5, 10, 20]),
-        {"random": half},
-        {},
-        {},
-        {},
-        {"random": recall},
-        {"random": np.full(4, 0.02)},
-        0.5,
-        0.5,
-    )
-    assert plan.smallest("random", half_width=0.5) == 20
-    low, high = plan.recall_interval("random")
+    of = {"half_width": half, "recall": recall, "recall_standard_error": np.full(4, 0.02)}
+
+    def enough(**wanted):
+        return planning.ReferencePlan(n_reference=(0, 5, 10, 20), **wanted).enough(of)
+
+    assert enough() == enough(half_width=0.5) == 3
+    low, high = recall_interval(of)
     np.testing.assert_allclose([low[1], high[1]], 0.6 + np.array([-1, 1]) * 1.959964 * 0.02)
     # By the lower end of its interval, not by the estimate.
-    assert plan.smallest("random", recall=0.56) == 5
-    assert plan.smallest("random", recall=0.57) == 10
-    assert plan.smallest("random", half_width=0.1) is None
-    assert plan.smallest("random", half_width=10.0, recall=0.65) == 10
+    assert enough(recall=0.56) == 1
+    assert enough(recall=0.57) == 2
+    assert enough(half_width=0.1) is None
+    assert enough(half_width=10.0, recall=0.65) == 2
 
 
 @pytest.mark.heavy
@@ -204,16 +200,10 @@ def test_the_command_on_a_reference(tmp_path, capsys):
     assert 0 < plan["recall_bias_aware"] <= 1
 
 
-def test_the_smallest_number_of_labels_is_by_the_lower_end_and_lasts():
-    helped = np.array([[0.5, 0.85, 0.82, 0.9], [0.4, 0.81, 0.78, 0.85], [0.6, 0.9, 0.9, 1.0]])
-    plan = planning.GatePlan(
-        np.array([5, 10, 20, 40]), {"pairs": {"helped": helped}}, {}, {}, 0.0, {}, 0.5, 0.5
-    )
-    assert plan.smallest("pairs", 0.8) == 40
-    assert plan.smallest("pairs", 0.3) == 5
-    assert plan.smallest("pairs", 0.9) is None
-    nothing = dataclasses.replace(plan, rate={"pairs": {"helped": np.full((3, 4), np.nan)}})
-    assert nothing.smallest("pairs", 0.1) is None
+def test_what_lasts():
+    low = np.array([0.4, 0.81, 0.78, 0.85])
+    assert [lasting(low >= power) for power in (0.8, 0.3, 0.9)] == [3, 0, None]
+    assert lasting(np.full(4, np.nan) >= 0.1) is None
 
 
 def test_rates_over_pools():
@@ -410,5 +400,5 @@ def test_plans_with_an_interaction(capsys, tmp_path):
 def test_the_contents_nearest_to_the_boundary_are_rendered_twice(x64):
     pool = dataclasses.replace(growing(6)[0], quality=jnp.array([0.0, 5.0, 2.0, 3.1, 1.0, 9.0]))
     # The best two are 9 and 5, the boundary lies at 4.05.
-    chosen = _nearest_twice(pool, jnp.asarray(2), k=2)
+    chosen = nearest_twice(pool, jnp.asarray(2), k=2)
     assert np.flatnonzero(chosen.design.item_mask[6:]).tolist() == [1, 3]

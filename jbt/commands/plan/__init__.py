@@ -1,11 +1,18 @@
-"""The command `jbt plan`: one file a plan."""
+"""The command `jbt plan`; plans on simulated pools are files of `jbt.planning`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
 
-PLANS = ("gate", "labels", "pairing", "prompts", "reference")
+PLANS = {
+    "gate": "jbt.planning.gate_plan",
+    "labels": "jbt.commands.plan.labels",
+    "pairing": "jbt.planning.pairing_plan",
+    "prompts": "jbt.commands.plan.prompts",
+    "reference": "jbt.planning.reference_plan",
+}
+"""Module of each plan."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,4 +28,4 @@ def main(argv: Sequence[str]) -> int:
     if not argv or argv[0] not in PLANS:
         problem = f"unknown plan {argv[0]!r}" if argv else "nothing to plan"
         raise ValueError(f"{problem}: one of {', '.join(PLANS)}")
-    return importlib.import_module(f"jbt.commands.plan.{argv[0]}").main(argv[1:])
+    return importlib.import_module(PLANS[argv[0]]).main(argv[1:])

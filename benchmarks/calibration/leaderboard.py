@@ -27,7 +27,6 @@ C, KAPPA = 0.6, 0.3
 AT_ONCE = 50
 MOST = 1000
 """Studies of a setting: each takes a fit and all its intervals, some 10 ms."""
-MOST_BOOTSTRAPPED, RESAMPLES = 300, 200
 PRIOR = Prior(1.0, 0.1)
 
 
@@ -139,7 +138,7 @@ def _variant() -> Variant:
     return Variant(jnp.ones(1, bool), jnp.asarray(True))
 
 
-def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> Iterator[Intervals]:
+def spreads(setting: Setting, studies: int, seed: int) -> Iterator[Intervals]:
     """The command's result for each study."""
     rng = np.random.default_rng([seed, setting.prompts])
     prompt = np.repeat(np.arange(setting.prompts), setting.verdicts)
@@ -149,8 +148,7 @@ def spreads(setting: Setting, studies: int, seed: int, bootstrap: int = 0) -> It
         modes = fits(drawn)
         for i in range(min(AT_ONCE, studies - begin)):
             mode, rows = jax.tree.map(lambda v, i=i: v[i], (modes, drawn))
-            fit = mode, rows, design, PRIOR, variant, prompt
-            yield intervals(*fit, bootstrap=bootstrap, seed=begin + i)
+            yield intervals(mode, rows, design, PRIOR, variant, prompt)
 
 
 SIZES = (
@@ -178,15 +176,11 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
     """Cells of c, kappa, theta of the best and of a middle model, and its rank."""
     with runtime.precision("float64"):
         for setting in SETTINGS:
-            results = list(spreads(setting, min(studies, MOST), seed))
-            yield from _cells(setting, results, "jbt leaderboard, jbt identify --merge-pools")
-        for prompts in (30, 100):
-            setting = Setting("equal", prompts, sd_c=0.3)
-            results = spreads(setting, min(studies, MOST_BOOTSTRAPPED), seed, RESAMPLES)
-            yield from _cells(setting, list(results), "jbt leaderboard --bootstrap")
+            yield from _cells(setting, list(spreads(setting, min(studies, MOST), seed)))
 
 
-def _cells(setting: Setting, results: list[Intervals], command: str) -> Iterator[Cell]:
+def _cells(setting: Setting, results: list[Intervals]) -> Iterator[Cell]:
+    command = "jbt leaderboard, jbt identify --merge-pools"
     truth, middle = setting.truth(), 2
     places = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
     for name, place in places.items():

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import merge_pools
-from jbt.simulation.simulate import check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,27 +23,20 @@ class LeaderboardOptions(JointOptions):
     difference: Difference = "plain"
     """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
     per root mean square of that unless --no-standardise."""
-    bootstrap: int = 0
-    """Resamples of the pools for percentile intervals (count, at least 100); 0: the jackknife."""
-    seed: int = 0
-    """Seed of the resampling."""
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
     interaction: bool = False
     """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
     not identify gamma."""
-    few_prompts: FewPrompts = "withhold"
-    """Where prompts are too few for an interval: withhold it, or give a wide one of at least 95 %,
-    which assumes that every model's quality varies alike between prompts."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
     judge_aware: bool = False
     """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
     for the reference, or else for the anchors or the first judge."""
     beside: tuple[str, ...] = ()
-    """Other people's corrections to show beside (space-separated): length_controlled, the win rate
-    of AlpacaEval; ppi, win rates by trusted labels (--anchors), whatever the judge's bias."""
+    """Other people's corrections to show beside (space-separated): ppi, win rates by trusted labels
+    (--anchors), whatever the judge's bias."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,7 +48,6 @@ def main(argv: Sequence[str]) -> int:
     options = LeaderboardOptions.parse(argv, "leaderboard")
     if not options.merge_pools:
         raise ValueError("a leaderboard always merges all pools; jbt fit ranks each pool")
-    check_seed(options.seed)
     prior = options.prior()
     tables = dataclasses.replace(options, merge_pools=False).read()
     panel = options.together(tables)
@@ -71,15 +61,12 @@ def main(argv: Sequence[str]) -> int:
         difference=options.difference,
         position=options.position,
         prior=prior,
-        bootstrap=options.bootstrap,
-        seed=options.seed,
         together=panel,
         robust=options.robust,
         interaction=options.interaction,
         against=options.against,
         beside=options.beside,
         judge_aware=options.judge_aware,
-        few_prompts=options.few_prompts,
     )
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]

@@ -1,20 +1,14 @@
-"""The cluster bootstrap of a fit, and the prior's part of its posterior covariance. Without refits:
+"""The posterior covariance of a fit in float64, and the prior's part of it; over clusters, see
 `jbt.stats.row_jackknife`."""
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from jbt import quick_compilation
 from jbt.kernel import model, padding
-from jbt.kernel.fit import fit_map
 from jbt.types import Design, Parameters, Prior, Rows, Variant
-
-AT_ONCE = 2**20
-"""Rows times resamples that a bootstrap fits at once."""
 
 
 def inverse_hessian(
@@ -54,65 +48,3 @@ def prior_part(
     prior, that is sqrt(s / (1 - s)) standard errors.
     """
     return inverse @ (precision[:, None] * inverse)
-
-
-def bootstrap(
-    mode: Parameters,
-    rows: Rows,
-    design: Design,
-    prior: Prior,
-    variant: Variant,
-    cluster: Int[np.ndarray, " R"],
-    *,
-    resamples: int,
-    seed: int,
-) -> Float[np.ndarray, "resamples P"]:
-    """The MAP of resampled clusters: as many as in the data, drawn with replacement.
-
-    Args:
-      mode: the MAP, where each refit begins.
-      cluster: [R] the cluster of each row, integers from 0.
-      seed: seed of the resampling.
-
-    Returns:
-      (theta, c, kappa) of each resample; NaN where the fit did not converge.
-    """
-    real = np.asarray(rows.shown) > 0
-    names = np.unique(np.asarray(cluster)[real])
-    index = jnp.asarray(np.searchsorted(names, cluster).clip(0, len(names) - 1))
-    rng = np.random.default_rng([seed, len(names)])
-    at_once = max(1, min(resamples, AT_ONCE // len(real), 64))
-    estimates = []
-    for begin in range(0, resamples, at_once):
-        drawn = rng.integers(0, len(names), (at_once, len(names)))
-        times = np.stack([np.bincount(d, minlength=len(names)) for d in drawn])
-        times = jnp.asarray(times, design.dtype)
-        refits = _refit(times, index, mode, rows, design, prior, variant)
-        estimates.append(np.asarray(refits)[: resamples - begin])
-    return np.concatenate(estimates)
-
-
-@jax.jit  # run again and again
-def _refit(
-    times: Float[Array, "B G"],
-    index: Int[Array, " R"],
-    mode: Parameters,
-    rows: Rows,
-    design: Design,
-    prior: Prior,
-    variant: Variant,
-) -> Float[Array, "B P"]:
-    def refit(times: Float[Array, " G"]) -> Float[Array, " P"]:
-        weight = times[index]
-        drawn = Rows(
-            rows.first,
-            rows.second,
-            rows.difference,
-            rows.ordered,
-            rows.shown * weight,
-            rows.wins * weight,
-        )
-        fit = fit_map(drawn, design, prior, variant, start=mode)
-        return jnp.where(fit.status == 0, fit.parameters.flat(), jnp.nan)
-
-    return jax.vmap(refit)(times)

@@ -104,36 +104,6 @@ def jackknife(
     return Jackknife(covariance, *np.concatenate([theta_df, bias_df], axis=1))
 
 
-def planned_degrees(
-    inverse: Float[np.ndarray, "P P"],
-    mode: Parameters,
-    rows: Rows,
-    cluster: Int[np.ndarray, " R"],
-    copies: float,
-) -> Float[np.ndarray, " P"]:
-    """`Jackknife.planned` with `copies` times as many clusters as these, with as many verdicts on
-    the same pairs.
-
-    Args:
-      inverse: H^-1 with so many clusters.
-      mode, rows, cluster: see `jackknife`.
-    """
-    data = Clusters.of(mode, rows, cluster, None)
-    m, n_biases = data.n_contents, data.x.shape[1]
-    information = np.zeros(len(data.content))
-    kept, lost = np.zeros((2, data.n_clusters, n_biases))
-    for block in data.blocks():
-        solved = block.solve(inverse)
-        information[block.entries] = solved[1]
-        kept[block.clusters], lost[block.clusters] = solved[3:]
-    total = copies * np.bincount(data.content, information, m)[data.content]
-    weight = _weights(information, total)
-    theta = _degrees(data.content, weight, weight**2, np.zeros(m))[0]
-    coefficient = np.tile(np.arange(n_biases), data.n_clusters)
-    biases = _degrees(coefficient, kept.ravel(), lost.ravel(), np.zeros(n_biases))[0]
-    return copies * np.r_[theta, biases]
-
-
 def _weights(information: np.ndarray, total: np.ndarray) -> np.ndarray:
     """[entries] `kept` of `_degrees` for a theta at known other parameters, from the information of
     each entry and of all clusters about its content."""

@@ -92,7 +92,7 @@ def davidson(study: Study, prior: Prior, n: int) -> RobustFit:
 
 def length_controlled(study: Study, prior: Prior, n: int) -> RobustFit:
     """Every model against the first alone, with a coefficient of tanh(length) for each; prompts of
-    one difficulty, as these are (`own.baselines.length_controlled`)."""
+    one difficulty, as these are."""
     first, second = pairs_of(len(study.theta))
     against = jnp.asarray(first == 0)
     scale = study.difference.std(0, ddof=1)

@@ -1,4 +1,4 @@
-"""The jackknife and the bootstrap over clusters: against a dense twin and explicit refits, and by
+"""The jackknife over clusters: against a dense twin and explicit refits, and by
 what their intervals cover."""
 
 import dataclasses
@@ -224,25 +224,3 @@ def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
     noise = np.sqrt(0.95 * 0.05 / n_studies)
     assert plain < 0.95 - 3 * noise
     assert abs(robust - 0.95) < 3 * noise
-
-
-@pytest.mark.heavy
-def test_the_bootstrap_agrees_with_the_jackknife(x64):
-    rows, cluster = draw(3, 250)
-    design, variant = design_and_variant()
-    mode = fit(rows, design, PRIOR, variant).parameters
-    inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-    robust = np.sqrt(np.diag(jackknife(inverse, mode, rows, cluster).covariance))
-    given = mode, rows, design, PRIOR, variant, cluster
-    draws = clusters.bootstrap(*given, resamples=200, seed=0)
-    assert draws.shape == (200, M + D + 1)
-    assert np.isfinite(draws).all()
-    np.testing.assert_allclose(draws.std(0, ddof=1), robust, rtol=0.25)
-    np.testing.assert_array_equal(draws, clusters.bootstrap(*given, resamples=200, seed=0))
-    assert (draws != clusters.bootstrap(*given, resamples=200, seed=1)).any()
-    # One resample by hand.
-    drawn = np.random.default_rng([0, 250]).integers(0, 250, (64, 250))[0]
-    again = np.concatenate([np.flatnonzero(cluster == g) for g in drawn])
-    resampled = jax.tree.map(lambda v: jnp.asarray(np.asarray(v)[again]), rows)
-    expected = fit(resampled, design, PRIOR, variant).parameters.flat()
-    np.testing.assert_allclose(draws[0], expected, atol=1e-8)

@@ -210,7 +210,6 @@ def test_only_some_covariates_identify_it(tables):
     ("options", "message"),
     [
         ({"covariates": ()}, "needs a covariate"),
-        ({"bootstrap": 100}, "not go with --joint"),
         ({"robust": True}, "not go with --joint"),
         ({"difference": "relative"}, "not go with --joint"),
     ],

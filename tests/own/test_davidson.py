@@ -227,14 +227,11 @@ def test_where_every_decided_verdict_agrees_nothing_is_known():
 
 
 @pytest.mark.heavy
-def test_few_prompts_have_no_interval_and_no_count_of_more():
+def test_few_prompts_have_no_interval():
     verdicts, items = written()
     few = verdicts[verdicts["pool"].isin(["p0", "p1", "p2"])]
     board = board_of(few, items)
     assert "few_clusters" in (board.c[0].status, board.kappa.status, board.log_nu.status)
-    assert board.remedy is None
-    with pytest.raises(ValueError, match="--few-prompts wide does not go with"):
-        board_of(few, items, few_prompts="wide")
 
 
 def test_wrong_input_is_one_line(tmp_path, capsys):
@@ -243,11 +240,10 @@ def test_wrong_input_is_one_line(tmp_path, capsys):
     graded = verdicts.drop(columns="winner").assign(p_first=[0.3] + [1.0] * (len(verdicts) - 1))
     for frame, path in zip((verdicts, items, graded), paths, strict=True):
         frame.to_csv(path, index=False)
-    together = "--ties davidson does not go with --joint, --bootstrap or --interaction"
+    together = "--ties davidson does not go with --joint or --interaction"
     words = ["--items", str(paths[1]), "--covariates", "words"]
     for command, path, options, message in (
         ("leaderboard", paths[2], [], "line 2: p_first 0.3 is graded: Davidson's ties need 0, 0.5"),
-        ("leaderboard", paths[0], ["--bootstrap", "100"], together),
         ("leaderboard", paths[0], [*words, "--interaction"], together),
         ("fit", paths[0], [], "--ties davidson is for jbt leaderboard only: half or drop"),
         ("identify", paths[0], words, "--ties davidson is for jbt leaderboard only: half or drop"),

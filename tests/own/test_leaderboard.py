@@ -109,7 +109,6 @@ def test_it_equals_scipy(tables):
     assert board.n_clusters == 40
     assert not board.reasons()
     assert board.anchors is None
-    assert board.versions is None
     assert (board.low < board.theta).all()
     assert (board.theta < board.high).all()
     np.testing.assert_array_equal(board.rank, [1, 2, 3, 4])
@@ -297,7 +296,7 @@ def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
 
 
 @pytest.mark.heavy
-def test_versions_and_anchors_test_the_assumption(tables, tmp_path):
+def test_anchors_test_the_assumption(tables, tmp_path):
     written = tables(*simulated(10, answers=2))
     anchors = tmp_path / "anchors.csv"
     anchors.write_text("pool,better,worse\np0,A,D\np0,A1,D1\np1,D,B\np1,A1,A\n")
@@ -307,12 +306,6 @@ def test_versions_and_anchors_test_the_assumption(tables, tmp_path):
     assert board.anchors.naive == board.anchors.corrected == pytest.approx(2 / 3)
     assert board.anchors.n_disputed == board.anchors.corrected_right == 0
     assert board.anchors.larger_won[0] > 0.5
-    versions = board.versions
-    assert versions.n_sets == 40
-    assert versions.versions == ("A", "A1", "B", "B1", "C", "C1", "D", "D1")
-    spreads = np.array([s[2:] for s in versions.spreads()])
-    # The second answers are longer and no better: corrected, they are closer.
-    assert spreads[:, 1].mean() < spreads[:, 0].mean() - 0.3
 
 
 def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
@@ -420,10 +413,7 @@ def test_without_a_covariate_nothing_is_corrected(tables):
 def test_wrong_options(tables, capsys):
     v, i = tables(*simulated(10))
     table = ["--verdicts", str(v), "--items", str(i)]
-    for options, message in (
-        (["--bootstrap", "5"], "bootstrap must be at least 100, got 5"),
-        (["--no-merge-pools"], "a leaderboard always merges all pools"),
-    ):
+    for options, message in ((["--no-merge-pools"], "a leaderboard always merges all pools"),):
         assert cli.main(["leaderboard", *table, *options]) == 2
         assert message in capsys.readouterr().err
     one = "pool,item,content\np,x,A\np,y,A\n"
@@ -433,19 +423,6 @@ def test_wrong_options(tables, capsys):
     read = own.read(*tables("pool,first,second,winner\np,x,y,first\n", below), covariates=["words"])
     with pytest.raises(ValueError, match="not negative"):
         own.leaderboard(read, ["words"], difference="relative")
-
-
-@pytest.mark.heavy
-def test_bootstrapped_intervals_are_about_as_wide(tables):
-    written = tables(*simulated(80))
-    (robust,) = ranked(written)
-    (resampled,) = ranked(written, bootstrap=200, seed=3)
-    (again,) = ranked(written, bootstrap=200, seed=3)
-    np.testing.assert_allclose(resampled.theta, robust.theta)
-    ratio = (resampled.high - resampled.low) / (robust.high - robust.low)
-    assert ((ratio > 0.7) & (ratio < 1.3)).all()
-    np.testing.assert_array_equal(resampled.low, again.low)
-    assert (resampled.low != robust.low).all()
 
 
 def test_a_judge_without_verdicts_has_no_ranking(tables):
@@ -577,46 +554,3 @@ def test_degrees_of_freedom_do_not_depend_on_the_order_of_judges_and_covariates(
     other = spread.Degrees.of(df[at], inverse[np.ix_(at, at)], centre, m)
     np.testing.assert_allclose(other.parameters, one.parameters[at])
     np.testing.assert_allclose(other.differences, one.differences)
-
-
-def test_percentiles_are_withheld_where_they_do_not_cover(tables):
-    """Percentiles of resampled prompts cover .87 at some 20 of them."""
-    written = tables(*simulated(20))
-    (resampled,) = ranked(written, bootstrap=100)
-    assert {*resampled.status_of, resampled.c[0].status} == {"few_clusters"}
-    assert "a bootstrap needs 50" in resampled.reasons()[0]
-    (robust,) = ranked(written)
-    assert robust.c[0].status == "converged"
-    assert 5 < robust.c[0].degrees < 20
-
-
-def few_prompts(n_pools=5):
-    """Five prompts of six models, one of which has no verdict on each."""
-    verdicts, items = simulated(n_pools, models={**QUALITY, "E": 0.1, "F": -0.1})
-    header, *rows = verdicts.splitlines()
-    kept = [header, *(r for r in rows if "ABCDEF"[int(r[1])] not in r.split(",")[1:3])]
-    return "\n".join(kept) + "\n", items
-
-
-@pytest.mark.heavy
-def test_few_prompts_have_wide_intervals_if_asked_for(tables, tmp_path):
-    written = tables(*few_prompts())
-    (withheld,), (wide,) = ranked(written), ranked(written, few_prompts="wide")
-    few = withheld.status_of == "few_clusters"
-    assert few.any()
-    np.testing.assert_array_equal(wide.status_of == "wide", few)
-    np.testing.assert_array_equal(wide.low[~few], withheld.low[~few])
-    np.testing.assert_array_equal(wide.theta, withheld.theta)
-    assert (wide.low < wide.high)[few].all()
-    assert wide.prompt_sd >= 0
-    assert math.isnan(withheld.prompt_sd)
-    report = own.leaderboard(own.read(*written, covariates=["words"]), ["words"])
-    text = report.report("", []).text()
-    assert "more prompts like these" in text
-    assert "--few-prompts wide gives wider ones now" in text
-    # Twice so many prompts are enough; these have the sixth model too.
-    more = withheld.remedy.prompts
-    (enough,) = ranked(tables(*simulated(5 + 2 * more, models={**QUALITY, "E": 0.1, "F": -0.1})))
-    assert "few_clusters" not in enough.status_of
-    with pytest.raises(ValueError, match="does not go with --joint, --bootstrap, --interaction or"):
-        ranked(written, few_prompts="wide", bootstrap=100)

@@ -82,8 +82,6 @@ def test_a_leaderboard_of_another_difference(files):
     read = own.read(*files, covariates=["words"])
     with pytest.raises(ValueError, match=r"^difference must be one of plain, relative"):
         own.leaderboard(read, ["words"], difference="Relative")
-    with pytest.raises(ValueError, match=r"^bootstrap must be an integer, got 200.5"):
-        own.leaderboard(read, ["words"], bootstrap=200.5)
 
 
 @pytest.mark.heavy

@@ -30,8 +30,6 @@ class Question:
     prior: Prior = field(default_factory=Prior)
     against: str | None = None
     """The model, of `tables.contents`, that win rates are against; None if not asked for."""
-    seed: int = 0
-    """Of any resampling."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

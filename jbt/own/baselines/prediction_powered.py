@@ -19,11 +19,13 @@ import pandas as pd
 from jbt import quick_compilation, runtime, stats
 from jbt.border.report import counted
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
+from jbt.kernel import metrics
 from jbt.own.baselines.contract import Beside, Question
-from jbt.own.baselines.win_rate_intervals import LEVEL, significantly_better
 from jbt.own.tables.tables import Tables
 
 NAME = "ppi"
+
+LEVEL = 0.95
 
 FEWEST_LABELLED = float(stats.FEWEST_CLUSTERS)
 """Effective number of labelled prompts of a model below which there is no interval. In simulations
@@ -204,6 +206,39 @@ def intervals(*sums: np.ndarray) -> Intervals:
     # A model that lost, or won, nearly all labelled pairs has next to no variance to go by.
     better = significantly_better(win_rate, covariance, even, enough & ~rare)
     return Intervals(win_rate, low, high, better, enough, rare, float(estimate.weight))
+
+
+def significantly_better(
+    estimate: np.ndarray, covariance: np.ndarray, prompts: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """[..., M, M] whether model j is significantly better than model i: the interval of the
+    difference, Bonferroni-corrected for the model's M - 1 differences, lies above 0.
+
+    Args:
+      estimate, covariance: [..., M] and [..., M, M].
+      prompts: [..., M] effective numbers of prompts; a difference has the smaller of its models'.
+      known: [..., M] whether a model has an interval; else it is significantly better or worse
+        than none.
+    """
+    m = known.shape[-1]
+    comparable = known[..., None, :] & known[..., :, None] & ~np.eye(m, dtype=bool)
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    variance = (variance[..., None, :] + variance[..., :, None] - 2 * covariance).clip(0)
+    level = 1 - (1 - LEVEL) / 2 / max(1, m - 1)
+    fewer = np.minimum(prompts[..., None, :], prompts[..., :, None])
+    apart = np.where(comparable, estimate[..., None, :] - estimate[..., :, None], 0)
+    return comparable & (
+        apart > np.maximum(_quantile(level, fewer) * np.sqrt(variance), metrics.TIED)
+    )
+
+
+def _quantile(level: float, prompts: np.ndarray | float) -> np.ndarray:
+    """Of Student's t, at least 1 degree of freedom."""
+    from scipy.special import ndtri, stdtrit
+
+    many = np.isinf(prompts)
+    degrees = np.maximum(np.where(many, 2, prompts) - 1, 1)
+    return np.where(many, ndtri(level), stdtrit(degrees, level))
 
 
 def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:

@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jbt.own.baselines.contract import Baseline, Beside, Question
-from jbt.own.baselines.length_controlled import length_controlled
 from jbt.own.baselines.prediction_powered import ppi
 from jbt.types import check_word
 
-BASELINES: Mapping[str, Baseline] = {"length_controlled": length_controlled, "ppi": ppi}
+BASELINES: Mapping[str, Baseline] = {"ppi": ppi}
 
 
 def check_beside(names: Sequence[str]) -> None:

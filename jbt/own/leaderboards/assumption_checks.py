@@ -6,13 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from jbt.kernel import metrics
 from jbt.own.tables.tables import Tables
-
-RECURRING = 5
-"""Fewest pools with a version of a model for that version to be fitted as a model of its own."""
 
 
 @dataclass(frozen=True)
@@ -33,37 +29,6 @@ class AnchorCheck:
     of it."""
     larger_won: tuple[float, ...]
     """[D] share of the judge's verdicts won by the item with more of it."""
-
-
-@dataclass(frozen=True)
-class VersionCheck:
-    """Models with several answers to one prompt that differ in a covariate."""
-
-    n_sets: int
-    """Number of prompts and models with several such answers."""
-    models: tuple[str, ...]
-    """[V] model of each version (items of one name) that recurs over the pools."""
-    versions: tuple[str, ...]
-    """[V] names of the versions."""
-    naive: np.ndarray
-    """[V] theta with each version fitted as a model of its own, logits."""
-    corrected: np.ndarray
-
-    def spreads(self) -> list[tuple[str, int, float, float]]:
-        """For each model its name, its number of versions and the range of their theta, naive and
-        corrected, in logits."""
-        frame = pd.DataFrame(
-            {"model": self.models, "naive": self.naive, "corrected": self.corrected}
-        )
-        return [
-            (
-                str(name),
-                len(versions),
-                float(np.ptp(versions["naive"])),
-                float(np.ptp(versions["corrected"])),
-            )
-            for name, versions in frame.groupby("model", sort=False)
-        ]
 
 
 def check_anchors(
@@ -113,46 +78,3 @@ def _larger_wins(
     return tuple(
         _share(np.where(d > 0, won, 1 - won)[d != 0], weight[d != 0]) for d in difference.T
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Versions:
-    """The items that are fitted as versions of their model."""
-
-    n_sets: int
-    content: np.ndarray
-    """[rows of items] number of the model, or of the version, from `len(tables.contents)` on."""
-    models: tuple[str, ...]
-    names: tuple[str, ...]
-    """Names of the versions, in the order of their numbers."""
-
-
-def find_versions(tables: Tables, judge: int, x: np.ndarray) -> Versions | None:
-    """Find items of one content and pool that differ in a covariate, among those the judge saw.
-    None if there are none.
-
-    Args:
-      tables: its pools not merged.
-      judge, x: see `check_anchors`.
-    """
-    verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
-    judged = np.unique(verdicts[["first", "second"]].to_numpy())
-    items = tables.items.iloc[judged][["pool", "content", "item"]]
-    covariates = pd.DataFrame(x[judged], index=items.index)
-    answers = covariates.groupby([items["pool"], items["content"]])
-    varying = np.asarray((answers.transform("max") > answers.transform("min")).any(axis=1))
-    items = items[varying]
-    if items.empty:
-        return None
-    n_sets = len(items.drop_duplicates(["pool", "content"]))
-    pools = items.groupby(["content", "item"], sort=False).size()
-    recurring = pools[pools >= RECURRING].reset_index()[["content", "item"]]
-    has_several = recurring.groupby("content")["item"].transform("size") > 1
-    recurring = recurring[has_several].reset_index(drop=True)
-    number = pd.MultiIndex.from_frame(recurring).get_indexer(
-        pd.MultiIndex.from_frame(tables.items[["content", "item"]])
-    )
-    content = tables.items["content"].to_numpy()
-    content = np.where(number >= 0, len(tables.contents) + number, content)
-    models = np.asarray(tables.contents, object)[recurring["content"].to_numpy(int)]
-    return Versions(n_sets, content, tuple(models), tuple(recurring["item"]))

@@ -13,10 +13,8 @@ import pandas as pd
 from jbt.border import files
 from jbt.own.baselines.contract import Beside
 from jbt.own.fits.judges import JOINT
-from jbt.own.leaderboards.assumption_checks import AnchorCheck, VersionCheck
-from jbt.own.leaderboards.few_prompts import FEWEST_DEGREES
-from jbt.own.leaderboards.intervals import FEWEST_RESAMPLED, PRIOR_SHARE
-from jbt.own.leaderboards.remedy import Remedy
+from jbt.own.leaderboards.assumption_checks import AnchorCheck
+from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
 from jbt.own.leaderboards.robust import Outside
 from jbt.own.shared_coefficients.intervals import Coefficient
 from jbt.own.tables.agreement import Agreement
@@ -29,7 +27,7 @@ REASONS = {
     "prior_selected": f"the prior holds more than {PRIOR_SHARE:.0%} of its posterior variance",
     "few_clusters": (
         f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
-        f"of freedom; a bootstrap needs {FEWEST_RESAMPLED:g})"
+        "of freedom)"
     ),
     "ambiguous": "another slope fits nearly as well",
     "no_verdicts": "no verdicts",
@@ -41,9 +39,6 @@ RANKS = ("rank", "rank_low", "rank_high")
 
 LOG_NU, DISCRIMINATION = "log nu", "discrimination"
 """Names of the coefficient of Davidson's ties, and of a judge's factor on quality."""
-
-WITH_INTERVAL = ("converged", "wide")
-"""Statuses of parameters with an interval."""
 
 IN_SHORT = {
     "few_clusters": "too few prompts",
@@ -192,8 +187,6 @@ class Leaderboard:
     """[M] shift of theta by the prior in standard errors, to first order; intervals remove it."""
     anchors: AnchorCheck | None
     """None without anchors."""
-    versions: VersionCheck | None
-    """None unless models have several answers to one prompt that differ in a covariate."""
     judges: tuple[BoardCoefficient, ...] = ()
     """For all judges together, their coefficients, in place of c and kappa."""
     discriminations: tuple[BoardCoefficient, ...] = ()
@@ -208,11 +201,6 @@ class Leaderboard:
     """Whether the models are ranked with a bias c + gamma theta."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
     """Agreement of each other judge with the trusted ones."""
-    prompt_sd: float = np.nan
-    """Standard deviation of a model's quality between prompts, logits, as wide intervals assume;
-    NaN without them."""
-    remedy: Remedy | None = None
-    """What would give the intervals withheld for want of prompts; None where there are none."""
     averages: Mapping[str, np.ndarray] = field(default_factory=dict)
     """[M] mean of each covariate over a model's judged answers, as it is in the table."""
     log_nu: BoardCoefficient | None = None
@@ -258,11 +246,11 @@ class Leaderboard:
             (f"{c.judge}: ", c) for c in (*self.judges, *self.discriminations)
         ]
         for prefix, c in named:
-            if c.status not in WITH_INTERVAL:
+            if c.status != "converged":
                 name = c.covariate or "kappa"
                 sentences.append(f"{prefix}{name}: {c.status}, {_reason(c.status)}")
         for status in dict.fromkeys(self.status_of.tolist()):
-            if status in WITH_INTERVAL:
+            if status == "converged":
                 continue
             affected = [
                 name for name, s in zip(self.models, self.status_of, strict=True) if s == status
@@ -319,7 +307,6 @@ class Leaderboard:
             "models": models,
             "reasons": self.reasons(),
             **({"beside": beside} if beside else {}),
-            **({} if self.remedy is None else {"few_prompts": self.remedy.record()}),
             "outside": [entry.record() for entry in self.outside],
             "by_quality": [entry.record() for entry in self.by_quality],
         }

@@ -40,9 +40,9 @@ MAX_STEPS, TOLERANCE, SHORTEST, ROUNDING = 100, 1e-10, 1e-4, 1e-12
 """Of Newton's method, as in `interaction`."""
 
 
-def problem_of(setup: Setup, judge: int, content: np.ndarray | None = None) -> Problem:
+def problem_of(setup: Setup, judge: int) -> Problem:
     """`Setup.problem`, with Davidson's ties where the tables were read with them."""
-    problem = setup.problem(judge, content)
+    problem = setup.problem(judge)
     if setup.tables.ties != "davidson":
         return problem
     return DavidsonProblem.of_halves(problem)

@@ -11,15 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import identifiability, quick_compilation, runtime
-from jbt.estimators import clusters
 from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.few_prompts import Fitted, more_prompts
 from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.listing import Difference, Listing, listed, stacked
-from jbt.own.leaderboards.spread import centring
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -103,13 +100,10 @@ class Setup:
         scale = np.sqrt(squares / max(1, total))
         return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
 
-    def problem(self, judge: int, content: np.ndarray | None = None) -> Problem:
-        """The problem of one judge; `content` replaces the contents of the items."""
-        merged = self.merged
-        if content is not None:
-            merged = dataclasses.replace(merged, items=merged.items.assign(content=content))
-        listing = self._listing(merged, judge)
-        free_kappa = kappa_free(merged, self.position)[judge]
+    def problem(self, judge: int) -> Problem:
+        """The problem of one judge."""
+        listing = self._listing(self.merged, judge)
+        free_kappa = kappa_free(self.merged, self.position)[judge]
         variant = Variant(jnp.ones(self.x.shape[1], bool), jnp.asarray(bool(free_kappa)))
         return Problem.of(listing, variant, self.prior)
 
@@ -189,15 +183,6 @@ class Problem:
         `intervals.intervals`."""
         arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
         return intervals(*arguments, **settings)
-
-    def more_prompts(self, fit: Fit, few: np.ndarray) -> int | None:
-        """See `few_prompts.more_prompts`; `few` [P]."""
-        mode, design = fit.parameters, self.design
-        inverse = clusters.inverse_hessian(mode, self.rows, design, self.prior, self.variant)
-        centre = centring(np.asarray(design.content_mask()), len(inverse))
-        precision = clusters.prior_precision(design, self.prior)
-        fitted = Fitted(inverse, mode, self.rows, self.source, precision, centre)
-        return more_prompts(fitted, few)
 
     def profile_range(self, fit: Fit, covariate: int) -> float:
         """Range of the profile log-likelihood within 1 of a fitted coefficient, nats."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from jbt.own.baselines.registry import check_beside, rankings
 from jbt.own.fits.batch import Position
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards import assumption_checks
-from jbt.own.leaderboards.assumption_checks import VersionCheck
 from jbt.own.leaderboards.board import (
     DISCRIMINATION,
     LOG_NU,
@@ -30,24 +29,19 @@ from jbt.own.leaderboards.board import (
 )
 from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
 from jbt.own.leaderboards.discrimination import estimated, fit_discriminations
-from jbt.own.leaderboards.few_prompts import FewPrompts
 from jbt.own.leaderboards.interaction import (
     Interaction,
     bias_by_quality,
     coefficient,
-    fit_interaction,
 )
 from jbt.own.leaderboards.intervals import Intervals
 from jbt.own.leaderboards.listing import Difference
 from jbt.own.leaderboards.problem import Problem, Setup, merge_pools
-from jbt.own.leaderboards.remedy import Remedy
 from jbt.own.leaderboards.report import Leaderboards
 from jbt.own.leaderboards.robust import compare, outside
 from jbt.own.tables.agreement import by_judge
 from jbt.own.tables.tables import Tables, Transform
-from jbt.types import Fit, Prior, Status, check_count, check_word
-
-FEWEST_RESAMPLES = 100
+from jbt.types import Fit, Prior, Status
 
 
 def leaderboard(
@@ -59,15 +53,12 @@ def leaderboard(
     difference: Difference = "plain",
     position: Position = "auto",
     prior: Prior | None = None,
-    bootstrap: int = 0,
-    seed: int = 0,
     together: tuple[Tables, Judges] | None = None,
     robust: bool = False,
     interaction: bool = False,
     against: str | None = None,
     beside: Sequence[str] = (),
     judge_aware: bool = False,
-    few_prompts: FewPrompts = "withhold",
 ) -> Leaderboards:
     """Rank the models of a table of verdicts, with intervals (MAP, float64).
 
@@ -80,9 +71,6 @@ def leaderboard(
       difference: see `listing.listed`.
       position: see `load`.
       prior: default `Prior()`.
-      bootstrap: resamples of the pools, for percentile intervals and for the covariance behind the
-        ranks; 0 for the jackknife with Student's t, see `jbt.stats.row_jackknife`.
-      seed: of the resampling.
       together: the tables with the anchors among the verdicts (`Tables.with_anchors`) and their
         judges, for one more leaderboard of all judges together.
       robust: also rank under other choices (`robust.compare`).
@@ -92,45 +80,31 @@ def leaderboard(
       judge_aware: on the leaderboard of all judges together, estimate each judge's discrimination,
         see `discrimination`.
       beside: names of `baselines.registry.BASELINES`, whose rankings are shown beside each judge's.
-      few_prompts: withhold intervals of the corrected fit where prompts are too few, or give `wide`
-        ones, which assume that every model's quality varies alike between prompts, see
-        `leaderboards.few_prompts`.
 
     Returns:
       A leaderboard for each judge, then that of all judges together.
 
     Raises:
-      ValueError: fewer than two models, fewer than 100 resamples; an interaction without covariates
-        or with bootstrap, robust, together or relative differences; `wide` with interaction,
-        bootstrap or together; see also `covariate_values`, `listed` and
+      ValueError: fewer than two models; an interaction without covariates or with robust, together
+        or relative differences; see also `covariate_values`, `listed` and
         `baselines.registry.rankings`.
     """
     check_beside(beside)
-    if bootstrap:
-        check_count("bootstrap", bootstrap, least=FEWEST_RESAMPLES)
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to rank")
     if against is not None and against not in tables.contents:
         raise ValueError(f"no model {against!r} among the {len(tables.contents)} of the items")
     if interaction and not covariates:
         raise ValueError("an interaction needs a covariate (--covariates)")
-    if interaction and (bootstrap or robust or together or difference != "plain"):
+    if interaction and (robust or together or difference != "plain"):
         raise ValueError(
-            "--interaction does not go with --joint, --bootstrap, --robust or --difference "
-            "relative: it is fitted, and its intervals were simulated, for plain differences and "
-            "one judge"
+            "--interaction does not go with --joint, --robust or --difference relative: it is "
+            "fitted, and its intervals were simulated, for plain differences and one judge"
         )
     if judge_aware and together is None:
         raise ValueError("--judge-aware needs all judges together: add --joint")
-    if tables.ties == "davidson" and (bootstrap or together or interaction):
-        raise ValueError("--ties davidson does not go with --joint, --bootstrap or --interaction")
-    check_word("few_prompts", few_prompts, get_args(FewPrompts))
-    wide = few_prompts == "wide"
-    if wide and (bootstrap or interaction or together or tables.ties == "davidson"):
-        raise ValueError(
-            "--few-prompts wide does not go with --joint, --bootstrap, --interaction or --ties "
-            "davidson"
-        )
+    if tables.ties == "davidson" and (together or interaction):
+        raise ValueError("--ties davidson does not go with --joint or --interaction")
     prior = Prior() if prior is None else prior
     question = Question(
         tables=tables,
@@ -140,7 +114,6 @@ def leaderboard(
         position=position,
         prior=prior,
         against=against,
-        seed=seed,
     )
     baselines = rankings(beside, question)
     compared = []
@@ -159,17 +132,15 @@ def leaderboard(
     )
     with runtime.precision("float64"):
         boards = [
-            _board(setup, judge, covariates, coefficients, bootstrap, seed, interaction, wide)
+            _board(setup, judge, covariates, coefficients, interaction)
             for judge in range(len(tables.judges))
         ]
         boards = [board.with_baselines(b) for board, b in zip(boards, baselines, strict=True)]
         if together is not None:
             tables, judges = together
             joint_setup = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
-            boards.append(
-                _joint_board(joint_setup, judges, coefficients, bootstrap, seed, judge_aware)
-            )
-    return Leaderboards(boards, prior, bootstrap, compared, against)
+            boards.append(_joint_board(joint_setup, judges, coefficients, judge_aware))
+    return Leaderboards(boards, prior, compared, against)
 
 
 def _board(
@@ -177,15 +148,12 @@ def _board(
     judge: int,
     columns: Sequence[str],
     covariates: Sequence[tuple[str, str]],
-    bootstrap: int,
-    seed: int,
     interaction: bool,
-    wide: bool,
 ) -> Leaderboard:
     """The leaderboard of one judge; `columns`: the covariates in the table, `covariates`: name and
     unit of each as it is used."""
     problem, tables = problem_of(setup, judge), setup.tables
-    fits = _Fits.of(problem, list(range(len(covariates))), bootstrap, seed, wide)
+    fits = _Fits.of(problem, list(range(len(covariates))))
     by_quality: tuple[BiasByQuality, ...] = ()
     if fits.aware is not None:
         by_quality, fit, intervals = bias_by_quality(problem, fits.aware, covariates)
@@ -204,7 +172,6 @@ def _board(
         kappa=fits.coefficient(-1) if problem.variant.kappa else None,
         log_nu=_log_nu(fits) if tables.ties == "davidson" else None,
         anchors=assumption_checks.check_anchors(tables, judge, setup.x, *per_content),
-        versions=_versions(setup, judge, interaction) if fits.status == Status.CONVERGED else None,
         outside=outside(tables, judge, setup.x, [name for name, _ in covariates]),
         by_quality=by_quality,
         interaction=interaction,
@@ -234,8 +201,6 @@ def _joint_board(
     setup: Setup,
     judges: Judges,
     covariates: Sequence[tuple[str, str]],
-    bootstrap: int,
-    seed: int,
     judge_aware: bool,
 ) -> Leaderboard:
     """The leaderboard of all judges together; the problem's coefficients are c [D, J] and kappa
@@ -244,7 +209,7 @@ def _joint_board(
     problem = stack.problem
     m, free = len(problem.contents), np.asarray(problem.variant.c)
     profiled = [p for p in np.flatnonzero(free).tolist() if p < len(covariates) * n_judges]
-    fits = _Fits.of(problem, profiled, bootstrap, seed)
+    fits = _Fits.of(problem, profiled)
     if judge_aware and fits.aware is not None:
         fit = fit_discriminations(stack, judges, fits.aware.parameters)
         done = fit.status == Status.CONVERGED
@@ -277,7 +242,6 @@ def _joint_board(
         c=(),
         kappa=None,
         anchors=None,
-        versions=None,
         judges=tuple(coefficients),
         discriminations=discriminations,
         trusted=judges.trusted,
@@ -306,18 +270,9 @@ class _Fits:
     """Profile range in nats of each profiled coefficient, by its place in P."""
     aware: Fit | None = None
     """The bias-aware fit."""
-    remedy: Remedy | None = None
-    """None where prompts are not too few for an interval."""
 
     @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        profiled: list[int],
-        bootstrap: int,
-        seed: int,
-        wide: bool = False,
-    ) -> _Fits:
+    def of(cls, problem: Problem, profiled: list[int]) -> _Fits:
         """Fit a problem; `profiled`: covariates for whose coefficients to profile the
         likelihood."""
         m, n = len(problem.contents), problem.design.n_covariates
@@ -330,18 +285,11 @@ class _Fits:
             intervals = Intervals.undefined(m, n, status.name.lower())
             return cls(problem, status, beta, beta_naive, intervals, intervals, {})
         beta, beta_naive = (fit.parameters.as_numpy() for fit in (aware, naive))
-        settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed}
-        intervals = problem.intervals(aware, problem.variant, **settings, wide=wide)
-        intervals_naive = problem.intervals(naive, problem.naive, **settings)
+        intervals = problem.intervals(aware, problem.variant)
+        intervals_naive = problem.intervals(naive, problem.naive)
         evidence = {m + d: problem.profile_range(aware, d) for d in profiled}
-        few = np.isin(intervals.status, ("few_clusters", "wide"))
-        variant = problem.variant  # of NumPy's, as jnp would compile for each number of models
-        contents = np.asarray(problem.design.content_mask())
-        few &= np.r_[contents, np.asarray(variant.c), np.asarray(variant.kappa)]
-        counted = not (bootstrap or isinstance(problem, DavidsonProblem))
-        remedy = Remedy.of(problem, aware, few) if few.any() and counted else None
         ends = intervals, intervals_naive
-        return cls(problem, status, beta, beta_naive, *ends, evidence, aware, remedy)
+        return cls(problem, status, beta, beta_naive, *ends, evidence, aware)
 
     def with_interaction(self, fit: Interaction, intervals: Intervals | None) -> _Fits:
         """These fits, the bias-aware one with a bias c + gamma theta."""
@@ -351,7 +299,7 @@ class _Fits:
             intervals = Intervals.undefined(m, n, fit.status.name.lower())
             beta = np.full(len(beta), np.nan)
         changes = {"problem": fit.problem, "status": fit.status, "beta": beta, "evidence": {}}
-        return dataclasses.replace(self, **changes, intervals=intervals, remedy=None)
+        return dataclasses.replace(self, **changes, intervals=intervals)
 
     @property
     def theta(self) -> np.ndarray:
@@ -402,28 +350,6 @@ class _Fits:
             degrees=intervals.degrees[:m][order],
             runaway=tuple(names[order][intervals.runaway[order]]),
             pull=intervals.pull[order],
-            prompt_sd=intervals.prompt_sd,
-            remedy=self.remedy,
             averages={k: v[problem.contents][order] for k, v in (averages or {}).items()},
             **rest,
         )
-
-
-def _versions(setup: Setup, judge: int, interaction: bool) -> VersionCheck | None:
-    """Fit the versions of each model as models of their own; with one constant c where their
-    verdicts do not identify gamma."""
-    versions = assumption_checks.find_versions(setup.tables, judge, setup.x)
-    if versions is None:
-        return None
-    thetas = np.zeros((2, 0))
-    if versions.names:
-        problem = problem_of(setup, judge, versions.content)
-        places = np.searchsorted(
-            problem.contents, len(setup.tables.contents) + np.arange(len(versions.names))
-        )
-        fits = [problem.fit(variant) for variant in (problem.naive, problem.variant)]
-        modes = [np.asarray(fit.parameters.theta) for fit in fits]
-        if interaction:
-            modes[1] = fit_interaction(problem, fits[1].parameters).theta
-        thetas = np.stack([theta[places] for theta in modes])
-    return VersionCheck(versions.n_sets, versions.models, versions.names, *thetas)

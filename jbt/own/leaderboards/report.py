@@ -37,18 +37,17 @@ class Leaderboards(list[Leaderboard]):
         self,
         boards: Sequence[Leaderboard],
         prior: Prior,
-        bootstrap: int,
         compared: Sequence[pd.DataFrame],
         against: str | None = None,
     ) -> None:
         """
         Args:
-          prior, bootstrap: of the leaderboards.
+          prior: of the leaderboards.
           against: the model against which win rates are; None for the mean over all others.
           compared: for each judge, ranks under other choices (`robust.compare`), or nothing.
         """
         super().__init__(boards)
-        self.prior, self.bootstrap, self.compared = prior, bootstrap, compared
+        self.prior, self.compared = prior, compared
         self.against = against
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
@@ -56,7 +55,7 @@ class Leaderboards(list[Leaderboard]):
         sections = []
         for i, board in enumerate(self):
             name = board.judge or "Ranking"
-            lines = list(_sentences(board, self.prior, self.bootstrap))
+            lines = list(_sentences(board, self.prior))
             if board.status == Status.CONVERGED:
                 sections += [
                     Section(name, [], _shown(board, self.against)),
@@ -257,7 +256,7 @@ def _interval(estimate: float, low: float, high: float) -> str:
     return f"{estimate:+.2f}" + (f" [{low:+.2f}, {high:+.2f}]" if _known(low, high) else "")
 
 
-def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str]:
+def _sentences(board: Leaderboard, prior: Prior) -> Iterator[str]:
     """Method of the intervals, c and kappa, why intervals are missing, evidence for the
     correction."""
     if board.status != Status.CONVERGED:
@@ -273,7 +272,7 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
     degrees = [c.degrees for c in (*board.c, *board.judges, *parts) if c.status == "converged"]
     degrees += board.degrees[board.status_of == "converged"].tolist()
     if degrees:
-        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, bootstrap, degrees, bool(parts))}"
+        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, degrees)}"
     for c in board.c:
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
         yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
@@ -302,8 +301,9 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         )
     for reason in board.reasons():
         yield f"no interval: {reason}"
-    if board.remedy is not None:
-        yield from _few_prompts(board)
+    statuses = [c.status for c in (*board.c, *board.judges)] + board.status_of.tolist()
+    if "few_clusters" in statuses:
+        yield "jbt plan prompts says how many more prompts put one model above another"
     pull = np.abs(board.pull)  # NaN where there is no interval
     if np.any(pull > PULLED):
         yield (
@@ -321,27 +321,7 @@ def _sentences(board: Leaderboard, prior: Prior, bootstrap: int) -> Iterator[str
         yield from _evidence(board)
 
 
-def _few_prompts(board: Leaderboard) -> Iterator[str]:
-    """What would give the intervals withheld for want of prompts, and what wide ones assume."""
-    assert board.remedy is not None
-    wide = _known(board.prompt_sd)
-    yield board.remedy.sentence() + ("" if wide else "; --few-prompts wide gives wider ones now")
-    if wide:
-        n = int((board.status_of == "wide").sum())
-        of = [f"theta of {n} model{'s' * (n > 1)}"] * (n > 0)
-        coefficients = (*board.c, *([] if board.kappa is None else [board.kappa]))
-        of += [c.name for c in coefficients if c.status == "wide"]
-        yield (
-            f"wide intervals, of at least {LEVEL:.0%}: {', '.join(of)}; they assume that every "
-            "model's quality varies between prompts by the same standard deviation (estimated: "
-            f"{board.prompt_sd:.2f} logits)"
-        )
-
-
-def _method(n_clusters: int, bootstrap: int, degrees: Sequence[float], by_quality: bool) -> str:
-    if bootstrap:
-        rest = " (of c by quality: jackknife)" if by_quality else ""
-        return f"percentiles of {bootstrap} bootstraps over {n_clusters} pools{rest}"
+def _method(n_clusters: int, degrees: Sequence[float]) -> str:
     low, high = min(degrees), max(degrees)
     between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
     return (
@@ -355,9 +335,9 @@ def _estimate(c: Coefficient) -> str:
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
-    """Evidence from anchors and versions for or against the assumption of the correction."""
+    """Evidence from anchors for or against the assumption of the correction."""
     names = [str(c.covariate) for c in board.c]
-    anchors, versions = board.anchors, board.versions
+    anchors = board.anchors
     if anchors is not None and anchors.n_pairs:
         disputed = (
             f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
@@ -378,18 +358,8 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
                     f"{lengths.larger(name)} is the better of a trusted pair in {better:.0%}, "
                     f"and won {won:.0%} of the judge's verdicts"
                 )
-    if versions is not None:
-        yield (
-            f"in {versions.n_sets} cases a model has several answers to one prompt, which differ "
-            f"in {' or '.join(names)} and share a quality here"
-        )
-        for model, n, naive, corrected in versions.spreads():
-            yield (
-                f"fitted as models of their own, the {n} versions of {model} are {naive:.2f} "
-                f"logits apart naive and {corrected:.2f} corrected; the correction assumes 0"
-            )
-    if anchors is None and versions is None:
+    if anchors is None:
         yield (
             "nothing here tests the assumption of the correction: there are no trusted pairs "
-            "(--anchors), and no model has several answers to one prompt that share a content"
+            "(--anchors)"
         )

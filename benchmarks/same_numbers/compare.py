@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 import math
 import re
@@ -56,12 +57,9 @@ def _files(root: Path, runs: set[str], exact: bool) -> Iterator[str]:
 
 
 def _lines(before: str, after: str) -> Iterator[str]:
-    """The lines that only one of two texts has, or has elsewhere."""
-    old, new = before.split("\n"), after.split("\n")
-    for i in range(max(len(old), len(new))):
-        one, other = (lines[i] if i < len(lines) else None for lines in (old, new))
-        if one != other:
-            yield f", line {i + 1}: {one!r} before, {other!r} after"
+    """The lines that only one of two texts has, marked - (before) and + (after)."""
+    changes = difflib.unified_diff(before.split("\n"), after.split("\n"), n=0, lineterm="")
+    yield from (f": {line}" for line in changes if line[:2] not in ("--", "++", "@@"))
 
 
 def _content(path: Path) -> Any:

@@ -95,7 +95,7 @@ def _sections(coefficients: list[Identified]) -> list[Section]:
                 sentences = of_judge[0].by_quality.sentences(HINT)
                 lines += [f"{name}: {line}" for line in sentences]
         sections.append(Section(f"c[{covariate}], logits per {of_covariate[0].unit}", lines))
-    directions = Counter(name for c in coefficients for name in set(c.null_directions))
+    directions = Counter(name for c in coefficients for name in dict.fromkeys(c.null_directions))
     total = len(coefficients)
     lines = [
         f"{name} (in {n} of {total})" if total > 1 else name

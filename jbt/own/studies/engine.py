@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import quick_compilation, runtime
 from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
-from jbt.acquisition import picks as simulator
 from jbt.acquisition.loop import look, refit
+from jbt.acquisition.picks import Query, absorb, pick, pick_keys
 from jbt.acquisition.task import Panelists
 from jbt.kernel import canonical, model
 from jbt.own.studies.book import At, Book
@@ -120,7 +120,7 @@ class Engine:
                 self.keys[pool],
                 self.tasks[pool],
                 *counts,
-                self._closed(closed),
+                self._by_judge(closed, first=True),
                 self._starts[pool],
                 np.float64(left),
                 self._draws,
@@ -148,7 +148,8 @@ class Engine:
         Raises:
           ValueError: the rule's score of a pair is not finite.
         """
-        orders, book, n = book.items.settings.orders, book.draft(), min(n, book.room())
+        s, names = book.items.settings, book.items.tables.pools
+        book, n, pools = book.draft(), min(n, book.room()), list(pools)
         views: dict[int, Any] = {}
         chosen: list[tuple[At, bool]] = []
 
@@ -157,67 +158,52 @@ class Engine:
             book.picks[at[0]] += picked
             chosen.append((at, picked))
 
-        def can_ask(judge: int) -> bool:
-            return len(chosen) < n and bool(book.affordable()[judge])
+        def can_ask(at: At) -> bool:
+            return len(chosen) < n and bool(book.affordable()[at[-1]])
 
-        pools = list(pools)
-        for pool in pools:
-            for at in book.owed(pool):
-                if can_ask(at[-1]):
-                    ask(at, False)
+        for at in [at for pool in pools for at in book.owed(pool)]:
+            if can_ask(at):
+                ask(at, False)
         while pools and len(chosen) < n:
             pool = min(pools, key=lambda p: book.n_told[p] + book.pending[p].sum())
             if pool not in views:
                 views[pool] = self.look(book, pool).view
-            pick = int(book.picks[pool])
-            at = self._pick(pool, views[pool], book.closed(pool), pick)
-            if at is None:
+            closed, number = self._by_judge(book.closed(pool), first=True), int(book.picks[pool])
+            with runtime.precision("float64"):
+                picked, undefined = _pick(
+                    self.keys[pool], views[pool], closed, np.int32(number), loop=self.loop
+                )
+            if bool(undefined):
+                raise ValueError(f"the rule {s.rule!r} gave a score that is not finite")
+            first, second, judge = picked.tolist()
+            if first < 0:
                 pools.remove(pool)
                 continue
+            at, other = (pool, first, second, judge), (pool, second, first, judge)
             views[pool] = self._absorb(views[pool], at)
-            _, first, second, judge = at
-            other = pool, second, first, judge
-            turned = orders == "random" and self._is_turned(pool, pick)
-            ask(other if turned else at, True)
-            if orders == "both" and can_ask(judge):
+            if s.orders == "random":
+                rng = np.random.default_rng([s.seed, zlib.crc32(names[pool].encode()), number])
+                at = other if rng.random() < 0.5 else at
+            ask(at, True)
+            if s.orders == "both" and can_ask(other):
                 views[pool] = self._absorb(views[pool], other)
                 ask(other, False)
         return chosen
-
-    def _pick(self, pool: int, view: View | PanelView, closed: np.ndarray, time: int) -> At | None:
-        """The next pair and judge, after so many picks in this pool; None where every pair is
-        closed."""
-        with runtime.precision("float64"):
-            query, undefined = _pick(
-                self.keys[pool], view, self._closed(closed), np.int32(time), loop=self.loop
-            )
-        if bool(undefined):
-            rule = self._items.settings.rule
-            raise ValueError(f"the rule {rule!r} gave a score that is not finite")
-        judge = 0 if query.judge is None else int(query.judge)
-        at = pool, int(query.first), int(query.second), judge
-        return at if at[1] >= 0 else None
 
     def _absorb(self, view: View | PanelView, at: At) -> View | PanelView:
         """The view after one more pair is asked."""
         pool, *pair = at
         with runtime.precision("float64"):
-            query = simulator.Query(*map(jnp.int32, pair[: 2 if self._n_judges is None else 3]))
-            return _absorb(view, query, self.tasks[pool].panelists, loop=self.loop)
+            return _absorb(
+                view, np.array(pair, np.int32), self.tasks[pool].panelists, loop=self.loop
+            )
 
-    def _is_turned(self, pool: int, pick: int) -> bool:
-        """Whether a pick is shown in the other order: drawn by the study's seed."""
-        seed, name = self._items.settings.seed, self._items.tables.pools[pool]
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode()), pick])
-        return bool(rng.random() < 0.5)
-
-    def _by_judge(self, counts: np.ndarray) -> Array:
-        """[N, N, J], with a single judge [N, N]."""
-        return jnp.asarray(counts[:, :, 0] if self._n_judges is None else counts)
-
-    def _closed(self, closed: np.ndarray) -> Bool[Array, "..."]:
-        """[J, N, N] as a `PanelView` has it, with a single judge [N, N]."""
-        return jnp.asarray(closed[:, :, 0] if self._n_judges is None else np.moveaxis(closed, 2, 0))
+    def _by_judge(self, counts: np.ndarray, *, first: bool = False) -> Array:
+        """[N, N, J] as counts, or [J, N, N] as the views of a panel have it; with a single judge
+        [N, N]."""
+        if self._n_judges is None:
+            return jnp.asarray(counts[:, :, 0])
+        return jnp.asarray(np.moveaxis(counts, 2, 0) if first else counts)
 
 
 @partial(quick_compilation.jit, static_argnames="loop")
@@ -236,30 +222,32 @@ def _look(
     covariance has the information of every verdict that was asked for: what `absorb` adds one by
     one."""
     parameters, status = refit(fitted, start, task)
-    state = dataclasses.replace(
-        init(key, task, loop),
-        asked=fitted.shown.sum().astype(int),
-        comparisons=fitted,
-        parameters=parameters,
-        status=status,
-    )
+    state = dataclasses.replace(init(key, task, loop), comparisons=fitted, parameters=parameters)
     view = look(state, task, loop)
     later: Any = look(dataclasses.replace(state, comparisons=now), task, loop)
-    fresh: bool = loop.rule.fresh  # type: ignore[union-attr]
     certainty = canonical.certainty(view.posterior, loop.k, task.design.content_mask(), draws)
+    fresh: bool = loop.rule.fresh  # type: ignore[union-attr]
     moved = ["shown", "wins"] + ["covariance"] * fresh
 
     def move(then: View, now: View) -> View:
         return dataclasses.replace(then, **{name: getattr(now, name) for name in moved})
 
-    if isinstance(view, View):
-        view = move(view, later)
-    else:
-        views = jax.vmap(move)(view.views, later.views)
+    if isinstance(view, PanelView):
         covariance = later.covariance if fresh else view.covariance
-        view = dataclasses.replace(view, views=views, spent=later.spent, covariance=covariance)
+        view = dataclasses.replace(view, spent=later.spent, covariance=covariance)
+        later = later.views
+    view = _each(move, view, later)
     attainable = stopping.attainable(_open(view, closed), left)
     return parameters, status, view, certainty, attainable
+
+
+def _each(
+    change: Callable[[View, Any], View], view: View | PanelView, other: Any
+) -> View | PanelView:
+    """Change a single judge's view, or that of each judge of a panel."""
+    if isinstance(view, View):
+        return change(view, other)
+    return dataclasses.replace(view, views=jax.vmap(change)(view.views, other))
 
 
 def _open(view: View | PanelView, closed: Bool[Array, "..."]) -> View | PanelView:
@@ -268,9 +256,7 @@ def _open(view: View | PanelView, closed: Bool[Array, "..."]) -> View | PanelVie
     def close(view: View, closed: Array) -> View:
         return dataclasses.replace(view, available=view.available & ~closed)
 
-    if isinstance(view, View):
-        return close(view, closed)
-    return dataclasses.replace(view, views=jax.vmap(close)(view.views, closed))
+    return _each(close, view, closed)
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -289,14 +275,18 @@ def _pick(
     closed: Bool[Array, "..."],
     time: Int[Array, ""],
     loop: Loop,
-) -> tuple[simulator.Query, Array]:
-    for_rule, _, for_ties = simulator.pick_keys(key, time)
-    return simulator.pick(_open(view, closed), loop.rule, for_rule, for_ties)  # type: ignore[arg-type]
+) -> tuple[Int[Array, "3"], Bool[Array, ""]]:
+    """Items and judge of the pick, -1 where all is closed; whether a score was not finite."""
+    for_rule, _, for_ties = pick_keys(key, time)
+    query, undefined = pick(_open(view, closed), loop.rule, for_rule, for_ties)  # type: ignore[arg-type]
+    judge = jnp.zeros_like(query.first) if query.judge is None else query.judge
+    return jnp.stack([query.first, query.second, judge]), undefined
 
 
 @partial(quick_compilation.jit, static_argnames="loop")
 def _absorb(
-    view: View | PanelView, query: simulator.Query, panelists: Panelists | None, loop: Loop
+    view: View | PanelView, at: Int[Array, "3"], panelists: Panelists | None, loop: Loop
 ) -> View | PanelView:
+    query = Query(at[0], at[1], None if panelists is None else at[2])
     # The answer is not known yet.
-    return simulator.absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]
+    return absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from jbt.own.studies.engine import Look
     from jbt.own.studies.study import Study
 
 PLAUSIBLE = 0.98
@@ -34,38 +34,51 @@ DRAWN = 30
 """Most contents in the figure."""
 
 
-@dataclass(frozen=True, eq=False)
 class StudySummary:
     """Where a study stands."""
 
-    stopped: str | None
-    """Why nothing more is asked; None while there is something to ask, or answers are awaited."""
-    waiting: int
-    """Queries without an answer (count)."""
-    n_verdicts: int
-    n_errors: int
-    n_pairs: int
-    """Verdicts that could have been asked for: all ordered pairs, of each judge (count)."""
-    cost: float
-    """In the unit of the prices."""
-    k: int
-    level: float
-    rule: str
-    notes: list[str]
-    pools: pd.DataFrame
-    """pool, certainty (P(the estimated top k is the true one), under the posterior), n_verdicts,
-    status (of the fit), n_one (pairs shown in one order only, count)."""
-    curve: pd.DataFrame
-    """pool, verdicts (count), certainty: at some of the refits."""
-    ranking: pd.DataFrame
-    """A row for each content, each pool's best first: pool, content; rank, 1 for the best, shared
-    by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN where the verdicts
-    do not separate a covariate from quality; membership, the posterior probability of being among
-    the k best; theta (MAP), logits; n_shown, verdicts on its items."""
-    biases: pd.DataFrame
-    """A row for each coefficient: pool; judge, None where the study names none; name of the
-    covariate, with its transformation, or kappa; estimate (MAP), logits; identified, whether the
-    verdicts identify it, else the prior chooses it."""
+    def __init__(self, study: Study) -> None:
+        s, items, book = study.settings, study.items, study.book
+        names, sizes = items.tables.pools, items.layout.sizes
+        identified = _identified(study)
+        curve = [(names[pool], n, look.certainty) for pool, n, look in study.history()]
+        looks = [study.look(pool) for pool in range(len(names))]
+        self.stopped = study.stopped
+        """Why nothing more is asked; None while there is something to ask, or answers are
+        awaited."""
+        self.waiting = study.waiting
+        """Queries without an answer (count)."""
+        self.n_verdicts, self.n_errors = study.n_told, study.n_errors
+        self.n_pairs = int((sizes * (sizes - 1)).sum()) * max(len(s.judges), 1)
+        """Verdicts that could have been asked for: all ordered pairs, of each judge (count)."""
+        self.cost = study.cost
+        """In the unit of the prices."""
+        self.k, self.level, self.rule = s.k, s.level, s.record()["rule"]
+        self.notes = list(study.notes)
+        shown = book.told.sum(3) > 0
+        self.pools = pd.DataFrame(
+            {
+                "pool": names,
+                "certainty": [look.certainty for look in looks],
+                "n_verdicts": book.n_told,
+                "status": [look.status.name.lower() for look in looks],
+                "n_one": (shown & ~shown.swapaxes(1, 2)).sum((1, 2)),
+            }
+        )
+        """pool; certainty, P(the estimated top k is the true one) under the posterior; n_verdicts;
+        status of the fit; n_one, pairs shown in one order only (count)."""
+        self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
+        """pool, verdicts (count), certainty: at some of the refits."""
+        parts = range(len(names)), looks, identified
+        self.ranking = pd.concat(map(partial(_ranking, study), *parts), ignore_index=True)
+        """A row for each content, each pool's best first: pool, content; rank, 1 for the best,
+        shared by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN where
+        the verdicts do not separate a covariate from quality; membership, the posterior probability
+        of being among the k best; theta (MAP), logits; n_shown, verdicts on its items."""
+        self.biases = pd.concat(map(partial(_biases, study), *parts), ignore_index=True)
+        """A row for each coefficient: pool; judge, None where the study names none; name of the
+        covariate, with its transformation, or kappa; estimate (MAP), logits; identified, whether
+        the verdicts identify it, else the prior chooses it."""
 
     def report(self, title: str, lead: Sequence[str] = ()) -> Report:
         """The answer, what it rests on, and the ranking of each pool."""
@@ -189,42 +202,8 @@ class StudySummary:
         ax.set_title(f"Pool {pool}" if len(self.pools) > 1 else "Membership")
 
 
-def summarise(study: Study) -> StudySummary:
-    """The summary of a study as it stands."""
-    s, book, names = study.settings, study.book, study.items.tables.pools
-    identified = _identified(study)
-    curve = [(names[pool], n, look.certainty) for pool, n, look in study.history()]
-    number = range(len(names))
-    looks = [study.look(pool) for pool in number]
-    shown = book.told.sum(3) > 0
-    pools = {
-        "pool": names,
-        "certainty": [look.certainty for look in looks],
-        "n_verdicts": book.n_told,
-        "status": [look.status.name.lower() for look in looks],
-        "n_one": (shown & ~shown.swapaxes(1, 2)).sum((1, 2)),
-    }
-    sizes = study.items.layout.sizes
-    return StudySummary(
-        stopped=study.stopped,
-        waiting=study.waiting,
-        n_verdicts=study.n_told,
-        n_errors=study.n_errors,
-        n_pairs=int((sizes * (sizes - 1)).sum()) * max(len(s.judges), 1),
-        cost=study.cost,
-        k=s.k,
-        level=s.level,
-        rule=s.record()["rule"],
-        notes=list(study.notes),
-        pools=pd.DataFrame(pools),
-        curve=pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"]),
-        ranking=pd.concat(map(_ranking, repeat(study), number, identified), ignore_index=True),
-        biases=pd.concat(map(_biases, repeat(study), number, identified), ignore_index=True),
-    )
-
-
-def _ranking(study: Study, pool: int, identified: np.ndarray) -> pd.DataFrame:
-    layout, look, told = study.items.layout, study.look(pool), study.book.told[pool].sum(2)
+def _ranking(study: Study, pool: int, look: Look, identified: np.ndarray) -> pd.DataFrame:
+    layout, told = study.items.layout, study.book.told[pool].sum(2)
     contents = layout.contents[pool]
     m = len(contents)
     theta = np.asarray(look.parameters.theta)[:m]
@@ -252,23 +231,18 @@ def plausible_ranks(
     return best, worst
 
 
-def _biases(study: Study, pool: int, identified: np.ndarray) -> pd.DataFrame:
-    items, fit = study.items, study.look(pool).parameters
+def _biases(study: Study, pool: int, look: Look, identified: np.ndarray) -> pd.DataFrame:
+    items, fit = study.items, look.parameters
     estimates = np.concatenate([fit.c, fit.kappa[None]]).reshape(identified.shape)
-    names = [*items.covariates, "kappa"]
+    names, judges = [*items.covariates, "kappa"], np.array(items.judges, object)[~items.known]
     return pd.DataFrame(
-        [
-            {
-                "pool": items.tables.pools[pool],
-                "judge": judge,
-                "name": name,
-                "estimate": estimates[i, g],
-                "identified": identified[i, g],
-            }
-            for g, judge in enumerate(items.judges)
-            for i, name in enumerate(names)
-            if not items.known[g]
-        ]
+        {
+            "pool": items.tables.pools[pool],
+            "judge": judges.repeat(len(names)),
+            "name": names * len(judges),
+            "estimate": estimates[:, ~items.known].T.ravel(),
+            "identified": identified[:, ~items.known].T.ravel(),
+        }
     )
 
 

@@ -29,7 +29,7 @@ from jbt.border import files
 from jbt.own.studies.book import LONGEST_LEASE, At, Book, Query, share_of
 from jbt.own.studies.engine import Engine, Look
 from jbt.own.studies.journal import Journal, shown
-from jbt.own.studies.report import StudySummary, summarise
+from jbt.own.studies.report import StudySummary
 from jbt.own.studies.settings import StudyItems, StudySettings
 from jbt.own.tables.names import by_name
 from jbt.own.tables.outcomes import WORDS, names_that_are_words
@@ -210,9 +210,9 @@ class Study:
         if self.stopped:
             return [], []
         again = self.book.expired()[:n]
-        pools = by_name(self.items.tables.pools).tolist()
-        unsure = [pool for pool in pools if not self._is_sure(pool)]
-        return again, self.engine.choose(self.book, n - len(again), unsure)
+        return again, self.engine.choose(
+            self.book, n - len(again), self._unsure(self.settings.level)
+        )
 
     def tell(
         self,
@@ -239,8 +239,8 @@ class Study:
           ValueError: an unknown id, one that was told before, or another wrong argument; nothing is
             changed.
         """
-        given = {"winner": winner, "p_first": p_first, "error": error, "cost": cost}
-        self.tell_all([{"id": id, **{k: v for k, v in given.items() if v is not None}, **facts}])
+        result = {"winner": winner, "p_first": p_first, "error": error, "cost": cost}
+        self.tell_all([{"id": id, **result, **facts}])
 
     def tell_all(self, answers: Sequence[Mapping[str, Any]]) -> None:
         """Tell many answers, all or none: mappings with the arguments of `tell`.
@@ -281,12 +281,9 @@ class Study:
                     answer = judge(query)
                 except Exception as error:  # the callback's, whatever it is
                     answer = {"error": f"{type(error).__name__}: {error}"}
-                if isinstance(answer, Mapping):
-                    self.tell_all([{**answer, "id": query.id}])
-                elif isinstance(answer, str):
-                    self.tell(query.id, answer)
-                else:
-                    self.tell(query.id, p_first=answer)
+                if not isinstance(answer, Mapping):
+                    answer = {"winner" if isinstance(answer, str) else "p_first": answer}
+                self.tell_all([{**answer, "id": query.id}])
 
     # --- where it stands
 
@@ -310,18 +307,23 @@ class Study:
         level = self.settings.level if level is None else level
         if not 0 < level <= 1:
             raise ValueError(f"level must be above 0 and at most 1, got {level!r}")
-        return all(self._is_sure(pool, level) for pool in range(len(self.items.tables.pools)))
+        return not self._unsure(level)
 
-    def _is_sure(self, pool: int, level: float | None = None) -> bool:
-        level, look = self.settings.level if level is None else level, self.look(pool)
-        return look.status == Status.CONVERGED and look.certainty >= level
+    def _unsure(self, level: float) -> list[int]:
+        """Pools whose top k is not certain to this degree, in the order of their names."""
+        looks = [(pool, self.look(pool)) for pool in by_name(self.items.tables.pools).tolist()]
+        return [
+            pool
+            for pool, look in looks
+            if look.status != Status.CONVERGED or not look.certainty >= level
+        ]
 
     @property
     def stopped(self) -> Stop | None:
         """Why nothing more is asked; None while there is something to ask, or answers are awaited
         (`waiting`)."""
         s, book = self.settings, self.book
-        unsure = [p for p in range(len(self.items.tables.pools)) if not self._is_sure(p)]
+        unsure = self._unsure(s.level)
         if not unsure:
             return "sure"
         if s.budget is not None and self.n_told >= s.budget:
@@ -376,26 +378,31 @@ class Study:
     def history(self, points: int = 30) -> Iterator[tuple[int, int, Look]]:
         """Yield each pool at up to so many of its refits: its number, how many of its verdicts had
         been told, and the fit of these."""
-        verdicts: list[list[tuple[Any, float]]] = [[] for _ in self.items.tables.pools]
-        for number, record in self.book.answers.items():
-            if (share := share_of(record)) is not None:
-                pool, *at = self.book.queries[number].at
-                verdicts[pool].append((at, share))
-        refit_every = self.settings.refit_every
-        for pool, told in enumerate(verdicts):
-            counts = np.zeros_like(self.book.fitted[:, pool])
-            nothing_closed = np.zeros(counts.shape[1:], bool)
-            refits = np.linspace(0, len(told) // refit_every, points).round()
-            for n, (at, share) in enumerate(told, 1):
-                counts[:, *at] += 1, share
-                if n / refit_every in refits:
-                    yield pool, n, self.engine.fit(pool, counts, counts, nothing_closed, math.inf)
+        verdicts = pd.DataFrame(
+            [
+                (*self.book.queries[i].at, share_of(record))
+                for i, record in self.book.answers.items()
+            ],
+            columns=["pool", "first", "second", "judge", "share"],
+            dtype=float,
+        ).dropna()
+        for pool in range(len(self.items.tables.pools)):
+            *at, share = verdicts[verdicts["pool"] == pool].to_numpy()[:, 1:].T
+            n_refits = len(share) // self.settings.refit_every
+            refits = np.unique(np.linspace(0, n_refits, points).round().astype(int))
+            for n in (refits[refits > 0] * self.settings.refit_every).tolist():
+                counts = np.zeros_like(self.book.fitted[:, pool])
+                first_n = tuple(np.array(at, int)[:, :n])
+                np.add.at(counts[0], first_n, 1)
+                np.add.at(counts[1], first_n, share[:n])
+                closed = np.zeros(counts.shape[1:], bool)
+                yield pool, n, self.engine.fit(pool, counts, counts, closed, math.inf)
 
     def summary(self) -> StudySummary:
         """Membership, ranking, what the verdicts identify, cost, and why the study stopped."""
         with self._thread:
             self._read()
-            return summarise(self)
+            return StudySummary(self)
 
     # --- the journal
 

@@ -49,7 +49,7 @@ all commands: jbt --help
 """
 
 COMMANDS = {
-    "ask": "ask",
+    "ask": "study.ask",
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",
@@ -60,11 +60,11 @@ COMMANDS = {
     "leaderboard": "leaderboard",
     "plan": "plan",
     "replay": "replay",
-    "status": "status",
+    "status": "study.status",
     "sweep": "sweep",
-    "tell": "tell",
+    "tell": "study.tell",
 }
-"""Module of `jbt.commands` for each command."""
+"""Module of `jbt.commands` for each command, and the function where it is not `main`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,9 +77,10 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
         from jbt import runtime  # loads JAX, which --help does not need
 
-        module = importlib.import_module(f"jbt.commands.{COMMANDS[argv[0]]}")
+        name, _, function = COMMANDS[argv[0]].partition(".")
+        module = importlib.import_module(f"jbt.commands.{name}")
         with runtime.defaults():
-            return module.main(argv[1:])
+            return getattr(module, function or "main")(argv[1:])
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

@@ -17,7 +17,7 @@ from jbt.border.report import NAMES as REPORT
 from jbt.border.report import counted
 from jbt.border.result import give
 from jbt.own import Study, StudySettings
-from jbt.own.studies.exchange import is_done, read_answers, text_of, write_queries
+from jbt.own.studies.exchange import is_done, read_answers, text_of
 from jbt.own.studies.study import LEASE
 
 SURE, SPENT, AWAITED = 3, 4, 5
@@ -74,9 +74,9 @@ def ask(argv: Sequence[str]) -> int:
         files.check_replaceable(options.out, overwrite=overwrite)
     queries = study.ask(options.n, lease=options.lease)
     if options.out is None:
-        sys.stdout.write(text_of(queries, lines=False))
+        sys.stdout.write(text_of(queries))
     else:
-        write_queries(options.out, queries, overwrite=overwrite)
+        files.write_text(options.out, text_of(queries, options.out), overwrite=overwrite)
     return _state(study) or (0 if queries else AWAITED)
 
 

@@ -73,7 +73,7 @@ class Book:
     N is that of the largest pool."""
 
     def __init__(self, items: StudyItems) -> None:
-        self.items = items
+        self.items, self.settings = items, items.settings
         sizes, n = items.layout.sizes, int(items.layout.sizes.max())
         shape = len(sizes), n, n, len(items.judges)
         self.told, self.wins = np.zeros((2, *shape))
@@ -138,7 +138,7 @@ class Book:
             self.told[at] += 1
             self.wins[at] += share
             self.n_told[pool] += 1
-            if self.n_told[pool] % self.items.settings.refit_every == 0:
+            if self.n_told[pool] % self.settings.refit_every == 0:
                 self.fitted[:, pool] = self.told[pool], self.wins[pool]
         else:
             raise ValueError(f"unknown event {event!r}")
@@ -147,7 +147,7 @@ class Book:
         pool, items = self._items[record["pool"]]
         sides = "first", "second"
         (first, first_row), (second, second_row) = (items[record[side]] for side in sides)
-        judge = record["judge"] if self.items.settings.judges else None
+        judge = record["judge"] if self.settings.judges else None
         at = pool, first, second, self._judges[judge]
         return Query(
             id=int(record["id"]),
@@ -156,7 +156,7 @@ class Book:
             attempt=int(self.errors[at]) + 1,
             first_row=first_row,
             second_row=second_row,
-            text=self.items.settings.text,
+            text=self.settings.text,
             at=at,
         )
 
@@ -165,7 +165,7 @@ class Book:
         pool, first, second, judge = at
         names = self.items.layout.names[pool]
         pair = {"first": names[first], "second": names[second]}
-        judge = {"judge": self.items.judges[judge]} if self.items.settings.judges else {}
+        judge = {"judge": self.items.judges[judge]} if self.settings.judges else {}
         return {"pool": self.items.tables.pools[pool], **pair, **judge}
 
     def answer(self, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class Book:
 
     def closed(self, pool: int) -> np.ndarray:
         """[N, N, J] ordered pairs that the rule cannot pick now."""
-        s = self.items.settings
+        s = self.settings
         closed = (self.pending[pool] > 0) | (self.errors[pool] >= s.attempts)
         if s.repeats == "never":
             closed |= self.told[pool] > 0
@@ -218,7 +218,7 @@ class Book:
 
     def owed(self, pool: int) -> list[At]:
         """The orders that are missing of pairs that were shown in the other order."""
-        s, shown = self.items.settings, self.told[pool] + self.pending[pool]
+        s, shown = self.settings, self.told[pool] + self.pending[pool]
         if s.orders != "both":
             return []
         missing = (shown.swapaxes(0, 1) > shown) & (self.errors[pool] < s.attempts)
@@ -226,7 +226,7 @@ class Book:
 
     def affordable(self) -> np.ndarray:
         """[J] whether one more verdict of each judge can be paid, those awaited included."""
-        purse, prices = self.items.settings.purse, self.items.prices
+        purse, prices = self.settings.purse, self.items.prices
         askable = np.array([judge != ANCHORS for judge in self.items.judges])
         if purse is None:
             return askable
@@ -235,14 +235,14 @@ class Book:
 
     def room(self) -> int:
         """How many more verdicts the budget allows, those awaited included."""
-        budget = self.items.settings.budget
+        budget = self.settings.budget
         return 2**31 if budget is None else budget - int(self.n_told.sum()) - len(self.waiting)
 
     def left(self, pool: int) -> float:
         """The rest of the budget, in verdicts, with several judges in the unit of the prices: what
         all open pairs of the pool would cost, if the budget allows; infinite where pairs may be
         asked again and there is no budget."""
-        s, prices = self.items.settings, self.items.prices
+        s, prices = self.settings, self.items.prices
         unit = prices if s.judges else np.ones(len(prices))
         left = math.inf
         if s.repeats == "never":

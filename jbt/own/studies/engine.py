@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jbt import quick_compilation, runtime
 from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
 from jbt.acquisition.loop import look, refit
+from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.picks import Query, absorb, pick, pick_keys
 from jbt.acquisition.task import Panelists
 from jbt.kernel import canonical, model
@@ -51,7 +52,7 @@ class Engine:
         n_judges = len(items.judges)
         self._n_judges = n_judges if n_judges > 1 else None  # the axis that the model has
         self.loop = Loop(
-            rule=s.resolved_rule(),
+            rule=resolve(s.rule),
             k=s.k,
             refit_every=s.refit_every,
             protocol="frozen" if s.repeats == "never" else "stochastic",
@@ -148,7 +149,7 @@ class Engine:
         Raises:
           ValueError: the rule's score of a pair is not finite.
         """
-        s, names = book.items.settings, book.items.tables.pools
+        s, names = book.settings, book.items.tables.pools
         book, n, pools = book.draft(), min(n, book.room()), list(pools)
         views: dict[int, Any] = {}
         chosen: list[tuple[At, bool]] = []

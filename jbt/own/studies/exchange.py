@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from jbt.border import files
 from jbt.border.inputs import noted, read_bytes
 from jbt.own.studies.book import ANSWERED, Query, number_of
 from jbt.own.studies.study import Study
@@ -21,9 +20,15 @@ ASKED = ("pool", "first", "second", "judge", "attempt")
 """Columns of a query beside its id; `answers` knows that they are no part of the answer."""
 
 
-def text_of(queries: Sequence[Query], *, lines: bool) -> str:
-    """The queries as JSON lines, or as CSV: id, pool, items, judge and attempt, then every other
-    column of the items table, of both items: `first_text`, `second_text`."""
+def is_lines(path: Path) -> bool:
+    """Whether a file is one of JSON lines, by its name."""
+    return path.suffix in (".jsonl", ".ndjson")
+
+
+def text_of(queries: Sequence[Query], path: Path | None = None) -> str:
+    """The queries as CSV, or for a file of that name as JSON lines: id, pool, items, judge and
+    attempt, then every other column of the items table, of both items: `first_text`,
+    `second_text`."""
     rows = []
     for query in queries:
         row = {name: getattr(query, name) for name in ("id", *ASKED)}
@@ -32,22 +37,10 @@ def text_of(queries: Sequence[Query], *, lines: bool) -> str:
         for side, cells in (("first", query.first_row), ("second", query.second_row)):
             row |= {f"{side}_{k}": v for k, v in cells.items() if k not in ("item", "pool")}
         rows.append(row)
-    if lines:
+    if path is not None and is_lines(path):
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     columns = pd.Index(rows[0] if rows else ["id", *ASKED])
     return pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n")
-
-
-def write_queries(path: Path, queries: Sequence[Query], *, overwrite: bool = False) -> None:
-    """Write queries to a file, whole or not at all.
-
-    Args:
-      overwrite: see `files.check_replaceable`.
-
-    Raises:
-      ValueError: the file cannot be written, or written over.
-    """
-    files.write_text(path, text_of(queries, lines=is_lines(path)), overwrite=overwrite)
 
 
 def is_done(path: Path, study: Study) -> bool:
@@ -69,13 +62,8 @@ def is_done(path: Path, study: Study) -> bool:
     return True
 
 
-def is_lines(path: Path) -> bool:
-    """Whether a file is one of JSON lines, by its name."""
-    return path.suffix in (".jsonl", ".ndjson")
-
-
 def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
-    """Read answers, for `Study.tell_all`: the rows of `write_queries` with winner, p_first or
+    """Read answers, for `Study.tell_all`: the rows of `text_of` with winner, p_first or
     error, optional cost and further facts. Empty cells say nothing. A row without a winner, a share
     or an error is not answered yet, and is left out.
 

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from jbt import runtime
-from jbt.border import plots
+from jbt.border import files, plots
 from jbt.border.report import Report, Section, counted, signed
 from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch
@@ -161,13 +161,13 @@ class StudySummary:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        pools = _records(self.pools.drop(columns="n_one"))
+        pools: Any = self.pools.drop(columns="n_one").to_dict("records")
         for name in ("ranking", "biases"):
             rows = dict(list(getattr(self, name).groupby("pool")))
             for pool in pools:
-                pool[name] = _records(rows[pool["pool"]].drop(columns="pool"))
+                pool[name] = rows[pool["pool"]].drop(columns="pool").to_dict("records")
         facts = {k: v for k, v in vars(self).items() if not isinstance(v, pd.DataFrame)}
-        return facts | {"pools": pools, "curve": _records(self.curve)}
+        return files.plain(facts | {"pools": pools, "curve": self.curve.to_dict("records")})
 
     def figure(self) -> Figure:
         """Draw certainty against verdicts, and the membership of the contents of the first pool."""
@@ -273,12 +273,6 @@ def _identified(study: Study) -> np.ndarray:
     for g, judge in enumerate(items.judges):
         out[:, :, g] = found[:, tables.judges.index(judge)] | items.known[g]
     return out
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as JSON has them: null for what is undefined or infinite."""
-    frame = frame.replace([np.inf, -np.inf], np.nan).astype(object)
-    return frame.where(frame.notna(), None).to_dict("records")  # type: ignore[return-value]
 
 
 def _percent(share: float) -> str:

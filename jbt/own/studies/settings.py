@@ -129,19 +129,9 @@ class StudySettings:
             raise ValueError(f"no judge {self.reference!r} (reference): judges are {known}")
         if self.reference is not None and len(names) < 2:
             raise ValueError("a reference needs another judge, whose bias it measures")
-        self.resolved_rule()
-        return self
-
-    def resolved_rule(self) -> Rule | PanelRule:
-        """The rule itself.
-
-        Raises:
-          ValueError: unknown name, or a rule for several judges where there is one.
-        """
-        rule = resolve(self.rule)
-        if isinstance(rule, PanelRule) and len(self.judges) < 2:
+        if isinstance(resolve(self.rule), PanelRule) and len(names) < 2:
             raise ValueError(f"the rule {self.rule!r} chooses among several judges")
-        return rule
+        return self
 
     @property
     def prices(self) -> tuple[float, ...]:

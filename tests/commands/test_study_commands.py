@@ -112,8 +112,6 @@ def test_queries_on_standard_output(folder, capsys):
 WRONG = {
     "other rows": ({"first": "d", "second": "d"}, "told.csv, line 2: first of query 1 was"),
     "no such query": ({"id": "77"}, "unknown id '77'"),
-    "no such winner": ({"winner": "e"}, "query 1: winner is 'e', allowed: first, second, tie"),
-    "share": ({"winner": "", "p_first": "2"}, "query 1: p_first must lie in 0 to 1"),
     "cost": ({"cost": "much"}, "query 1: cost must be at least 0"),
 }
 

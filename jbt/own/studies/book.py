@@ -95,13 +95,13 @@ class Book:
         """Records of the answers, errors among them, in the order told."""
         self.cost = 0.0
         """Sum of the costs told."""
+        # Rows of the items stand in the order of pools and, within each, of places.
         cells: Any = iter(items.rows.to_dict("records"))
         self._items = {
-            name: (
-                pool,
-                {item: (i, next(cells)) for i, item in enumerate(items.layout.names[pool])},
+            name: (pool, {item: (i, next(cells)) for i, item in enumerate(items_of_pool)})
+            for pool, (name, items_of_pool) in enumerate(
+                zip(items.tables.pools, items.layout.names, strict=True)
             )
-            for pool, name in enumerate(items.tables.pools)
         }
         self._judges = {name: g for g, name in enumerate(items.judges) if name != ANCHORS}
 

@@ -47,7 +47,7 @@ class Engine:
     def __init__(self, items: StudyItems) -> None:
         self._items, s, layout = items, items.settings, items.layout
         self.n_items = int(layout.sizes.max())
-        own_qualities = np.array_equal(layout.content, layout.place)
+        own_qualities = np.array_equal(layout.content, layout.place)  # no two items share one
         self.n_contents = self.n_items if own_qualities else int(layout.content.max()) + 1
         n_judges = len(items.judges)
         self._n_judges = n_judges if n_judges > 1 else None  # the axis that the model has

@@ -17,7 +17,7 @@ from jbt.own.tables.decoding import Damaged, decode
 from jbt.own.tables.sheets import read_cells
 
 ASKED = ("pool", "first", "second", "judge", "attempt")
-"""Columns of a query beside its id; `answers` knows that they are no part of the answer."""
+"""Columns of a query beside its id, which are no part of an answer."""
 
 
 def is_lines(path: Path) -> bool:

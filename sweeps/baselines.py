@@ -27,8 +27,8 @@ from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
 from jbt.experiments import declare, plots
 from jbt.experiments.run import main
-from jbt.own.baselines.prediction_powered import FEWEST_LABELLED, significantly_better
 from jbt.own.leaderboards.intervals import LEVEL
+from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significantly_better
 from jbt.simulation.simulate import Condition, Experiment
 from jbt.types import check_count, check_positive
 

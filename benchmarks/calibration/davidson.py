@@ -18,10 +18,9 @@ from benchmarks.calibration import Cell
 from benchmarks.calibration.leaderboard import KAPPA, MODELS, PRIOR, C, normal_scores
 from jbt import runtime
 from jbt.own.leaderboards.davidson import DavidsonProblem
-from jbt.own.leaderboards.intervals import Intervals
-from jbt.own.leaderboards.listing import Listing
-from jbt.own.leaderboards.problem import Problem
-from jbt.types import Design, Prior, Rows, Variant
+from jbt.own.leaderboards.intervals import Intervals, intervals
+from jbt.own.leaderboards.problem import Problem, places
+from jbt.types import Prior, Rows, Variant
 
 MOST = 400
 """Studies of a setting: each takes a fit and all its intervals, some 30 ms."""
@@ -71,10 +70,9 @@ class Setting:
         weights = np.exp(np.stack([-eta / 2, log_nu[prompt, 0], eta / 2])).cumsum(0)
         share = (rng.random(len(prompt)) * weights[-1] > weights[:-1]).sum(0) / 2
         rows = Rows.build(first, second, (x[prompt, first] - x[prompt, second])[:, None], share)
-        design = Design.of_contents(MODELS, 1)
-        listing = Listing(rows, design, np.arange(MODELS), prompt)
         variant = Variant(jnp.ones(1, bool), jnp.asarray(True))
-        return DavidsonProblem.of_halves(Problem.of(listing, variant, PRIOR))
+        at = places(theta=(MODELS,), c=(1, 1), kappa=(1,))
+        return DavidsonProblem.of_halves(Problem.of(rows, variant, PRIOR, at, prompt))
 
     def truth(self) -> np.ndarray:
         """[models + 3] theta, c, log nu, kappa from very many prompts."""
@@ -82,7 +80,7 @@ class Setting:
             return np.r_[self.theta, C, self.log_nu, KAPPA]
         problem = self.draw(np.random.default_rng(0), PLENTY)
         problem = dataclasses.replace(problem, prior=Prior(1e-6, 1e-6))
-        return np.asarray(problem.fit(problem.variant).parameters.flat())
+        return problem.fit().beta
 
 
 SETTINGS = (
@@ -100,17 +98,15 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             rng = np.random.default_rng([seed, number])
             results = []
             for _ in range(n):
-                problem = setting.draw(rng, setting.prompts)
-                fit = problem.fit(problem.variant)
-                results.append(problem.intervals(fit, problem.variant))
+                results.append(intervals(setting.draw(rng, setting.prompts).fit()))
             yield from _cells(setting, results)
 
 
 def _cells(setting: Setting, results: list[Intervals]) -> Iterator[Cell]:
     truth, middle, command = setting.truth(), 2, "jbt leaderboard --ties davidson"
-    places = {"c": MODELS, "log nu": MODELS + 1, "kappa": MODELS + 2, "theta, best of 6": 0}
-    for name, p in places.items():
-        low, high = (np.array([getattr(s, end)[p] for s in results]) for end in ("low", "high"))
+    kinds = {"c": MODELS, "log nu": MODELS + 1, "kappa": MODELS + 2, "theta, best of 6": 0}
+    for name, p in kinds.items():
+        low, high = np.array([s.parameters.loc[p, ["low", "high"]] for s in results], float).T
         printed = np.isfinite(low)
         yield Cell(
             f"{name} ({command})",

@@ -18,10 +18,10 @@ from scipy.special import expit
 from benchmarks.calibration import Cell
 from jbt import own, runtime
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.discrimination import fit_discriminations
-from jbt.own.leaderboards.intervals import Intervals
-from jbt.own.leaderboards.problem import Setup
-from jbt.types import Prior, Status
+from jbt.own.leaderboards.growth import fit_discriminations
+from jbt.own.leaderboards.intervals import Intervals, intervals
+from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.types import Status
 
 THETA = np.array([1.0, 0.3, -0.4, -0.9])
 MODELS = "ABCD"
@@ -88,12 +88,10 @@ SETTINGS = (
 
 def intervals_of(tables: own.Tables) -> Intervals | None:
     """The command's intervals; None where it prints none."""
-    setup, _ = Setup.of(tables, ["words"], "none", False, "plain", "auto", Prior(1.0, 0.1))
+    setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
     judges = Judges.of(tables)
-    stack = setup.together(judges)
-    start = stack.problem.fit(stack.problem.variant)
-    fit = fit_discriminations(stack, judges, start.parameters)
-    return fit.intervals() if fit.status == Status.CONVERGED else None
+    fit = fit_discriminations(setup.together(judges).fit(), judges)
+    return intervals(fit) if fit.status == Status.CONVERGED else None
 
 
 def cells(studies: int, seed: int) -> Iterator[Cell]:
@@ -102,14 +100,14 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
         for setting in SETTINGS:
             rng, n = np.random.default_rng([seed, setting.prompts]), min(studies, MOST)
             results = [r for _ in range(n) if (r := intervals_of(setting.draw(rng)))]
-            slope = -2  # of (theta, c and kappa of both, s - 1, kappa)
+            slope = len(MODELS) + 4  # after theta, c and kappa of both judges
             # Answers with a quality of their own draw all logits towards 0, which is no error of s.
             places = {"discrimination": (slope, setting.second - 1)}
             if not setting.sd:
                 places["theta, best of 4"] = (0, THETA[0] - THETA.mean())
             for name, (place, truth) in places.items():
-                ends = np.array([(r.low[place], r.high[place]) for r in results])
-                low, high = ends.reshape(-1, 2).T
+                ends = [r.parameters.loc[place, ["low", "high"]] for r in results]
+                low, high = np.array(ends, float).reshape(-1, 2).T
                 printed = np.isfinite(low)
                 yield Cell(
                     f"{name} (jbt leaderboard --joint --judge-aware)",

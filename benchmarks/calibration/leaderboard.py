@@ -20,7 +20,8 @@ from benchmarks.calibration import Cell
 from jbt import runtime
 from jbt.kernel.fit import fit_map
 from jbt.own.leaderboards.intervals import Intervals, intervals
-from jbt.types import Design, Parameters, Prior, Rows, Variant
+from jbt.own.leaderboards.problem import Fitted, Problem, places
+from jbt.types import Design, Parameters, Prior, Rows, Status, Variant
 
 MODELS = 6
 C, KAPPA = 0.6, 0.3
@@ -142,13 +143,14 @@ def spreads(setting: Setting, studies: int, seed: int) -> Iterator[Intervals]:
     """The command's result for each study."""
     rng = np.random.default_rng([seed, setting.prompts])
     prompt = np.repeat(np.arange(setting.prompts), setting.verdicts)
-    design, variant = _design(), _variant()
+    variant, at = _variant(), places(theta=(MODELS,), c=(1, 1), kappa=(1,))
     for begin in range(0, studies, AT_ONCE):
         drawn = setting.draw(rng, AT_ONCE, setting.verdicts)
         modes = fits(drawn)
         for i in range(min(AT_ONCE, studies - begin)):
             mode, rows = jax.tree.map(lambda v, i=i: v[i], (modes, drawn))
-            yield intervals(mode, rows, design, PRIOR, variant, prompt)
+            problem = Problem.of(rows, variant, PRIOR, at, prompt)
+            yield intervals(Fitted(problem, variant, mode.as_numpy(), Status.CONVERGED))
 
 
 SIZES = (
@@ -182,9 +184,10 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
 def _cells(setting: Setting, results: list[Intervals]) -> Iterator[Cell]:
     command = "jbt leaderboard, jbt identify --merge-pools"
     truth, middle = setting.truth(), 2
-    places = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
-    for name, place in places.items():
-        low, high = (np.array([getattr(s, end)[place] for s in results]) for end in ("low", "high"))
+    kinds = {"c": MODELS, "kappa": MODELS + 1, "theta, best of 6": 0, "theta, third of 6": middle}
+    for name, place in kinds.items():
+        ends = [s.parameters.loc[place, ["low", "high"]] for s in results]
+        low, high = np.array(ends, float).T
         printed = np.isfinite(low)
         covered = (low <= truth[place]) & (truth[place] <= high)
         width = float(np.median((high - low)[printed])) if printed.any() else float("nan")

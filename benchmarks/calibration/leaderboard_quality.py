@@ -21,10 +21,10 @@ from scipy.special import expit
 
 from benchmarks.calibration import Cell
 from jbt import runtime
-from jbt.own.leaderboards.interaction import bias_by_quality
-from jbt.own.leaderboards.listing import Listing, about_the_mean
-from jbt.own.leaderboards.problem import Problem
-from jbt.types import Design, Prior, Rows, Variant
+from jbt.own.leaderboards.growth import bias_by_quality
+from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.problem import Problem, about_the_mean, places
+from jbt.types import Prior, Rows, Variant
 
 MOST, MANY = 300, 20_000
 """Studies of a setting, and prompts of the board that is its target (counts)."""
@@ -88,11 +88,12 @@ class Setting:
             logit = logit + self.star * rng.normal(size=prompts)[prompt]
         won = (rng.random(len(prompt)) < expit(logit)).astype(float)
         a, b = x[prompt, first, None], x[prompt, second, None]
-        sides = about_the_mean(prompt, np.stack([prompt * m + first, prompt * m + second]), a, b)
+        items = np.stack([prompt * m + first, prompt * m + second])
+        sides = about_the_mean(prompt, items, np.stack([a, b]))
         rows = Rows.build(first, second, a - b, won)
-        listing = Listing(rows, Design.of_contents(m, 1), np.arange(m), prompt, sides)
         variant = Variant(jnp.ones(1, bool), jnp.asarray(self.star is None))
-        return Problem.of(listing, variant, Prior(1.0, 0.1))
+        at = places(theta=(m,), c=(1, 1), kappa=(1,))
+        return Problem.of(rows, variant, Prior(1.0, 0.1), at, prompt, sides=sides)
 
 
 SETTINGS = (
@@ -124,20 +125,18 @@ class Study:
 
 def study(problem: Problem) -> Study:
     """What the command prints about one board."""
-    fit = problem.fit(problem.variant)
-    (entry,), interaction, ends = bias_by_quality(problem, fit, [("x", "unit of x")])
-    assert interaction is not None
-    assert ends is not None
-    m = problem.design.n_contents
+    (entry,), growing = bias_by_quality(problem.fit(), ["x"])
+    assert growing is not None
+    ends, m = intervals(growing), problem.design.n_contents
     named = {
-        "c of the stronger half": entry.stronger,
-        "c of the weaker half": entry.weaker,
-        "gamma": entry.gamma,
-        "c of an average model": entry.c,
+        "c of the stronger half": entry.parts.loc["stronger"],
+        "c of the weaker half": entry.parts.loc["weaker"],
+        "gamma": entry.parts.loc["gamma"],
+        "c of an average model": entry.parts.loc["c"],
+        "theta, the best": ends.parameters.loc[0],
+        "theta, a middle model": ends.parameters.loc[m // 2],
     }
     result = {name: (c.estimate, c.low, c.high) for name, c in named.items()}
-    for name, i in (("theta, the best", 0), ("theta, a middle model", m // 2)):
-        result[name] = (interaction.theta[i], ends.low[i], ends.high[i])
     rank = 1.0 + ends.better[m // 2].sum(), float(m - ends.better[:, m // 2].sum())
     return Study(result, rank if ends.ranked[m // 2] else (np.nan, np.nan))
 

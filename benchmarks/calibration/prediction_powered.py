@@ -16,7 +16,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from benchmarks.calibration import Cell
-from jbt.own.baselines.prediction_powered import Intervals, intervals
+from jbt.own.leaderboards.prediction_powered import Intervals, intervals
 
 MODELS, PROMPTS = 6, 100
 MOST = 1000

@@ -8,35 +8,17 @@ from dataclasses import dataclass
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions
-from jbt.own.leaderboards.listing import Difference
-from jbt.own.leaderboards.problem import merge_pools
+from jbt.own.leaderboards.problem import Choices, Settings, merge_pools
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaderboardOptions(JointOptions):
+class LeaderboardOptions(Choices, JointOptions):
     """Rank models over all pools, naive and corrected, with intervals that allow for dependence
     between verdicts on one pool (MAP, float64). Models are the contents: the column `content` of
     the items, or the names of the items without it."""
 
     merge_pools: bool = True
     """A leaderboard always merges all pools."""
-    difference: Difference = "plain"
-    """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
-    per root mean square of that unless --no-standardise."""
-    robust: bool = False
-    """Print ranks under log1p, no transform and relative differences of the covariates, and with
-    ties dropped, beside those asked for."""
-    interaction: bool = False
-    """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
-    not identify gamma."""
-    against: str | None = None
-    """Give win rates against this model; default the mean over all others."""
-    judge_aware: bool = False
-    """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
-    for the reference, or else for the anchors or the first judge."""
-    beside: tuple[str, ...] = ()
-    """Other people's corrections to show beside (space-separated): ppi, win rates by trusted labels
-    (--anchors), whatever the judge's bias."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,26 +30,13 @@ def main(argv: Sequence[str]) -> int:
     options = LeaderboardOptions.parse(argv, "leaderboard")
     if not options.merge_pools:
         raise ValueError("a leaderboard always merges all pools; jbt fit ranks each pool")
-    prior = options.prior()
+    settings = {**vars(options), "prior": options.prior()}
+    settings = {field.name: settings[field.name] for field in dataclasses.fields(Settings)}
     tables = dataclasses.replace(options, merge_pools=False).read()
     panel = options.together(tables)
     options.announce(tables)
     runtime.start()
-    boards = own.leaderboard(
-        tables,
-        options.covariates,
-        transform=options.transform,
-        standardise=options.standardise,
-        difference=options.difference,
-        position=options.position,
-        prior=prior,
-        together=panel,
-        robust=options.robust,
-        interaction=options.interaction,
-        against=options.against,
-        beside=options.beside,
-        judge_aware=options.judge_aware,
-    )
+    boards = own.leaderboard(tables, together=panel, **settings)
     checks = own.doctor(merge_pools(tables), options.typed())
     lead = [*tables.summary, *checks.headline()]
     options.give(boards, f"Leaderboard of {options.verdicts.name}", lead)

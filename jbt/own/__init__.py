@@ -26,9 +26,8 @@ from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.gates.decide import gate
 from jbt.own.gates.labelling import Labelling, labelling
 from jbt.own.gates.report import Gate
-from jbt.own.leaderboards.board import Leaderboard
 from jbt.own.leaderboards.rank import leaderboard
-from jbt.own.leaderboards.report import Leaderboards
+from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
 from jbt.own.report_cards.count import report_card

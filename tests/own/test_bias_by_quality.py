@@ -12,8 +12,8 @@ from scipy.special import expit, log_expit
 
 from benchmarks.calibration.leaderboard_quality import Setting
 from jbt import cli, own
-from jbt.own.leaderboards.interaction import _Newton, bias_by_quality, fit_halves
-from jbt.own.leaderboards.problem import Setup
+from jbt.own.leaderboards.growth import Slopes, bias_by_quality, fit_growth, fit_halves
+from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.types import Prior, Status
 
 pytestmark = pytest.mark.heavy
@@ -90,39 +90,47 @@ def test_it_equals_scipy(tables):
     written = tables(*simulated())
     board = ranked(written, prior=Prior(0.5, 0.2), interaction=True)
     models, expected = scipy_fit(written, 0.5, 0.2)
-    at = [models.index(m) for m in board.models]
-    np.testing.assert_allclose(board.theta, expected[at], atol=1e-6)
+    at = [models.index(m) for m in board.models["model"]]
+    np.testing.assert_allclose(board.models["theta"], expected[at], atol=1e-6)
     (entry,) = board.by_quality
-    estimates = board.c[0].estimate, entry.gamma.estimate, board.kappa.estimate
+    gamma = entry.parts.loc["gamma"]
+    estimates = (
+        board.of_kind("c").iloc[0].estimate,
+        gamma.estimate,
+        board.of_kind("kappa").iloc[0].estimate,
+    )
     np.testing.assert_allclose(estimates, expected[4:], atol=1e-6)
-    assert entry.c.estimate == board.c[0].estimate
-    assert entry.gamma.low > 0
-    assert entry.stronger.estimate > entry.weaker.estimate
+    assert entry.parts.loc["c"].estimate == board.of_kind("c").iloc[0].estimate
+    assert gamma.low > 0
+    assert entry.parts["estimate"]["stronger"] > entry.parts["estimate"]["weaker"]
     text = list(entry.sentences("!"))
     assert text[1] == "one constant c corrects weak models too much and strong ones too little!"
     # The ranking without it has the same entry, but one constant c.
     plain = ranked(written, prior=Prior(0.5, 0.2))
     assert plain.by_quality[0].record() == entry.record()
-    assert plain.c[0].estimate != board.c[0].estimate
-    assert (board.low < board.theta).all()
-    assert (board.theta < board.high).all()
+    assert plain.of_kind("c").iloc[0].estimate != board.of_kind("c").iloc[0].estimate
+    assert (board.models["low"] < board.models["theta"]).all()
+    assert (board.models["theta"] < board.models["high"]).all()
 
 
 def test_its_derivatives_equal_finite_differences(x64):
     rng = np.random.default_rng(1)
     problem = Setting(0.3, 20, 5).draw(rng, 20)
-    newton = _Newton.of(problem, np.ones(8, bool))
-    maximum = newton.run(np.zeros(8))
+    slopes = Slopes.of(problem)
+    maximum = slopes.fit(np.zeros(8))
     assert maximum.status == Status.CONVERGED
     for scale in (0.1, 1.0):
         beta = maximum.beta + scale * rng.normal(size=8)
-        gradient, hessian, convex = newton.derivatives(beta)
+        _, gradient, hessian, convex = slopes.derivatives(beta)
         assert convex or scale == 1
         np.testing.assert_allclose(
-            -gradient, approx_fprime(beta, newton.objective, 1e-7), rtol=1e-4, atol=1e-3
+            -gradient,
+            approx_fprime(beta, lambda b: slopes.derivatives(b)[0], 1e-7),
+            rtol=1e-4,
+            atol=1e-3,
         )
         if convex:
-            second = approx_fprime(beta, lambda b: -newton.derivatives(b)[0], 1e-7)
+            second = approx_fprime(beta, lambda b: -slopes.derivatives(b)[1], 1e-7)
             np.testing.assert_allclose(hessian, second, rtol=1e-4, atol=1e-3)
 
 
@@ -143,8 +151,9 @@ def test_halves_are_unbiased(x64):
         wins = shown * (rng.random(len(logit)) < expit(logit))
         rows = dataclasses.replace(rows, wins=jnp.asarray(wins))
         problem = dataclasses.replace(problem, rows=rows)
-        fit = problem.fit(problem.variant)
-        estimates.append(fit_halves(problem, fit.parameters).beta[4:6])
+        halves = fit_halves(problem.fit())
+        at = halves.problem.at
+        estimates.append(halves.beta[np.r_[at["stronger"], at["weaker"]]])
     mean, error = np.mean(estimates, 0), np.std(estimates, 0) / np.sqrt(len(estimates))
     assert (np.abs(mean - [1.0, 0.2]) < 3 * error).all(), (mean, error)
 
@@ -156,11 +165,11 @@ def test_names_and_order_of_models_do_not_matter(tables):
     files = [text.splitlines() for text in simulated(rename=names)]
     turned = ["\n".join([head, *rows[::-1]]) + "\n" for head, *rows in files]
     other = ranked(tables(*turned), interaction=True)
-    assert [names[m] for m in one.models] == list(other.models)
-    np.testing.assert_allclose(other.theta, one.theta, atol=1e-9)
+    assert [names[m] for m in one.models["model"]] == list(other.models["model"])
+    np.testing.assert_allclose(other.models["theta"], one.models["theta"], atol=1e-9)
     for a, b in zip(one.by_quality, other.by_quality, strict=True):
         for name in ("c", "stronger", "weaker", "gamma"):
-            ends = [[getattr(e, name).low, getattr(e, name).high] for e in (a, b)]
+            ends = [e.parts.loc[name, ["low", "high"]].astype(float) for e in (a, b)]
             np.testing.assert_allclose(*ends, atol=1e-7)
 
 
@@ -178,9 +187,9 @@ def test_where_gamma_is_not_identified_there_is_no_ranking(tables, options, tmp_
     board = ranked(written, interaction=True)
     plain = ranked(written)
     assert board.status == Status.FLAT
-    assert np.isnan(board.theta).all()
+    assert np.isnan(board.models["theta"]).all()
     assert plain.status == Status.CONVERGED
-    assert plain.by_quality == ()
+    assert not plain.by_quality
     arguments = ["--verdicts", str(written[0]), "--items", str(written[1]), "--covariates", "words"]
     assert cli.main(["leaderboard", *arguments, "--interaction"]) == 0
     assert "no ranking: flat: the verdicts do not identify gamma" in capsys.readouterr().out
@@ -199,10 +208,11 @@ def test_only_some_covariates_identify_it(tables):
     board = ranked(tables(verdicts, table), covariates=("words", "flag"), interaction=True)
     alone = ranked(tables(verdicts, items), interaction=True)
     assert board.status == Status.CONVERGED
-    np.testing.assert_allclose(board.theta, alone.theta, atol=1e-7)
+    np.testing.assert_allclose(board.models["theta"], alone.models["theta"], atol=1e-7)
     words, flag = board.by_quality
-    assert words.gamma.estimate == pytest.approx(alone.by_quality[0].gamma.estimate, abs=1e-7)
-    assert (flag.gamma.estimate, flag.gamma.status) == (0, "flat")
+    gammas = [entry.parts.loc["gamma"] for entry in (words, alone.by_quality[0], flag)]
+    assert gammas[0].estimate == pytest.approx(gammas[1].estimate, abs=1e-7)
+    assert (gammas[2].estimate, gammas[2].status) == (0, "flat")
     assert [line[:34] for line in flag.sentences()] == ["no interval: c[flag] by quality: n"]
 
 
@@ -221,7 +231,7 @@ def test_what_it_does_not_go_with(tables, options, message):
 
 def test_relative_differences_have_no_halves(tables):
     written = tables(*simulated(20, words=lambda rng, _: rng.uniform(1, 2)))
-    assert ranked(written, difference="relative").by_quality == ()
+    assert ranked(written, difference="relative").by_quality == []
 
 
 def test_identify_says_the_same(tables):
@@ -241,12 +251,13 @@ def test_alpaca_eval_agrees_with_the_sweep(data, x64):
     `sweeps.bias_by_quality`, whose gamma is 0.19 [0.08, 0.31] per e-fold."""
     folder = data / "alpaca_eval"
     tables = own.read(folder / "verdicts.csv", folder / "items.csv", covariates=["words"])
-    setup, named = Setup.of(tables, ["words"], "log1p", False, "plain", "auto", Prior())
-    problem = setup.problem(0)
-    fit = problem.fit(problem.variant)
-    assert (bias_by_quality(problem, fit, named)[0][0].gamma.low) > 0
+    settings = Settings(covariates=("words",), transform="log1p", standardise=False)
+    fit = Setup.of(tables, settings).problem(0).fit()
+    assert bias_by_quality(fit, ["words"])[0][0].parts["low"]["gamma"] > 0
+    problem = fit.problem
     problem = dataclasses.replace(problem, sides=problem.sides - problem.sides[:1])
-    gamma = bias_by_quality(problem, fit, named)[0][0].gamma
+    fit = dataclasses.replace(fit, problem=problem)
+    gamma = bias_by_quality(fit, ["words"])[0][0].parts.loc["gamma"]
     assert (gamma.estimate, gamma.low, gamma.high) == pytest.approx((0.19, 0.08, 0.31), abs=0.025)
 
 
@@ -254,13 +265,10 @@ def test_two_items_a_prompt_identify_no_gamma(data, x64):
     """Pairs of LLMBar: what rounding leaves of the column of gamma does not count."""
     folder = data / "llmbar"
     tables = own.read(folder / "verdicts.csv", folder / "items.csv", covariates=["words"])
-    setup, named = Setup.of(tables, ["words"], "log1p", False, "plain", "auto", Prior())
+    settings = Settings(covariates=("words",), transform="log1p", standardise=False)
+    setup = Setup.of(tables, settings)
     for judge in range(len(tables.judges)):
-        problem = setup.problem(judge)
-        entries, fit, ends = bias_by_quality(problem, problem.fit(problem.variant), named)
-        assert (entries, ends) == ((), None)
-        assert fit is not None
-        assert fit.status == Status.FLAT
+        assert fit_growth(setup.problem(judge).fit()).status == Status.FLAT
 
 
 def test_a_covariate_that_is_not_finite_is_refused(tables):

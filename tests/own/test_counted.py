@@ -14,8 +14,8 @@ from jbt import own, runtime
 from jbt.kernel.fit import fit_map
 from jbt.own.leaderboards.counted import better_by_counts, through_others
 from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.problem import Setup
-from jbt.types import Design, Prior, Rows, Variant
+from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
+from jbt.types import Design, Prior, Rows, Status, Variant
 
 fit = jax.jit(fit_map)
 
@@ -32,13 +32,15 @@ def ranked(verdicts, **options):
     (board,) = own.leaderboard(own.read(verdicts), **options)
     return {
         model: (low, high)
-        for model, low, high in zip(board.models, board.rank_low, board.rank_high, strict=True)
+        for model, low, high in zip(
+            board.models["model"], board.models["rank_low"], board.models["rank_high"], strict=True
+        )
     }, board
 
 
 def test_a_chain_of_unanimous_wins_is_separated_and_ranked():
     ranks, board = ranked(table([("ma", "mb"), ("mb", "mc")], 20), position="no")
-    assert set(board.status_of) == {"separated"}
+    assert set(board.models["status"]) == {"separated"}
     assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
 
 
@@ -47,9 +49,9 @@ def test_the_first_and_the_last_of_a_sweep_are_ranked():
     mixed = [table([("mb", "mc")], 10), table([("mc", "mb")], 10)]
     ranks, board = ranked(pd.concat([table(pairs, 30), *mixed], ignore_index=True))
     assert ranks == {"ma": (1, 1), "mb": (2, 3), "mc": (2, 3), "md": (4, 4)}
-    assert board.runaway == ("ma", "md")
+    assert board.models["model"][board.models["runaway"]].tolist() == ["ma", "md"]
     won = {"ma": 90, "mb": 40, "mc": 40, "md": 0}
-    assert dict(zip(board.models, board.n_won, strict=True)) == won
+    assert dict(zip(board.models["model"], board.models["n_won"], strict=True)) == won
     report = own.leaderboard(own.read(table(pairs, 30))).report("", []).text()
     assert "(won 90 of 90)" in report
 
@@ -109,7 +111,7 @@ def test_both_orders_of_a_pair_bound_an_unknown_position():
     verdicts = table([("ma", "mb"), ("mb", "mc")], 20)
     turned = verdicts.rename(columns={"first": "second", "second": "first"})
     ranks, board = ranked(pd.concat([verdicts, turned], ignore_index=True), position="yes")
-    assert np.isnan(board.kappa.low)
+    assert np.isnan(board.of_kind("kappa").iloc[0].low)
     assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
 
 
@@ -167,11 +169,10 @@ def test_statuses_are_those_of_a_linear_programme():
             columns=["pool", "item", "x"],
         )  # fmt: skip
         tables = own.read(verdicts, items, covariates=["x"])
-        setup, _ = Setup.of(tables, ["x"], "none", False, "plain", "yes", Prior())
+        settings = Settings(covariates=("x",), standardise=False, position="yes")
         with runtime.precision("float64"):
-            problem = setup.problem(0)
-            fit = problem.fit(problem.variant)
-            status = problem.intervals(fit, problem.variant).status
+            fit = Setup.of(tables, settings).problem(0).fit()
+            status = intervals(fit).parameters["status"]
         z = np.zeros((n_rows, 7))
         at = np.arange(n_rows)
         place = [tables.contents.index(name) for name in names]
@@ -216,7 +217,9 @@ def test_ranks_by_counts_cover(theta, bias):
             rows = Rows.build(first, second, difference[:, None], won.astype(float))
             design = Design.of_contents(m, 1)
             mode = fit(rows, design, prior, variant).parameters
-            ends = intervals(mode, rows, design, prior, variant, prompt)
+            at = places(theta=(m,), c=(1, 1), kappa=(1,))
+            problem = Problem.of(rows, variant, prior, at, prompt)
+            ends = intervals(Fitted(problem, variant, mode.as_numpy(), Status.CONVERGED))
         low, high = 1 + ends.better.sum(1), m - ends.better.sum(0)
         by_counts = ends.ranked & (ends.comparable.sum(1) < m - 1)
         covered += ((low <= rank) & (rank <= high))[by_counts].tolist()

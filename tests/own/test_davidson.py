@@ -11,7 +11,8 @@ from scipy.stats import t as student
 
 from jbt import cli, own, runtime
 from jbt.own.leaderboards.davidson import DavidsonProblem, problem_of
-from jbt.own.leaderboards.problem import Setup
+from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.types import Prior, Status
 
 LAM, LAM_B = 0.5, 0.2
@@ -131,24 +132,28 @@ def test_it_equals_a_plain_reference():
     verdicts, items = written()
     tables = own.read(verdicts, items, covariates=["words"], ties="davidson")
     with runtime.precision("float64"):
-        setup = Setup.of(tables, ["words"], "none", True, "plain", "auto", Prior(LAM, LAM_B))[0]
+        setup = Setup.of(tables, Settings(covariates=("words",), prior=Prior(LAM, LAM_B)))
         problem = problem_of(setup, 0)
         fits = [problem.fit(variant) for variant in (problem.variant, problem.naive)]
     modes = [Reference(verdicts, items, naive=naive).mode() for naive in (False, True)]
     for fit, mode in zip(fits, modes, strict=True):
         assert int(fit.status) == Status.CONVERGED
-        np.testing.assert_allclose(fit.parameters.flat(), mode, atol=1e-8)
+        np.testing.assert_allclose(fit.beta, mode, atol=1e-8)
 
 
 @pytest.mark.heavy
 def test_the_leaderboard_has_the_fits_numbers(example):
     verdicts, items, board = example
-    at = [MODELS.index(m) for m in board.models]
+    at = [MODELS.index(m) for m in board.models["model"]]
     b, naive = (Reference(verdicts, items, naive=naive).mode() for naive in (False, True))
-    np.testing.assert_allclose(board.theta, b[at], atol=1e-8)
-    found = board.c[0].estimate, board.log_nu.estimate, board.kappa.estimate
+    np.testing.assert_allclose(board.models["theta"], b[at], atol=1e-8)
+    found = (
+        board.of_kind("c").iloc[0].estimate,
+        board.of_kind("log nu").iloc[0].estimate,
+        board.of_kind("kappa").iloc[0].estimate,
+    )
     np.testing.assert_allclose(found, b[4:], atol=1e-8)
-    np.testing.assert_allclose(board.theta_naive, naive[at], atol=1e-8)
+    np.testing.assert_allclose(board.models["theta_naive"], naive[at], atol=1e-8)
     assert board.status == Status.CONVERGED
     assert not board.reasons()
 
@@ -160,19 +165,23 @@ def test_its_intervals_are_the_jackknife_written_out(example):
     b = reference.mode()
     errors, pushed = reference.errors(b), np.linalg.inv(reference.hessian(b)) * reference.precision
     about = b + pushed @ b
-    for place, c in ((4, board.c[0]), (5, board.log_nu), (6, board.kappa)):
+    for place, c in (
+        (4, board.of_kind("c").iloc[0]),
+        (5, board.of_kind("log nu").iloc[0]),
+        (6, board.of_kind("kappa").iloc[0]),
+    ):
         half = student.ppf(0.975, c.degrees) * errors[place]
         ends = [about[place] - half, about[place] + half]
         np.testing.assert_allclose([c.low, c.high], ends, atol=1e-8)
-    assert (board.rank_low <= board.rank).all()
+    assert (board.models["rank_low"] <= board.models["rank"]).all()
 
 
 @pytest.mark.heavy
 def test_a_win_rate_counts_a_tie_as_half(example):
     board = example[2]
-    nu = np.exp(board.log_nu.estimate)
-    for i, model in enumerate(board.models):
-        eta = np.delete(board.theta[i] - board.theta, i)
+    nu = np.exp(board.of_kind("log nu").iloc[0].estimate)
+    for i, model in enumerate(board.models["model"]):
+        eta = np.delete(board.models["theta"][i] - board.models["theta"], i)
         total = np.exp(eta / 2) + np.exp(-eta / 2) + nu
         expected = ((np.exp(eta / 2) + nu / 2) / total).mean()
         assert board.win_rates()[i] == pytest.approx(expected, abs=1e-12), model
@@ -185,9 +194,13 @@ def test_turning_every_verdict_turns_kappa(example):
     turned = verdicts.rename(columns={"first": "second", "second": "first"})
     turned["winner"] = [other[won] for won in turned["winner"]]
     after = board_of(turned, items)
-    np.testing.assert_allclose(after.theta, board.theta, atol=1e-8)
-    assert after.kappa.estimate == pytest.approx(-board.kappa.estimate, abs=1e-8)
-    assert after.log_nu.estimate == pytest.approx(board.log_nu.estimate, abs=1e-8)
+    np.testing.assert_allclose(after.models["theta"], board.models["theta"], atol=1e-8)
+    assert after.of_kind("kappa").iloc[0].estimate == pytest.approx(
+        -board.of_kind("kappa").iloc[0].estimate, abs=1e-8
+    )
+    assert after.of_kind("log nu").iloc[0].estimate == pytest.approx(
+        board.of_kind("log nu").iloc[0].estimate, abs=1e-8
+    )
 
 
 @pytest.mark.heavy
@@ -198,16 +211,16 @@ def test_a_judge_without_ties_has_bradley_terrys_leaderboard(example):
     both = pd.concat([verdicts.assign(judge="ties"), decided], ignore_index=True)
     tables = own.read(both, items, covariates=["words"], ties="davidson")
     boards = own.leaderboard(tables, ["words"], prior=Prior(LAM, LAM_B))
-    np.testing.assert_allclose(boards[0].theta, board.theta, atol=1e-10)
-    assert boards[1].log_nu.status == "no_ties"
+    np.testing.assert_allclose(boards[0].models["theta"], board.models["theta"], atol=1e-10)
+    assert boards[1].of_kind("log nu").iloc[0].status == "no_ties"
     assert boards[1].reasons() == [
         "log nu: no_ties, no ties: nu is 0, and the model Bradley-Terry's"
     ]
     halves = board_of(decided, items, ties="half")
-    np.testing.assert_allclose(boards[1].theta, halves.theta, atol=1e-10)
+    np.testing.assert_allclose(boards[1].models["theta"], halves.models["theta"], atol=1e-10)
     assert boards[1].record()["log_nu"]["estimate"] is None
     assert "two equal answers tie in" in boards.report("Board", []).text()
-    assert halves.log_nu is None
+    assert halves.of_kind("log nu").empty
 
 
 @pytest.mark.heavy
@@ -217,12 +230,12 @@ def test_where_every_decided_verdict_agrees_nothing_is_known():
     verdicts = pd.DataFrame(rows, columns=pd.Index(["pool", "first", "second", "winner"]))
     tables = own.read(verdicts, ties="davidson")
     with runtime.precision("float64"):
-        setup = Setup.of(tables, (), "none", True, "plain", "no", Prior(1e-4, 1e-4))[0]
+        setup = Setup.of(tables, Settings(position="no", prior=Prior(1e-4, 1e-4)))
         problem = problem_of(setup, 0)
         assert isinstance(problem, DavidsonProblem)
-        fit = problem.fit(problem.variant)
+        fit = problem.fit()
         assert int(fit.status) == Status.CONVERGED
-        status = problem.intervals(fit, problem.variant).status
+        status = intervals(fit).parameters["status"]
     assert list(status[:3]) == ["separated"] * 3
 
 
@@ -231,7 +244,7 @@ def test_few_prompts_have_no_interval():
     verdicts, items = written()
     few = verdicts[verdicts["pool"].isin(["p0", "p1", "p2"])]
     board = board_of(few, items)
-    assert "few_clusters" in (board.c[0].status, board.kappa.status, board.log_nu.status)
+    assert "few_clusters" in set(board.coefficients["status"])
 
 
 def test_wrong_input_is_one_line(tmp_path, capsys):
@@ -271,7 +284,7 @@ def test_ties_of_prd_move_c_and_no_rank(data, tmp_path):
     records = []
     for ties in ("half", "davidson"):
         assert cli.main(["leaderboard", *table, "--ties", ties, "--json", str(file)]) == 0
-        records.append(json.loads(file.read_text()))
+        records += json.loads(file.read_text())["leaderboards"]
     half, davidson = records
     assert davidson["c"][0]["estimate"] - half["c"][0]["estimate"] == pytest.approx(0.40, abs=0.02)
     names = [[m["model"] for m in r["models"]] for r in records]

@@ -80,19 +80,19 @@ def test_it_equals_scipy_and_finds_the_blunt_judge():
     verdicts, items = written()
     board = joint(verdicts, items, judge_aware=True)
     theta, c, kappa, s = np.split(by_scipy(verdicts, items), [4, 6, 8])
-    place = [board.models.index(m) for m in MODELS]
-    np.testing.assert_allclose(board.theta[place], theta - theta.mean(), atol=2e-5)
-    (blunt,) = board.discriminations
+    place = [board.models["model"].tolist().index(m) for m in MODELS]
+    np.testing.assert_allclose(board.models["theta"].iloc[place], theta - theta.mean(), atol=2e-5)
+    (blunt,) = board.of_kind("discrimination").itertuples()
     assert blunt.judge == "blunt"
     assert blunt.estimate == pytest.approx(s[0], abs=2e-5)
     assert blunt.low < JUDGES["blunt"][0] < blunt.high < 1
     np.testing.assert_allclose(
-        [b.estimate for b in board.judges], np.stack([c, kappa], 1).ravel(), atol=2e-5
+        board.coefficients["estimate"].iloc[:-1], np.stack([c, kappa], 1).ravel(), atol=2e-5
     )
     equal = joint(verdicts, items)
-    assert equal.discriminations == ()
+    assert equal.of_kind("discrimination").empty
     # At s = 1 the blunt judge draws theta towards 0.
-    assert np.ptp(equal.theta) < 0.8 * np.ptp(board.theta)
+    assert np.ptp(equal.models["theta"]) < 0.8 * np.ptp(board.models["theta"])
     assert board.record()["discriminations"] == [
         {"judge": "blunt", "estimate": blunt.estimate, "low": blunt.low, "high": blunt.high}
     ]
@@ -108,7 +108,7 @@ def test_trusted_labels_are_the_unit_of_discrimination():
         anchors.append((f"p{p}", MODELS[better], MODELS[worse]))
     anchors = pd.DataFrame(anchors, columns=["pool", "better", "worse"])
     board = joint(verdicts, items, anchors, judge_aware=True)
-    s = {b.judge: b for b in board.discriminations}
+    s = {b.judge: b for b in board.of_kind("discrimination").itertuples()}
     assert list(s) == ["sharp", "blunt"]
     assert s["sharp"].low < 0.5 < s["sharp"].high < 1
     assert s["blunt"].low < 0.15 < s["blunt"].high

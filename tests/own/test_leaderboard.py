@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from jbt import cli, own
-from jbt.own.leaderboards import assumption_checks, spread
+from jbt.own.leaderboards import checks, intervals
 from jbt.types import Prior, Status
 
 QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
@@ -95,26 +95,28 @@ def test_it_equals_scipy(tables):
     z, share = np.array(z), np.array(share)
     expected = scipy_map(z, share, 0.5, 0.2, len(models))
     naive = scipy_map(z[:, :4], share, 0.5, 0.2, len(models))
-    at = [models.index(m) for m in board.models]
-    np.testing.assert_allclose(board.theta, expected[at], atol=1e-6)
-    np.testing.assert_allclose(board.theta_naive, naive[at], atol=1e-6)
-    assert board.c[0].estimate == pytest.approx(expected[4], abs=1e-6)
-    assert board.kappa.estimate == pytest.approx(expected[5], abs=1e-6)
-    assert board.theta.sum() == pytest.approx(0, abs=1e-9)
+    at = [models.index(m) for m in board.models["model"]]
+    np.testing.assert_allclose(board.models["theta"], expected[at], atol=1e-6)
+    np.testing.assert_allclose(board.models["theta_naive"], naive[at], atol=1e-6)
+    assert board.of_kind("c").iloc[0].estimate == pytest.approx(expected[4], abs=1e-6)
+    assert board.of_kind("kappa").iloc[0].estimate == pytest.approx(expected[5], abs=1e-6)
+    assert board.models["theta"].sum() == pytest.approx(0, abs=1e-9)
     # Well identified by the verdicts: the truth is inside.
-    assert board.c[0].low < BIAS * sd / 30 < board.c[0].high
-    assert board.kappa.low < POSITION < board.kappa.high
-    assert board.c[0].profile_range > 10
-    assert [c.status for c in (*board.c, board.kappa)] == ["converged"] * 2
+    assert board.of_kind("c").iloc[0].low < BIAS * sd / 30 < board.of_kind("c").iloc[0].high
+    assert board.of_kind("kappa").iloc[0].low < POSITION < board.of_kind("kappa").iloc[0].high
+    assert board.of_kind("c").iloc[0].profile_range > 10
+    assert board.coefficients["status"].tolist() == ["converged"] * 2
     assert board.n_clusters == 40
     assert not board.reasons()
     assert board.anchors is None
-    assert (board.low < board.theta).all()
-    assert (board.theta < board.high).all()
-    np.testing.assert_array_equal(board.rank, [1, 2, 3, 4])
-    assert (board.rank_low <= board.rank).all()
-    assert (board.rank <= board.rank_high).all()
-    assert board.rank_high[0] < board.rank_low[-1]  # best and worst differ significantly
+    assert (board.models["low"] < board.models["theta"]).all()
+    assert (board.models["theta"] < board.models["high"]).all()
+    np.testing.assert_array_equal(board.models["rank"], [1, 2, 3, 4])
+    assert (board.models["rank_low"] <= board.models["rank"]).all()
+    assert (board.models["rank"] <= board.models["rank_high"]).all()
+    assert (
+        board.models["rank_high"][0] < board.models["rank_low"][-1]
+    )  # best and worst differ significantly
 
 
 @pytest.mark.heavy
@@ -136,7 +138,7 @@ def test_alpaca_eval_equals_scipy(data):
     model = {(r["pool"], r["item"]): r["content"] for r in items}
     with written[0].open() as f:
         verdicts = list(csv.DictReader(f))
-    number = {m: i for i, m in enumerate(board.models)}
+    number = {m: i for i, m in enumerate(board.models["model"])}
     z, share = np.zeros((len(verdicts), len(number) + 1)), np.zeros(len(verdicts))
     for i, row in enumerate(verdicts):
         first, second = ((row["pool"], row[side]) for side in ("first", "second"))
@@ -145,14 +147,21 @@ def test_alpaca_eval_equals_scipy(data):
         z[i, -1] = length[first] - length[second]
         share[i] = float(row["p_first"])
     expected = scipy_map(z, share, 1.0, 0.1, len(number))
-    np.testing.assert_allclose(board.theta, expected[:-1], atol=1e-6)
-    assert board.c[0].estimate == pytest.approx(expected[-1], abs=1e-6)
+    np.testing.assert_allclose(board.models["theta"], expected[:-1], atol=1e-6)
+    assert board.of_kind("c").iloc[0].estimate == pytest.approx(expected[-1], abs=1e-6)
     naive = scipy_map(z[:, :-1], share, 1.0, 0.1, len(number))
-    np.testing.assert_allclose(board.theta_naive, naive, atol=1e-6)
-    assert len(board.models) == 37
-    assert board.kappa is None
+    np.testing.assert_allclose(board.models["theta_naive"], naive, atol=1e-6)
+    assert len(board.models["model"]) == 37
+    assert board.of_kind("kappa").empty
     assert board.n_clusters == 805
-    assert np.isfinite([board.low, board.high, board.rank_low, board.rank_high]).all()
+    assert np.isfinite(
+        [
+            board.models["low"],
+            board.models["high"],
+            board.models["rank_low"],
+            board.models["rank_high"],
+        ]
+    ).all()
 
 
 @pytest.mark.heavy
@@ -160,18 +169,23 @@ def test_where_the_prior_chose_there_is_no_interval(tables):
     """A length that belongs to the model cannot be told from its quality."""
     steps = {"A": 60.0, "B": 120.0, "C": 150.0, "D": 90.0}
     (board,) = ranked(tables(*simulated(length=lambda rng, model, version: steps[model])))
-    (c,) = board.c
+    c = board.of_kind("c").iloc[0]
     assert c.status == "flat"
     assert math.isfinite(c.estimate)
     assert math.isnan(c.low)
     assert math.isnan(c.high)
     assert c.profile_range < 1e-6
-    assert set(board.status_of) == {"flat"}
-    for v in (board.low, board.high, board.rank_low, board.rank_high):
+    assert set(board.models["status"]) == {"flat"}
+    for v in (
+        board.models["low"],
+        board.models["high"],
+        board.models["rank_low"],
+        board.models["rank_high"],
+    ):
         assert np.isnan(v).all()
-    assert np.isfinite(board.theta).all()
-    assert np.isfinite(board.low_naive).all()  # the naive fit is identified all the same
-    assert board.kappa.status == "converged"
+    assert np.isfinite(board.models["theta"]).all()
+    assert np.isfinite(board.models["low_naive"]).all()  # the naive fit is identified all the same
+    assert board.of_kind("kappa").iloc[0].status == "converged"
     reasons = board.reasons()
     assert reasons[0].startswith("words: flat")
     assert reasons[1].startswith("theta of every model: flat")
@@ -183,9 +197,9 @@ def test_where_the_prior_chose_there_is_no_interval(tables):
 
 def test_where_the_prior_outweighs_the_verdicts_there_is_no_interval(tables):
     (board,) = ranked(tables(*simulated()), prior=Prior(1.0, 1e4))
-    assert [c.status for c in (*board.c, board.kappa)] == ["prior_selected"] * 2
-    assert abs(board.c[0].estimate) < 0.1
-    assert math.isnan(board.c[0].low)
+    assert board.coefficients["status"].tolist() == ["prior_selected"] * 2
+    assert abs(board.of_kind("c").iloc[0].estimate) < 0.1
+    assert math.isnan(board.of_kind("c").iloc[0].low)
 
 
 def test_too_few_pools_have_no_intervals(tables):
@@ -198,9 +212,9 @@ def test_too_few_pools_have_no_intervals(tables):
     )
     (board,) = ranked(tables(verdicts, items))
     assert board.n_clusters == 5
-    assert {*board.status_of, board.kappa.status, board.c[0].status} == {"few_clusters"}
-    assert np.isnan([board.low, board.rank_low]).all()
-    assert np.isfinite(board.rank).all()
+    assert {*board.models["status"], *board.coefficients["status"]} == {"few_clusters"}
+    assert board.models[["low", "rank_low"]].isna().all(axis=None)
+    assert np.isfinite(board.models["rank"]).all()
 
 
 @pytest.mark.heavy
@@ -217,11 +231,11 @@ def test_what_few_pools_tell_of_has_no_interval(tables):
     written = ("\n".join(map(",".join, rows)) + "\n" for rows in (kept, listed))
     weak = Prior(0.01, 0.001)
     (board,) = ranked(tables(*written), covariates=("words", "flag"), prior=weak)
-    status = dict(zip(board.models, board.status_of, strict=True))
+    status = dict(zip(board.models["model"], board.models["status"], strict=True))
     assert status == {"A": "converged", "B": "converged", "C": "converged", "D": "few_clusters"}
-    assert [c.status for c in board.c] == ["converged", "few_clusters"]
-    without = list(board.models).index("D")
-    assert np.isnan([board.low[without], board.rank_low[without]]).all()
+    assert board.of_kind("c")["status"].tolist() == ["converged", "few_clusters"]
+    without = list(board.models["model"]).index("D")
+    assert np.isnan([board.models["low"][without], board.models["rank_low"][without]]).all()
     assert "seen on too few prompts for an interval (fewer than 5" in " ".join(board.reasons())
 
 
@@ -242,13 +256,13 @@ def test_a_model_that_always_wins_is_named(tables):
             rows[i] = f"{pool},{first},{second},{'first' if first == 'A' else 'second'},{judge}"
     # Under a prior so weak that its share does not tell.
     (board,) = ranked(tables("\n".join(rows), items), prior=Prior(1e-5, 1e-5))
-    assert board.runaway == ("A",)
-    assert board.status_of[0] == "separated"
-    assert np.isnan(board.low).all()  # the mean over the models goes with it
-    assert board.rank_low[0] == board.rank_high[0] == 1  # by the prompts it won
-    assert (board.rank_low[1:] > 1).all()
-    assert board.n_won[0] == board.n_verdicts[0]
-    assert (board.rank_high[1:] == 4).any()
+    assert board.models["model"][board.models["runaway"]].tolist() == ["A"]
+    assert board.models["status"][0] == "separated"
+    assert np.isnan(board.models["low"]).all()  # the mean over the models goes with it
+    assert board.models["rank_low"][0] == board.models["rank_high"][0] == 1  # by the prompts it won
+    assert (board.models["rank_low"][1:] > 1).all()
+    assert board.models["n_won"][0] == board.models["n_verdicts"][0]
+    assert (board.models["rank_high"][1:] == 4).any()
     assert any("with A" in reason for reason in board.reasons())
 
 
@@ -261,11 +275,13 @@ def test_repeats_do_not_narrow_an_interval(tables):
     )
     (once,) = ranked(tables(verdicts, items))
     (again,) = ranked(tables(twice, items), prior=Prior(2.0, 0.2))
-    np.testing.assert_allclose(again.theta, once.theta, atol=1e-8)
-    ratio = (again.high - again.low) / (once.high - once.low)
+    np.testing.assert_allclose(again.models["theta"], once.models["theta"], atol=1e-8)
+    ratio = (again.models["high"] - again.models["low"]) / (
+        once.models["high"] - once.models["low"]
+    )
     assert ((ratio > 1 - 1e-8) & (ratio < 1.05)).all()
-    assert (again.rank_low <= once.rank_low).all()
-    np.testing.assert_array_equal(again.n_verdicts, 2 * once.n_verdicts)
+    assert (again.models["rank_low"] <= once.models["rank_low"]).all()
+    np.testing.assert_array_equal(again.models["n_verdicts"], 2 * once.models["n_verdicts"])
 
 
 @pytest.mark.heavy
@@ -280,19 +296,23 @@ def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
     options = {"difference": "relative", "position": "no"}
     (before,) = ranked(tables(verdicts, items), **options)
     (after,) = ranked(tables("\n".join(turned), items), **options)
-    np.testing.assert_allclose(after.theta, before.theta, atol=1e-8)
-    assert after.c[0].estimate == pytest.approx(before.c[0].estimate, abs=1e-8)
-    assert before.c[0].unit == "root mean square of the relative difference of words"
+    np.testing.assert_allclose(after.models["theta"], before.models["theta"], atol=1e-8)
+    assert after.of_kind("c").iloc[0].estimate == pytest.approx(
+        before.of_kind("c").iloc[0].estimate, abs=1e-8
+    )
+    assert (
+        before.of_kind("c").iloc[0].unit == "root mean square of the relative difference of words"
+    )
     # A verdict that stands for three is three verdicts.
     rows = verdicts.splitlines()
     counted = [row + (",count" if i == 0 else f",{1 + i % 3}") for i, row in enumerate(rows)]
     repeated = rows[:1] + [row for i, row in enumerate(rows) if i for _ in range(1 + i % 3)]
     each = [ranked(tables("\n".join(t), items), **options)[0] for t in (counted, repeated)]
     assert each[0].c[0].estimate == pytest.approx(each[1].c[0].estimate, abs=1e-8)
-    assert before.kappa is None
+    assert before.of_kind("kappa").empty
     raw = ranked(tables(verdicts, items), **options, standardise=False)[0].c[0]
     assert raw.unit == "unit of words"
-    assert abs(raw.estimate) > abs(before.c[0].estimate)
+    assert abs(raw.estimate) > abs(before.of_kind("c").iloc[0].estimate)
 
 
 @pytest.mark.heavy
@@ -335,7 +355,9 @@ def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
 
     assert cli.main(["leaderboard", *options, "--judge", "one", "--json", str(file)]) == 0
     alone = json.loads(file.read_text())
-    sections = ["settings", "c", "kappa", "models", "reasons", "outside", "by_quality"]
+    sections = ["judge", "c", "kappa", "models", "reasons", "outside", "by_quality"]
+    assert list(alone) == ["settings", "leaderboards"]
+    (alone,) = alone["leaderboards"]
     assert list(alone) == sections
     assert list(alone["by_quality"][0]) == ["covariate", "c", "stronger", "weaker", "gamma"]
     assert list(alone["c"][0]) == [
@@ -355,9 +377,9 @@ def test_win_rates_and_averages_of_a_leaderboard(tables):
     v, i = tables(*simulated())
     read = own.read(v, i, covariates=["words"])
     (board,) = boards = own.leaderboard(read, ["words"], transform="log", against="B")
-    theta = dict(zip(board.models, board.theta, strict=True))
+    theta = dict(zip(board.models["model"], board.models["theta"], strict=True))
     for model, mean, against in zip(
-        board.models, board.win_rates(), board.win_rates("B"), strict=True
+        board.models["model"], board.win_rates(), board.win_rates("B"), strict=True
     ):
         chances = [1 / (1 + np.exp(b - theta[model])) for m, b in theta.items() if m != model]
         assert mean == pytest.approx(np.mean(chances), abs=1e-12)
@@ -368,9 +390,9 @@ def test_win_rates_and_averages_of_a_leaderboard(tables):
     items = pd.read_csv(i)
     items["content"] = items["content"] if "content" in items else items["item"]
     means = items.groupby("content")["words"].mean()
-    np.testing.assert_allclose(board.averages["words"], means[list(board.models)])
+    np.testing.assert_allclose(board.models["average_words"], means[list(board.models["model"])])
     (line,) = boards.report("Board", []).answer
-    assert line.startswith(f"j: best, with plausible ranks: {board.models[0]} 1 [1, ")
+    assert line.startswith(f"j: best, with plausible ranks: {board.models['model'][0]} 1 [1, ")
     assert "win rate against B" in boards.report("Board", []).text()
     with pytest.raises(ValueError, match="no model 'Z' among the 4"):
         own.leaderboard(read, ["words"], against="Z")
@@ -387,7 +409,8 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones(tables):
         ([2, 1, 3, 4], "changes 2 of 4 ranks, 0 from outside its plausible ranks, most"),
         ([4, 3, 2, 1], "changes 4 of 4 ranks, 2 from outside its plausible ranks, most"),
     ):
-        boards[0] = dataclasses.replace(board, rank_naive=np.array(naive, float), **ends)
+        models = board.models.assign(rank_naive=np.array(naive, float), **ends)
+        boards[0] = dataclasses.replace(board, models=models)
         assert said in boards.report("Board", []).answer[0]
 
 
@@ -396,8 +419,8 @@ def test_models_are_the_items_where_there_is_no_content(tables):
     (named,) = ranked(tables(verdicts, items))
     lines = [",".join((pool, item, words)) for pool, item, _, words in split(items)]
     (unnamed,) = ranked(tables(verdicts, "\n".join(lines)))
-    assert unnamed.models == named.models
-    np.testing.assert_allclose(unnamed.theta, named.theta)
+    assert unnamed.models["model"].tolist() == named.models["model"].tolist()
+    np.testing.assert_allclose(unnamed.models["theta"], named.models["theta"])
 
 
 def split(table):
@@ -406,8 +429,8 @@ def split(table):
 
 def test_without_a_covariate_nothing_is_corrected(tables):
     (board,) = ranked(tables(*simulated()), covariates=(), position="no")
-    np.testing.assert_allclose(board.theta, board.theta_naive)
-    assert not board.c
+    np.testing.assert_allclose(board.models["theta"], board.models["theta_naive"])
+    assert board.of_kind("c").empty
 
 
 def test_wrong_options(tables, capsys):
@@ -463,17 +486,21 @@ def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
     (tmp_path / "anchors.csv").write_text(anchors)
     read = own.read(*tables(verdicts, items), tmp_path / "anchors.csv", covariates=["words"])
     (board,) = own.leaderboard(read, ["words"])
-    tied = [list(board.models).index(m) for m in "AB"]
-    assert abs(np.diff(board.theta[tied])[0]) < 1e-9
+    tied = [list(board.models["model"]).index(m) for m in "AB"]
+    assert abs(np.diff(board.models["theta"][tied])[0]) < 1e-9
     assert (board.anchors.naive, board.anchors.corrected) == (0.5, 0.5)
     assert board.anchors.n_disputed == 0
-    assert len({board.rank_low[i] for i in tied}) == len({board.rank[i] for i in tied}) == 1
+    assert (
+        len({board.models["rank_low"][i] for i in tied})
+        == len({board.models["rank"][i] for i in tied})
+        == 1
+    )
     # What rounding does, put there on purpose.
     theta = np.zeros((2, len(read.contents)))
     a, b = (read.contents.index(m) for m in "AB")
     theta[0, a], theta[1, b] = 6e-16, 6e-16
     x = np.zeros((len(read.items), 1))
-    checked = assumption_checks.check_anchors(read, 0, x, *theta)
+    checked = checks.check_anchors(read, 0, x, *theta)
     assert (checked.n_disputed, checked.naive, checked.corrected) == (0, 0.5, 0.5)
 
 
@@ -485,12 +512,12 @@ def test_a_model_outside_the_others_is_pointed_out(tables, capsys, tmp_path):
     verdicts = verdicts.replace("p0,A,B,first", "p0,A,B,tie").replace("p0,A,B,second", "p0,A,B,tie")
     v, i = tables(verdicts, items)
     (board,) = ranked((v, i))
-    (one,) = board.outside
+    (one,) = board.outside.itertuples()
     assert (one.model, one.covariate) == ("D", "words")
     assert one.distance > 5
     assert one.inside == 0
     (near,) = ranked((v, i), transform="log1p")
-    assert 2 < near.outside[0].distance < one.distance
+    assert 2 < near.outside["distance"][0] < one.distance
     file = tmp_path / "board.json"
     options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
     assert cli.main(["leaderboard", *options, "--robust", "--json", str(file)]) == 0
@@ -498,7 +525,7 @@ def test_a_model_outside_the_others_is_pointed_out(tables, capsys, tmp_path):
     assert "D lies outside the other models in words: on average" in printed
     assert "0% of its answers in their middle 95%" in printed
     assert "ranks under other choices" in printed
-    written = json.loads(file.read_text())
+    (written,) = json.loads(file.read_text())["leaderboards"]
     columns = ["model", "asked", "log1p", "none", "relative", "ties_dropped"]
     assert [list(row) for row in written["robust"]] == [columns] * 4
     ranks = {row["model"]: row for row in written["robust"]}
@@ -509,7 +536,7 @@ def test_a_model_outside_the_others_is_pointed_out(tables, capsys, tmp_path):
         ("relative", {"difference": "relative"}),
     ):
         (other,) = ranked((v, i), **asked)
-        assert [ranks[m][name] for m in other.models] == other.rank.tolist()
+        assert [ranks[m][name] for m in other.models["model"]] == other.models["rank"].tolist()
     assert written["outside"][0]["model"] == "D"
 
 
@@ -549,8 +576,9 @@ def test_degrees_of_freedom_do_not_depend_on_the_order_of_judges_and_covariates(
     a = rng.normal(size=(9, m + 4))
     inverse, df = np.linalg.inv(a.T @ a), rng.uniform(2, 30, m + 4)
     at = np.r_[:m, m + rng.permutation(4)]
-    centre = spread.centring(np.ones(m, bool), m + 4)
-    one = spread.Degrees.of(df, inverse, centre, m)
-    other = spread.Degrees.of(df[at], inverse[np.ix_(at, at)], centre, m)
-    np.testing.assert_allclose(other.parameters, one.parameters[at])
-    np.testing.assert_allclose(other.differences, one.differences)
+    centre = intervals.centring(np.ones(m, bool), m + 4)
+    one, pairs = intervals.degrees_of_freedom(df, inverse, centre, m)
+    given = df[at], inverse[np.ix_(at, at)], centre, m
+    other, other_pairs = intervals.degrees_of_freedom(*given)
+    np.testing.assert_allclose(other, one[at])
+    np.testing.assert_allclose(other_pairs, pairs)

@@ -9,10 +9,9 @@ from jbt import cli, own, runtime
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.shared import SharedModel
 from jbt.own.gates.rankings import Rankings
-from jbt.own.leaderboards.problem import Setup
+from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.own.tables import limits
 from jbt.simulation import memory
-from jbt.types import Prior
 
 COMMANDS = {
     "doctor": (),
@@ -115,9 +114,9 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
     assert n_bytes([s.comparisons.verdicts for s in stacks]) <= asked("joint tables")
     assert n_bytes([s.loadings for s in stacks]) <= asked("joint fits")
     tables_read = own.read(*tables(verdicts, items), covariates=["words", "lists"])
-    setup, _ = Setup.of(tables_read, ["words", "lists"], "none", True, "plain", "auto", Prior())
+    setup = Setup.of(tables_read, Settings(covariates=("words", "lists")))
     together = setup.together(Judges.of(tables_read))
-    assert n_bytes(together.problem.rows.difference) <= asked("biases of")
+    assert n_bytes(together.rows.difference) <= asked("biases of")
 
 
 def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):

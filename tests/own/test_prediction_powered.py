@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from jbt import cli, own, runtime, stats
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
-from jbt.own.baselines.prediction_powered import labelled_win_rates
+from jbt.own.leaderboards.prediction_powered import labelled_win_rates
 
 MODELS = "ABCD"
 
@@ -92,7 +92,7 @@ def test_it_is_ppi_written_out_over_rows():
     second = 2 * (at[0] - 2 * at[1] + at[2])
     assert rates.weight == pytest.approx(0.5 - (at[2] - at[0]) / (2 * second), abs=1e-8)
     np.testing.assert_allclose(
-        rates.win_rate, reference(verdicts, anchors, rates.weight), atol=1e-8
+        rates.models["estimate"], reference(verdicts, anchors, rates.weight), atol=1e-8
     )
     covariance = jackknife(verdicts, anchors, rates.weight)
     share = anchors.groupby("pool").size()
@@ -101,9 +101,9 @@ def test_it_is_ppi_written_out_over_rows():
     both = [anchors[(anchors["first"] == m) | (anchors["second"] == m)] for m in MODELS]
     even = np.array([len(b) ** 2 / (b.groupby("pool").size() ** 2).sum() for b in both])
     low, high = stats.effective_share(
-        rates.win_rate, np.diagonal(covariance), even, np.zeros(4, bool)
+        rates.models["estimate"].to_numpy(), np.diagonal(covariance), even, np.zeros(4, bool)
     )
-    np.testing.assert_allclose([rates.low, rates.high], [low, high], atol=1e-8)
+    np.testing.assert_allclose([rates.models["low"], rates.models["high"]], [low, high], atol=1e-8)
 
 
 def test_it_is_the_estimator_of_ppi_plus_plus():
@@ -154,7 +154,7 @@ def test_labels_of_every_pair_leave_nothing_to_the_judge():
         / ((anchors["first"] == m) | (anchors["second"] == m)).sum()
         for m in MODELS
     ]
-    np.testing.assert_allclose(rates.win_rate, expected, atol=1e-12)
+    np.testing.assert_allclose(rates.models["estimate"], expected, atol=1e-12)
 
 
 def test_it_is_unbiased_where_the_judge_is_not():
@@ -188,11 +188,11 @@ def test_few_labelled_prompts_have_no_interval_and_the_report_says_so():
     few = anchors[~anchors["first"].eq("A") | (anchors["pool"] < "p15")]
     tables = own.read(verdicts, items, few)
     rates = labelled_win_rates(tables, 0)
-    assert np.isnan(rates.low[0])
-    assert np.isnan(rates.rank_low[0])
-    assert np.isfinite(rates.win_rate).all()
-    assert np.isfinite(rates.low[1:]).all()
-    boards = own.leaderboard(tables, beside=["ppi"])
+    assert np.isnan(rates.models["low"][0])
+    assert np.isnan(rates.models["rank_low"][0])
+    assert np.isfinite(rates.models["estimate"]).all()
+    assert np.isfinite(rates.models["low"][1:]).all()
+    boards = own.leaderboard(tables, beside=("ppi",))
     assert (
         "ppi: no interval for A: labelled on fewer than 10 prompts" in boards.report("", []).text()
     )
@@ -236,12 +236,21 @@ def test_labels_of_some_questions_cover_those_of_all(data):
         part = anchors[anchors["pool"].isin(chosen)]
         some = dataclasses.replace(tables, anchors=part)
         rates = labelled_win_rates(some, tables.judges.index("gpt4"))
-        inside.append((rates.low <= whole.win_rate) & (whole.win_rate <= rates.high))
+        inside.append(
+            (rates.models["low"] <= whole.models["estimate"])
+            & (whole.models["estimate"] <= rates.models["high"])
+        )
         moved.append(rates.weight)
     assert 0.93 <= np.mean(inside) <= 1
     assert 0.2 < np.mean(moved) < 0.7
-    order = np.argsort(-whole.win_rate)
-    assert [whole.models[i] for i in order] == ["gpt4", "claude", "vicuna-13b", "gpt35", "bard"]
+    order = np.argsort(-whole.models["estimate"])
+    assert [whole.models["model"][i] for i in order] == [
+        "gpt4",
+        "claude",
+        "vicuna-13b",
+        "gpt35",
+        "bard",
+    ]
 
 
 def test_a_model_that_lost_all_labelled_pairs_has_no_certain_rank():
@@ -252,5 +261,5 @@ def test_a_model_that_lost_all_labelled_pairs_has_no_certain_rank():
     verdicts.loc[verdicts["first"] == "D", "winner"] = "second"
     verdicts.loc[verdicts["second"] == "D", "winner"] = "first"
     rates = labelled_win_rates(own.read(verdicts, items, anchors), 0)
-    assert rates.win_rate[3] == 0 < rates.high[3] < 0.5
-    assert (rates.rank_low[3], rates.rank_high[3]) == (1, 4)
+    assert rates.models["estimate"][3] == 0 < rates.models["high"][3] < 0.5
+    assert (rates.models["rank_low"][3], rates.models["rank_high"][3]) == (1, 4)

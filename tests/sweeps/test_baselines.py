@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from jbt import own, runtime
-from jbt.own.baselines.prediction_powered import labelled_win_rates
+from jbt.own.leaderboards.prediction_powered import labelled_win_rates
 from jbt.types import Prior, Status
 from sweeps import baselines
 from sweeps._shared import prompt_studies
@@ -60,17 +60,17 @@ def as_tables(study):
 def test_naive_and_bias_aware_fits_are_the_leaderboards(study):
     prior = Prior(SETTINGS.lam, SETTINGS.lam_b)
     (board,) = own.leaderboard(as_tables(study), ["x"], standardise=False, prior=prior)
-    place = [board.models.index(f"m{m}") for m in range(4)]
+    models = board.models.set_index("model").loc[[f"m{m}" for m in range(4)]]
     with runtime.precision("float64"):
         aware = jax.jit(lambda s: FITS["bias_aware"](s, prior, 0))(study)
         naive = jax.jit(lambda s: FITS["naive"](s, prior, 0))(study)
     assert int(aware.status) == int(naive.status) == Status.CONVERGED
-    np.testing.assert_allclose(aware.mode[:4], board.theta[place], atol=1e-6)
-    np.testing.assert_allclose(naive.mode[:4], board.theta_naive[place], atol=1e-6)
+    np.testing.assert_allclose(aware.mode[:4], models["theta"], atol=1e-6)
+    np.testing.assert_allclose(naive.mode[:4], models["theta_naive"], atol=1e-6)
     # About the mean over the models; t of G - 1 where the leaderboard has effective degrees.
     centre = np.eye(4) - 1 / 4
     error = np.sqrt(np.diag(centre @ np.asarray(aware.covariance)[:4, :4] @ centre))
-    width = (board.high - board.low)[place] / 2
+    width = (models["high"] - models["low"]) / 2
     np.testing.assert_allclose(error * 2.045, width, rtol=0.06)
 
 
@@ -79,7 +79,7 @@ def test_win_rates_by_labels_are_the_commands(study):
         sums = pair_sums(study, N_LABELS)
         fit = baselines.prediction_powered(sums)
     rates = labelled_win_rates(as_tables(study), 0)
-    np.testing.assert_allclose(rates.win_rate, fit.win_rate, atol=1e-12)
+    np.testing.assert_allclose(rates.models["estimate"], fit.win_rate, atol=1e-12)
     assert rates.weight == pytest.approx(float(fit.weight), abs=1e-12)
 
 

@@ -38,7 +38,7 @@ from jbt.types import Design, Fit, Panel, Prior, Rows, Status, Variant, Verdicts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from jbt.own.leaderboards.board import BiasByQuality
+    from jbt.own.leaderboards.growth import BiasByQuality
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,18 +4,16 @@ allow for dependence between verdicts on one prompt."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-
-import numpy as np
 
 from jbt import runtime
 from jbt.own.examine.identify import Identified
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.board import REASONS, BiasByQuality
-from jbt.own.leaderboards.interaction import bias_by_quality
-from jbt.own.leaderboards.problem import Problem, Setup
-from jbt.types import Fit, Prior, Status
+from jbt.own.leaderboards.growth import bias_by_quality
+from jbt.own.leaderboards.intervals import REASONS
+from jbt.own.leaderboards.intervals import intervals as intervals_of
+from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.types import Prior, Status
 
 
 def with_prompts(
@@ -30,30 +28,32 @@ def with_prompts(
     tables = batch.tables
     if not tables.merged:
         return coefficients
-    setup, named = Setup.of(
-        tables,
-        batch.columns,
-        batch.transform,
-        batch.standardise,
-        "plain",
-        batch.position,
-        prior,
+    settings = Settings(
+        covariates=batch.columns,
+        transform=batch.transform,
+        standardise=batch.standardise,
+        position=batch.position,
+        prior=prior,
     )
-    labels = [label for label, _ in named]
-    by_quality: dict[tuple[str | None, str | None], BiasByQuality] = {}
+    setup, intervals, by_quality = Setup.of(tables, settings), {}, {}
     with runtime.precision("float64"):
-        if judges is not None:
-            names = [(judge, label) for label in labels for judge in judges.names]
-            intervals = _intervals(setup.together(judges).problem, names)[0]
-        else:
-            intervals = {}
-            for number, judge in enumerate(tables.judges):
-                names, problem = [(judge, label) for label in labels], setup.problem(number)
-                of_judge, fit = _intervals(problem, names)
-                intervals |= of_judge
-                if fit is not None:
-                    for entry in bias_by_quality(problem, fit, named)[0]:
-                        by_quality[judge, entry.c.covariate] = entry
+        problems = (
+            [((judge,), setup.problem(g)) for g, judge in enumerate(tables.judges)]
+            if judges is None
+            else [(judges.names, setup.together(judges))]
+        )
+        for names, problem in problems:
+            fit = problem.fit()
+            table = intervals_of(fit).parameters
+            for covariate, places in zip(setup.covariates, problem.at["c"], strict=True):
+                for judge, row in zip(names, table.iloc[places].itertuples(), strict=True):
+                    why = REASONS.get(row.status, "the fit did not converge")
+                    why = f"{row.status}, {why}" if fit.status == Status.CONVERGED else why
+                    withheld = "" if row.status == "converged" else why
+                    intervals[judge, covariate] = row.low, row.high, withheld
+            if judges is None and fit.status == Status.CONVERGED:
+                for entry in bias_by_quality(fit, setup.covariates)[0]:
+                    by_quality[names[0], entry.covariate] = entry
     replaced = []
     for c in coefficients:
         if c.status == Status.CONVERGED:
@@ -63,22 +63,3 @@ def with_prompts(
             c = dataclasses.replace(c, **numbers)
         replaced.append(c)
     return replaced
-
-
-def _intervals(
-    problem: Problem, names: Sequence[tuple[str | None, str]]
-) -> tuple[dict[tuple[str | None, str], tuple[float, float, str]], Fit | None]:
-    """Low, high and the reason for a missing interval, for the first coefficients, by name; and the
-    fit, if there is one."""
-    if not (problem.n_verdicts > 0).any():
-        return dict.fromkeys(names, (np.nan, np.nan, REASONS["no_verdicts"])), None
-    fit = problem.fit(problem.variant)
-    if int(fit.status) != Status.CONVERGED:
-        return dict.fromkeys(names, (np.nan, np.nan, "the fit did not converge")), None
-    estimates, m = problem.intervals(fit, problem.variant), len(problem.contents)
-    intervals = {}
-    for p, name in enumerate(names, m):
-        status = str(estimates.status[p])
-        withheld = "" if status == "converged" else f"{status}, {REASONS[status]}"
-        intervals[name] = float(estimates.low[p]), float(estimates.high[p]), withheld
-    return intervals, fit

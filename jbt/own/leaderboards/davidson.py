@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +28,14 @@ from jaxtyping import Array, Float
 from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel import rows as kernel_rows
-from jbt.own.leaderboards.intervals import Intervals, intervals
-from jbt.own.leaderboards.problem import Problem, Setup
-from jbt.types import Design, Fit, Parameters, Rows, Status, Variant
+from jbt.own.leaderboards.problem import Fitted, Problem, Setup, maximise, places
+from jbt.types import Design, Parameters, Rows, Status, Variant
 
 LOG_NU = (0.0, -2.0, 2.0)
 """The column of log nu in the rows of win against loss, win against tie, and tie against loss."""
 
-MAX_STEPS, TOLERANCE, SHORTEST, ROUNDING = 100, 1e-10, 1e-4, 1e-12
-"""Of Newton's method, as in `interaction`."""
+TOLERANCE = 1e-10
+"""Of the last step of a fit, in posterior standard deviations."""
 
 
 def problem_of(setup: Setup, judge: int) -> Problem:
@@ -50,8 +48,8 @@ def problem_of(setup: Setup, judge: int) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class DavidsonProblem(Problem):
-    """One judge's verdicts, of which some are ties. Rows are three times as many; the last
-    covariate is the column of log nu."""
+    """One judge's verdicts, of which some are ties. Rows are three times as many; the parameters
+    are theta, c, log_nu and kappa."""
 
     @classmethod
     def of_halves(cls, problem: Problem) -> Problem:
@@ -60,91 +58,59 @@ class DavidsonProblem(Problem):
         Args:
           problem: every verdict is won, lost or tied.
         """
-        rows = problem.rows
+        rows, n = problem.rows, len(LOG_NU)
         shown, wins = np.asarray(rows.shown), np.asarray(rows.wins)
         tied = (shown > 0) & (wins == shown / 2)
         if not tied.any():
             return problem
         won, lost = np.where(tied, 0, wins), np.where(tied, 0, shown - wins)
         ties = np.where(tied, shown, 0)
-        n, design = len(LOG_NU), problem.design
-        columns = np.repeat(LOG_NU, len(shown))
-        difference = np.column_stack([np.tile(np.asarray(rows.difference), (n, 1)), columns])
-        wider = Design.of_contents(design.n_contents, difference.shape[1])
-        return cls(
-            Rows(
-                jnp.tile(rows.first, n),
-                jnp.tile(rows.second, n),
-                jnp.asarray(difference),
-                jnp.tile(rows.ordered, n),
-                jnp.asarray(np.concatenate([won + lost, won + ties, ties + lost])),
-                jnp.asarray(np.concatenate([won, won, ties])),
-            ),
-            dataclasses.replace(wider, item_mask=design.item_mask),
-            Variant(jnp.append(problem.variant.c, True), problem.variant.kappa),
-            problem.prior,
-            problem.contents,
-            np.tile(problem.source, n),
-            problem.n_verdicts,
-            problem.n_won,
+        shown = np.concatenate([won + lost, won + ties, ties + lost])
+        rows = dataclasses.replace(
+            jax.tree.map(lambda leaf: jnp.concatenate([leaf] * n), rows),
+            shown=jnp.asarray(shown),
+            wins=jnp.asarray(np.concatenate([won, won, ties])),
         )
+        by_row = {"source": np.tile(problem.source, n), "judge": np.tile(problem.judge, n)}
+        halves = cls(**{**vars(problem), **by_row, "rows": rows, "sides": None})
+        column = np.repeat(LOG_NU, len(shown) // n)
+        columns = np.column_stack([np.asarray(rows.difference), column])
+        at = places(
+            theta=problem.at["theta"].shape, c=problem.at["c"].shape, log_nu=(1,), kappa=(1,)
+        )
+        return halves.with_columns(columns, at, np.append(np.asarray(problem.variant.c), True))
 
     @property
     def naive(self) -> Variant:
         """c = kappa = 0; log nu is free."""
-        free = np.arange(self.design.n_covariates) == self.design.n_covariates - 1
+        column = self.at["log_nu"] - self.design.n_contents
+        free = np.isin(np.arange(self.design.n_covariates), column)
         return Variant(jnp.asarray(free), jnp.asarray(False))
 
-    def fit(self, variant: Variant) -> Fit:
+    def fit(self, variant: Variant | None = None) -> Fitted:
         """The MAP, by Newton's method."""
+        variant = self.variant if variant is None else variant
         m, free = self.design.n_contents, np.asarray(model.free_mask(variant, self.design))
         precision = np.asarray(model.prior_precision(self.design, self.prior))
-        beta, done, steps, size = np.zeros(len(free)), False, 0, np.inf
+
+        def parameters(beta: np.ndarray) -> Parameters:
+            return Parameters.unflat(jnp.asarray(beta), m)
+
+        def hessian(information: np.ndarray) -> np.ndarray:
+            return np.where(free[:, None] & free, information, 0) + np.diag(precision)
 
         def at(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            parameters = Parameters.unflat(jnp.asarray(beta), m)
             likelihood, score, information = jax.device_get(
-                _derivatives(parameters, self.rows, self.design)
+                _derivatives(parameters(beta), self.rows, self.design)
             )
             objective = float(precision @ beta**2 / 2 - likelihood)
-            return objective, np.where(free, score - precision * beta, 0), information
+            return objective, np.where(free, score - precision * beta, 0), hessian(information)
 
-        objective, gradient, information = at(beta)
-        while not done and steps < MAX_STEPS and np.isfinite(objective):
-            hessian = np.where(free[:, None] & free, information, 0) + np.diag(precision)
-            step, length = np.linalg.solve(hessian, gradient), 1.0
-            done, size = bool(gradient @ step <= TOLERANCE**2), float(np.linalg.norm(gradient))
-            before = objective
-            objective, gradient, information = at(beta + step)
-            while not objective <= before + ROUNDING * abs(before) and length > SHORTEST:
-                length /= 4
-                objective, gradient, information = at(beta + length * step)
-            beta, steps = beta + length * step, steps + 1
+        beta, done = maximise(at, np.zeros(len(free)), TOLERANCE)
         status = Status.CONVERGED if done else Status.NOT_CONVERGED
-        numbers = (jnp.asarray(v) for v in (int(status), steps, size, objective))
-        return Fit(Parameters.unflat(jnp.asarray(beta), m), *numbers)
-
-    def intervals(self, fit: Fit, variant: Variant, **settings: Any) -> Intervals:
-        """Intervals by the jackknife, with the pools of the file as clusters."""
-        moments, information = jax.device_get(_at_mode(fit.parameters, self.rows, self.design))
-        free = np.asarray(model.free_mask(variant, self.design))
-        both = free[:, None] & free
-        precision = np.asarray(model.prior_precision(self.design, self.prior))
-        inverse = np.linalg.inv(np.where(both, information, 0) + np.diag(precision))
-        return intervals(
-            fit.parameters,
-            self.rows,
-            self.design,
-            self.prior,
-            variant,
-            self.source,
-            inverse=np.where(both, inverse, 0),
-            moments=moments,
-        )
-
-    def profile_range(self, fit: Fit, covariate: int) -> float:
-        """Not computed: NaN."""
-        return np.nan
+        moments, information = jax.device_get(_at_mode(parameters(beta), self.rows, self.design))
+        inverse = np.where(free[:, None] & free, np.linalg.inv(hessian(information)), 0)
+        return Fitted(self, variant, beta, status, inverse, moments=moments)
 
 
 def _log_probabilities(parameters: Parameters, rows: Rows) -> Float[Array, "3 R"]:

@@ -1,18 +1,22 @@
-"""Intervals of a leaderboard's theta, c and kappa, and the reason where there is none."""
+"""Intervals of a leaderboard's theta, c and kappa, comparisons of its models, and the reason where
+there is no interval."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from jbt import identifiability
 from jbt.estimators import clusters
 from jbt.kernel import metrics
 from jbt.own.leaderboards.counted import better_by_counts, through_others
-from jbt.own.leaderboards.spread import NEGLIGIBLE, Degrees, Variances, centring, quantile
+from jbt.own.leaderboards.problem import Fitted
+from jbt.stats.cluster_jackknife import NO_DIFFERENCE
 from jbt.stats.row_jackknife import Jackknife, jackknife
-from jbt.types import Design, Parameters, Prior, Rows, Variant
+from jbt.types import Status
 
 LEVEL = 0.95
 """Coverage of every interval."""
@@ -28,26 +32,33 @@ limit, with a truth drawn from the prior, the bias of the MAP is a third of a st
 qualities of sd 2.5 it was up to 2, of which intervals remove nine tenths. A limit on the shift by
 the prior would depend on the estimate, and intervals of estimates within it cover .5 to .9."""
 
+NEGLIGIBLE = 1e-6
+"""A direction moves a parameter if by more than this share of its largest move, in posterior
+standard deviations."""
 
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """Differences of two models, [M, M] model j less model i, without the prior's pull."""
-
-    estimate: np.ndarray
-    variance: np.ndarray
-    degrees: np.ndarray
-    """Degrees of freedom of the variance."""
+REASONS = {
+    "covariate_constant": "no comparison differs in it",
+    "flat": "not identified: other parameters can undo any change of it",
+    "separated": "the likelihood rises all the way to infinity",
+    "prior_selected": f"the prior holds more than {PRIOR_SHARE:.0%} of its posterior variance",
+    "few_clusters": (
+        f"seen on too few prompts for an interval (fewer than {FEWEST_DEGREES:g} effective degrees "
+        "of freedom)"
+    ),
+    "no_verdicts": "no verdicts",
+    "no_ties": "no ties: nu is 0, and the model Bradley-Terry's",
+}
+"""Why there is no interval, by status."""
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Ends of the intervals, their statuses, and comparisons of models. NaN where undefined."""
+    """Estimates with intervals, and comparisons of M models. NaN where undefined."""
 
-    low: np.ndarray
-    """[P] of (theta, c, kappa), theta about its mean over the models."""
-    high: np.ndarray
-    status: np.ndarray
-    """[P] converged, or why there is no interval: see `board.REASONS`."""
+    parameters: pd.DataFrame
+    """A row for each parameter, in the order of `Problem.at`: estimate (of theta, about its mean
+    over the models), low, high, status (converged, or a key of `REASONS`, or that of a fit without
+    a maximum), degrees (effective degrees of freedom: of the interval, or what is too few)."""
     better: np.ndarray
     """[M, M] whether model j is significantly better than model i: the interval of the difference,
     Bonferroni-corrected for the model's M - 1 differences, lies above 0; or, where there is none
@@ -61,131 +72,199 @@ class Intervals:
     it leaves finite."""
     pull: np.ndarray
     """[M] shift of theta by the prior in standard errors, to first order."""
+    apart: np.ndarray
+    """[M, M] theta of model j less that of model i, without the prior's pull."""
+    variance: np.ndarray
+    """[M, M] of `apart`, by the jackknife, with `degrees` of freedom."""
     degrees: np.ndarray
-    """[P] effective degrees of freedom: of the interval, or what is too few for one."""
-    differences: Differences
-    """Of the jackknife."""
 
     @classmethod
-    def undefined(cls, n_models: int, n_covariates: int, status: str) -> Intervals:
+    def undefined(cls, fit: Fitted) -> Intervals:
         """No intervals, for a fit without a maximum."""
-        ends = np.full(n_models + n_covariates + 1, np.nan)
-        nothing = np.zeros((n_models, n_models), bool)
-        statuses = np.full(len(ends), status, object)
-        unknown = Differences(*[np.full((n_models, n_models), np.nan)] * 3)
-        none = np.zeros(n_models, bool)
-        tests = nothing, nothing, none, none
-        return cls(ends, ends, statuses, *tests, ends[:n_models], ends, unknown)
+        m, status = fit.problem.design.n_contents, fit.status.name.lower()
+        nan = np.full(len(fit.beta), np.nan)
+        parameters = {"estimate": nan, "low": nan, "high": nan, "status": status, "degrees": nan}
+        no, unknown = np.zeros((m, m), bool), np.full((m, m), np.nan)
+        none = no, no, no[0], no[0]
+        return cls(pd.DataFrame(parameters), *none, nan[:m], unknown, unknown, unknown)
 
 
-def intervals(
-    mode: Parameters,
-    rows: Rows,
-    design: Design,
-    prior: Prior,
-    variant: Variant,
-    cluster: np.ndarray,
-    *,
-    inverse: np.ndarray | None = None,
-    loading: np.ndarray | None = None,
-    moments: np.ndarray | None = None,
-) -> Intervals:
-    """Intervals of a MAP, by the jackknife with Student's t.
+def intervals(fit: Fitted) -> Intervals:
+    """Intervals of a maximum a posteriori by the jackknife over prompts, with Student's t.
 
     They are about beta + H^-1 Lambda beta, which removes the pull of the prior to first order.
-
-    Args:
-      mode: the MAP.
-      rows, design, prior, variant: those of the fit; float64.
-      cluster: [R] cluster of each row.
-      inverse: [P, P] H^-1, where it is not that of these rows, see `interaction`.
-      loading, moments: see `row_jackknife.jackknife`.
     """
+    if fit.status != Status.CONVERGED:
+        return Intervals.undefined(fit)
+    problem, mode, beta, inverse = fit.problem, fit.mode, fit.beta, fit.inverse
+    rows, design, cluster = problem.rows, problem.design, problem.source
     m, known = design.n_contents, np.asarray(design.content_mask())
-    is_linear = inverse is None  # eta is that of the rows, and every row a verdict
+    is_free = np.r_[np.asarray(fit.variant.c), np.asarray(fit.variant.kappa)]
     if inverse is None:
-        inverse = clusters.inverse_hessian(mode, rows, design, prior, variant)
-    precision = clusters.prior_precision(design, prior)
+        inverse = clusters.inverse_hessian(mode, rows, design, problem.prior, fit.variant)
+    precision = clusters.prior_precision(design, problem.prior)
     centre = centring(known, len(inverse))
-    posterior = Variances.of(inverse, centre, m)
-    of_prior = Variances.of(clusters.prior_part(inverse, precision), centre, m)
-    undetermined = identifiability.undetermined(rows, design, variant, start=mode)
-    undetermined_parameters, undetermined_pairs = _moved(undetermined, centre, posterior)
-    nulls = identifiability.null_space(design, rows, variant=variant)
-    flat, _ = _moved(nulls.directions, centre, posterior)
-    if len(np.unique(cluster[np.asarray(rows.shown) > 0])) < 2:
+    posterior, posterior_pairs = variances(inverse, centre, m)
+    of_prior, of_prior_pairs = variances(clusters.prior_part(inverse, precision), centre, m)
+    posteriors = posterior, posterior_pairs
+    undetermined = identifiability.undetermined(rows, design, fit.variant, start=mode)
+    undetermined, undetermined_pairs = _moved(undetermined, centre, *posteriors)
+    nulls = identifiability.null_space(design, rows, variant=fit.variant)
+    flat, _ = _moved(nulls.directions, centre, *posteriors)
+    if problem.n_clusters < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
-        estimate = jackknife(inverse, mode, rows, cluster, loading=loading, moments=moments)
-    planned, df = (Degrees.of(v, inverse, centre, m) for v in (estimate.planned, estimate.df))
-    few, few_pairs = planned.parameters < FEWEST_DEGREES, planned.differences < FEWEST_DEGREES
+        more = {"loading": fit.loading, "moments": fit.moments}
+        estimate = jackknife(inverse, mode, rows, cluster, **more)
+    planned, planned_pairs = degrees_of_freedom(estimate.planned, inverse, centre, m)
+    df, df_pairs = degrees_of_freedom(estimate.df, inverse, centre, m)
+    few, few_pairs = planned < FEWEST_DEGREES, planned_pairs < FEWEST_DEGREES
 
     pushed = np.eye(len(centre)) + inverse * precision
-    beta = mode.as_numpy()
     pull = -centre @ inverse @ (precision * beta)
     about = centre @ pushed @ beta
-    variances = Variances.of(pushed @ estimate.covariance @ pushed.T, centre, m).unless_none(
-        posterior
+    variance, variance_pairs = (
+        # Verdicts of a judge symmetric by construction do not show the error: then the model's.
+        np.where(by_clusters > NO_DIFFERENCE * of_model, by_clusters, of_model)
+        for by_clusters, of_model in zip(
+            variances(pushed @ estimate.covariance @ pushed.T, centre, m), posteriors, strict=True
+        )
     )
-    error, error_of_difference = np.sqrt(variances.parameters), np.sqrt(variances.differences)
+    error = np.sqrt(variance)
     levels = (1 + LEVEL) / 2, 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
-    half_width = quantile(levels[0], df.parameters) * error
-    half_widths = quantile(levels[1], df.differences) * error_of_difference
-    low, high = about - half_width, about + half_width
+    half_width = quantile(levels[0], df) * error
+    half_widths = quantile(levels[1], df_pairs) * np.sqrt(variance_pairs)
 
+    theta, coefficients = slice(m), slice(m, None)
     status = np.where(few, "few_clusters", "converged").astype(object)
-    status[of_prior.parameters > PRIOR_SHARE * posterior.parameters] = "prior_selected"
-    status[undetermined_parameters] = "separated"
-    status[undetermined_parameters & flat] = "flat"
-    status[m:-1][~np.any(np.asarray(rows.difference) != 0, axis=0)] = "covariate_constant"
-    status[:m][~known] = "no_verdicts"
-    comparable = known & known[:, None] & ~np.eye(m, dtype=bool) & ~undetermined_pairs
-    prior_decides = of_prior.differences > PRIOR_SHARE * posterior.differences
-    comparable &= ~prior_decides & ~few_pairs
+    status[of_prior > PRIOR_SHARE * posterior] = "prior_selected"
+    status[undetermined] = "separated"
+    status[undetermined & flat] = "flat"
+    is_constant = ~np.any(np.asarray(rows.difference) != 0, axis=0)
+    status[coefficients][np.r_[is_constant, False]] = "covariate_constant"
+    status[coefficients][~is_free] = "flat"
+    status[theta][~known] = "no_verdicts"
+    pairs = known & known[:, None] & ~np.eye(m, dtype=bool)
+    prior_decides = of_prior_pairs > PRIOR_SHARE * posterior_pairs
+    comparable = pairs & ~undetermined_pairs & ~prior_decides & ~few_pairs
     group = (~undetermined_pairs & known & known[:, None]).sum(1)
     is_largest = group == group.max(initial=0)
-    runaway = (status[:m] == "separated") & ~(is_largest & (is_largest.sum() == group))
+    runaway = (status[theta] == "separated") & ~(is_largest & (is_largest.sum() == group))
 
-    apart = about[:m] - about[:m, None]
+    apart = about[theta] - about[theta, None]
     better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
     has_interval = status == "converged"
     ranked = np.asarray(comparable.any(1))
-    open_pairs = known & known[:, None] & ~np.eye(m, dtype=bool)
-    open_pairs &= undetermined_pairs | prior_decides
-    if is_linear and open_pairs.any():
+    open_pairs = pairs & (undetermined_pairs | prior_decides)
+    if fit.inverse is None and open_pairs.any():  # eta is that of the rows, every row a verdict
         upper = np.where(comparable, apart + half_widths, np.inf)
         np.fill_diagonal(upper, 0)
-        half = half_width * quantile(levels[1], df.parameters) / quantile(levels[0], df.parameters)
-        half = np.where(has_interval, half, np.inf)[m:]
-        is_free = np.r_[np.asarray(variant.c), np.asarray(variant.kappa)]
-        ends = np.where(is_free, np.stack([about[m:] - half, about[m:] + half]), 0)
+        half = half_width * quantile(levels[1], df) / quantile(levels[0], df)
+        half = np.where(has_interval, half, np.inf)[coefficients]
+        ends = np.stack([about[coefficients] - half, about[coefficients] + half])
+        ends = np.where(is_free, ends, 0)
         arguments = rows, cluster, open_pairs, upper, ends
         above, counted = better_by_counts(*arguments, level=1 - levels[1])
         better |= open_pairs & through_others(better | above)
         ranked = ranked | np.asarray((counted | (open_pairs & (better | better.T))).any(1))
-    low, high, error = (np.where(has_interval, v, np.nan) for v in (low, high, error))
-    degrees = np.where(few, planned.parameters, df.parameters)
-    pull = pull[:m] / error[:m]
+    parameters = pd.DataFrame(
+        {
+            "estimate": beta,
+            "low": np.where(has_interval, about - half_width, np.nan),
+            "high": np.where(has_interval, about + half_width, np.nan),
+            "status": status,
+            "degrees": np.where(few, planned, df),
+        }
+    )
+    pull = (pull / np.where(has_interval, error, np.nan))[theta]
     tests = better, comparable, ranked, runaway
-    differences = Differences(apart, variances.differences, df.differences)
-    return Intervals(low, high, status, *tests, pull, degrees, differences)
+    return Intervals(parameters, *tests, pull, apart, variance_pairs, df_pairs)
 
 
 def _moved(
-    directions: np.ndarray, centre: np.ndarray, posterior: Variances
+    directions: np.ndarray, centre: np.ndarray, posterior: np.ndarray, posterior_pairs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """[P] and [M, M] whether some direction moves each parameter and each difference of models."""
-    m = len(posterior.differences)
+    m = len(posterior_pairs)
     parameters, pairs = np.zeros(len(centre), bool), np.zeros((m, m), bool)
 
     def steps(change: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return np.abs(change) / np.sqrt(np.where(variance > 0, variance, np.inf))
 
     for direction in directions:
-        step = steps(centre @ direction, posterior.parameters)
+        step = steps(centre @ direction, posterior)
         # Of the direction itself: centred, the constant of theta is rounding.
-        least = NEGLIGIBLE * max(steps(direction, posterior.parameters).max(), 1e-300)
+        least = NEGLIGIBLE * max(steps(direction, posterior).max(), 1e-300)
         theta = direction[:m]
         parameters |= step > least
-        pairs |= steps(theta - theta[:, None], posterior.differences) > least
+        pairs |= steps(theta - theta[:, None], posterior_pairs) > least
     return parameters, pairs
+
+
+def quantile(level: float, df: np.ndarray) -> np.ndarray:
+    """Quantile of Student's t; NaN without degrees of freedom."""
+    from scipy import special
+
+    return special.stdtrit(np.where(df > 0, df, np.nan), level)
+
+
+def centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
+    """[P, P] matrix that subtracts from theta its mean over the known models."""
+    centre = np.eye(n_parameters)
+    m = len(known)
+    centre[:m, :m] = np.diag(known) - np.outer(known, known) / max(1, known.sum())
+    return centre
+
+
+def variances(covariance: np.ndarray, centre: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """[P] and [M, M] variances of the parameters, theta about its mean, and of the differences of
+    two models, from a covariance of the parameters."""
+    theta = np.diagonal(covariance)[:m]
+    pairs = theta + theta[:, None] - 2 * covariance[:m, :m]
+    parameters = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
+    return parameters.clip(0), pairs.clip(0)
+
+
+def degrees_of_freedom(
+    df: np.ndarray, inverse: np.ndarray, centre: np.ndarray, m: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """[P] and [M, M] degrees of freedom of the intervals of the parameters, theta about its mean,
+    and of the differences of two models.
+
+    The variance of a theta is a part from each coefficient plus a remainder. Their clusters are the
+    same, so that the parts are dependent and combine by 1 / df = sum of share / df. The parts of
+    correlated coefficients are those of the uncorrelated variables nearest to them, whatever the
+    order of judges and covariates. For a difference, the remainder has the smaller df of the two
+    models.
+
+    Args:
+      df: [P] of the parameters; of theta at known coefficients.
+      inverse: [P, P] H^-1.
+    """
+    free = m + np.flatnonzero(np.diagonal(inverse)[m:] > 0)
+    by_bias = centre[:m] @ inverse[:, free]
+    theta, coefficients = df[:m], df[free]
+    if len(free):
+        sd = np.sqrt(np.diagonal(inverse)[free])
+        values, vectors = np.linalg.eigh(inverse[np.ix_(free, free)] / np.outer(sd, sd))
+        by_bias = by_bias / sd @ (vectors / np.sqrt(values.clip(1e-12))) @ vectors.T
+    posterior, posterior_pairs = variances(inverse, centre, m)
+    parameters = _combined(by_bias.T, posterior[:m], coefficients, theta)
+    changes = (v - v[:, None] for v in by_bias.T)
+    smaller = np.minimum(theta, theta[:, None])
+    return np.r_[parameters, df[m:]], _combined(changes, posterior_pairs, coefficients, smaller)
+
+
+def _combined(
+    by_bias: Iterable[np.ndarray], variance: np.ndarray, df: np.ndarray, remainder_df: np.ndarray
+) -> np.ndarray:
+    """Degrees of freedom of a variance: each coefficient contributes its square in `by_bias`, and
+    the remainder has `remainder_df`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total, remainder = np.zeros_like(variance), np.ones_like(variance)
+        for change, degrees in zip(by_bias, df, strict=True):
+            share = np.where(variance > 0, change**2 / variance, 0)
+            total = total + np.where(share > NEGLIGIBLE, share / degrees, 0)
+            remainder = remainder - share
+        total += remainder.clip(0) / remainder_df
+        return np.where((total > 0) & np.isfinite(total), 1 / total, 0)

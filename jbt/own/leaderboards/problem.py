@@ -1,29 +1,107 @@
-"""The problem that a leaderboard fits: all pools of a file as one, for each judge."""
+"""What a leaderboard fits: settings, the verdicts of one judge or of all as rows, and the fit.
+
+All pools of the file are merged. A model (a content) has one quality, each of its answers has its
+own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jbt import identifiability, quick_compilation, runtime
 from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.intervals import Intervals, intervals
-from jbt.own.leaderboards.listing import Difference, Listing, listed, stacked
-from jbt.own.shared_coefficients.directions import MOVED
+from jbt.own.tables import limits
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
 from jbt.own.tables.verdicts import ALL
-from jbt.types import Design, Fit, Prior, Rows, Variant
+from jbt.types import Design, Parameters, Prior, Rows, Status, Variant, check_word
+
+Difference = Literal["plain", "relative"]
+
+BESIDE = ("ppi",)
+"""Rankings by another method that may stand beside a leaderboard's."""
+
+MAX_STEPS, SHORTEST, ROUNDING = 100, 1e-4, 1e-12
+"""Of Newton's method: a step that raises the objective by more than rounding is shortened, at most
+to this share."""
 
 _fit = quick_compilation.jit(fit_map)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What to rank by, beside what every fit is asked: options of `jbt leaderboard`."""
+
+    difference: Difference = "plain"
+    """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
+    per root mean square of that unless --no-standardise."""
+    robust: bool = False
+    """Print ranks under log1p, no transform and relative differences of the covariates, and with
+    ties dropped, beside those asked for."""
+    interaction: bool = False
+    """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
+    not identify gamma."""
+    against: str | None = None
+    """Give win rates against this model; default the mean over all others."""
+    judge_aware: bool = False
+    """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
+    for the reference, or else for the anchors or the first judge."""
+    beside: tuple[str, ...] = ()
+    """Other people's corrections to show beside (space-separated): ppi, win rates by trusted labels
+    (--anchors), whatever the judge's bias."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Choices):
+    """How models are ranked: the arguments of `leaderboard`."""
+
+    covariates: tuple[str, ...] = ()
+    """Columns of the items table."""
+    transform: Transform = "none"
+    standardise: bool = True
+    """c is per standard deviation of the covariate over all items; with relative differences, per
+    root mean square of the difference over all verdicts."""
+    position: Position = "auto"
+    """See `load`."""
+    prior: Prior = field(default_factory=Prior)
+
+    def check(self, tables: Tables, *, joint: bool) -> None:
+        """Raise `ValueError` where these settings do not go with each other or with the tables;
+        `joint`: all judges are ranked together, too."""
+        for i, name in enumerate(self.beside):
+            check_word("beside", name, BESIDE)
+            if name in self.beside[:i]:
+                raise ValueError(f"beside names {name!r} twice")
+        check_word("difference", self.difference, get_args(Difference))
+        unknown = self.against is not None and self.against not in tables.contents
+        not_plain = joint or self.robust or self.difference != "plain"
+        excluded = {
+            "there is only one model: nothing to rank": tables.items["content"].nunique() < 2,
+            f"no model {self.against!r} among the {len(tables.contents)} of the items": unknown,
+            "an interaction needs a covariate (--covariates)": self.interaction
+            and not self.covariates,
+            "--interaction does not go with --joint, --robust or --difference relative: it is "
+            "fitted, and its intervals were simulated, for plain differences and one judge": (
+                self.interaction and not_plain
+            ),
+            "--judge-aware needs all judges together: add --joint": self.judge_aware and not joint,
+            "--ties davidson does not go with --joint or --interaction": tables.ties == "davidson"
+            and (joint or self.interaction),
+        }
+        for message, applies in excluded.items():
+            if applies:
+                raise ValueError(message)
 
 
 def merge_pools(tables: Tables) -> Tables:
@@ -46,179 +124,323 @@ def merge_pools(tables: Tables) -> Tables:
     return merged
 
 
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """Settings and tables common to the leaderboards of all judges."""
-
-    tables: Tables
-    """Pools not merged."""
-    merged: Tables
-    x: np.ndarray
-    """[rows of items, D]"""
-    difference: Difference
-    scale: np.ndarray
-    """[D] divisor of the differences."""
-    position: Position
-    prior: Prior
-
-    @classmethod
-    def of(
-        cls,
-        tables: Tables,
-        covariates: Sequence[str],
-        transform: Transform,
-        standardise: bool,
-        difference: Difference,
-        position: Position,
-        prior: Prior,
-    ) -> tuple[Setup, list[tuple[str, str]]]:
-        """Make the setup; also returns the name of each covariate and the unit of its c.
-
-        Raises:
-          TableError: see `covariate_values`.
-        """
-        relative = difference == "relative"
-        x, labels, per = covariate_values(
-            tables, covariates, transform, standardise and not relative
-        )
-        if relative and standardise:
-            per = "root mean square of the relative difference of"
-        ones = np.ones(x.shape[1])
-        setup = cls(tables, merge_pools(tables), x, difference, ones, position, prior)
-        if relative and standardise:
-            setup = setup.standardised()
-        return setup, [(label, f"{per} {label}") for label in labels]
-
-    def standardised(self) -> Setup:
-        """Divide differences by their root mean square over all verdicts, which does not depend on
-        which item comes first."""
-        squares, total = 0.0, 0.0
-        for judge in range(len(self.tables.judges)):
-            rows = listed(self.merged, self.x, 0, judge, difference=self.difference).rows
-            shown = np.asarray(rows.shown)
-            squares, total = squares + shown @ np.asarray(rows.difference) ** 2, total + shown.sum()
-        scale = np.sqrt(squares / max(1, total))
-        return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
-
-    def problem(self, judge: int) -> Problem:
-        """The problem of one judge."""
-        listing = self._listing(self.merged, judge)
-        free_kappa = kappa_free(self.merged, self.position)[judge]
-        variant = Variant(jnp.ones(self.x.shape[1], bool), jnp.asarray(bool(free_kappa)))
-        return Problem.of(listing, variant, self.prior)
-
-    def together(self, judges: Judges) -> Together:
-        """The problem of all judges, with coefficients for each judge's biases: see `stacked`."""
-        listings = [self._listing(self.merged, judge) for judge in range(len(judges.names))]
-        rows, free = stacked(listings, kappa_free(self.merged, self.position), judges)
-        with runtime.precision("float64"):
-            design = Design.of_contents(len(listings[0].contents), rows.difference.shape[1])
-            variant = Variant(jnp.asarray(free), jnp.asarray(False))
-        source = np.concatenate([listing.source for listing in listings])
-        listing = Listing(rows, design, listings[0].contents, source)
-        judge = np.repeat(np.arange(len(listings)), [len(part.source) for part in listings])
-        return Together(Problem.of(listing, variant, self.prior), judge, len(listings))
-
-    def _listing(self, merged: Tables, judge: int) -> Listing:
-        listing = listed(merged, self.x, 0, judge, difference=self.difference)
-        scaled = jnp.asarray(np.asarray(listing.rows.difference) / self.scale)
-        return dataclasses.replace(
-            listing, rows=dataclasses.replace(listing.rows, difference=scaled)
-        )
+def places(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The places of named parameters in one vector, which has them in this order: of c of covariate
+    d and judge g, `places(theta=(M,), c=(D, J), kappa=(J,))["c"][d, g]`."""
+    ends = np.cumsum([prod(shape) for shape in shapes.values()])
+    return {
+        name: np.arange(end - prod(shape), end).reshape(shape)
+        for (name, shape), end in zip(shapes.items(), ends.tolist(), strict=True)
+    }
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One judge's verdicts in the form that the fits take."""
+    """Verdicts as rows, in the form that the fits take."""
 
     rows: Rows
     """Padded, so that judges with similar numbers of verdicts share compiled programs."""
     design: Design
-    """Models without a verdict are masked."""
+    """Contents are models; those without a verdict are masked."""
     variant: Variant
     prior: Prior
-    contents: np.ndarray
-    """[M], see `Listing`."""
+    at: Mapping[str, np.ndarray]
+    """Places of the parameters, see `places`: theta [M] first, then the coefficients of the columns
+    of `rows.difference` (c [D, J], ...), and last that of `rows.ordered`."""
     source: np.ndarray
     """[R] pool of the file that each row comes from."""
+    judge: np.ndarray
+    """[R] judge of each row; all 0 for one judge."""
     n_verdicts: np.ndarray
-    """[M] number of verdicts on each content."""
+    """[M] number of verdicts on each model."""
     n_won: np.ndarray
     """[M] how many of them it won, a tie being half a win."""
     sides: np.ndarray | None = None
-    """[2, R, D], see `Listing`."""
+    """[2, R, K] covariates of the first and of the second item, about their mean over the items of
+    the pool of the file; None where differences are relative and no part belongs to one item."""
 
     @classmethod
-    def of(cls, listing: Listing, variant: Variant, prior: Prior) -> Problem:
-        rows, m = listing.rows, len(listing.contents)
+    def of(
+        cls,
+        rows: Rows,
+        variant: Variant,
+        prior: Prior,
+        at: Mapping[str, np.ndarray],
+        source: np.ndarray,
+        judge: np.ndarray | None = None,
+        sides: np.ndarray | None = None,
+    ) -> Problem:
+        """The problem of rows that are not padded yet."""
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
-        of_others = np.where(first == second, 0, shown)
-        n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_others, m)
-        wins = np.asarray(rows.wins)
-        lost = np.where(first == second, 0, shown - wins)
-        n_won = np.bincount(first, wins, m) + np.bincount(second, lost, m)
-        padded = padding.pad_rows(rows, padding.rows_size(len(shown)))
-        fill = len(padded.shown) - len(shown)
-        source = np.pad(listing.source, (0, fill))
-        sides = listing.sides
-        if sides is not None:
-            sides = np.pad(sides, ((0, 0), (0, fill), (0, 0)))
-        design = dataclasses.replace(listing.design, item_mask=jnp.asarray(n_verdicts > 0))
-        counts = n_verdicts, n_won
-        return cls(padded, design, variant, prior, listing.contents, source, *counts, sides)
+        wins, m = np.asarray(rows.wins), at["theta"].size
+        other = first != second
+        n_verdicts = np.bincount(first, shown, m) + np.bincount(
+            second, np.where(other, shown, 0), m
+        )
+        n_won = np.bincount(first, wins, m)
+        n_won = n_won + np.bincount(second, np.where(other, shown - wins, 0), m)
+        fill = padding.rows_size(len(shown)) - len(shown)
+        design = Design.of_contents(m, rows.difference.shape[1])
+        return cls(
+            padding.pad_rows(rows, len(shown) + fill),
+            dataclasses.replace(design, item_mask=jnp.asarray(n_verdicts > 0)),
+            variant,
+            prior,
+            at,
+            np.pad(source, (0, fill)),
+            np.pad(np.zeros_like(source) if judge is None else judge, (0, fill)),
+            n_verdicts,
+            n_won,
+            None if sides is None else np.pad(sides, ((0, 0), (0, fill), (0, 0))),
+        )
 
     @property
     def naive(self) -> Variant:
         """c = kappa = 0."""
         return model.variant("naive", self.design)
 
-    def fit(self, variant: Variant) -> Fit:
-        """The MAP."""
-        fit = _fit(self.rows, padding.pad_contents(self.design), self.prior, variant)
-        parameters = padding.cut_parameters(fit.parameters, self.design.n_contents)
-        return dataclasses.replace(fit, parameters=parameters)
-
-    def intervals(self, fit: Fit, variant: Variant, **settings: Any) -> Intervals:
-        """Intervals of a fit, with the pools of the file as clusters; see
-        `intervals.intervals`."""
-        arguments = fit.parameters, self.rows, self.design, self.prior, variant, self.source
-        return intervals(*arguments, **settings)
-
-    def profile_range(self, fit: Fit, covariate: int) -> float:
-        """Range of the profile log-likelihood within 1 of a fitted coefficient, nats."""
-        grid = identifiability.grid_around(fit.parameters.c[covariate])
-        curve = identifiability.profile(
-            self.rows,
-            padding.pad_contents(self.design),
-            grid,
-            covariate=covariate,
-            variant=self.variant,
-        )
-        return float(curve.range())
+    @property
+    def free(self) -> np.ndarray:
+        """[P] whether each parameter is estimated; theta of every model counts as such."""
+        ones = np.ones(self.design.n_contents, bool)
+        return np.r_[ones, np.asarray(self.variant.c), np.asarray(self.variant.kappa)]
 
     @property
     def n_clusters(self) -> int:
         """Number of pools of the file with a verdict."""
         return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
 
+    def with_columns(
+        self, columns: np.ndarray, at: Mapping[str, np.ndarray], free: np.ndarray | None = None
+    ) -> Problem:
+        """The same verdicts with other covariates [R, columns], of which `free` have a
+        coefficient; default all."""
+        n, m = columns.shape[1], self.design.n_contents
+        design = dataclasses.replace(Design.of_contents(m, n), item_mask=self.design.item_mask)
+        free = np.ones(n, bool) if free is None else free
+        return dataclasses.replace(
+            self,
+            rows=dataclasses.replace(self.rows, difference=jnp.asarray(columns)),
+            design=design,
+            variant=Variant(jnp.asarray(free), self.variant.kappa),
+            at=at,
+        )
+
+    def fit(self, variant: Variant | None = None) -> Fitted:
+        """The maximum a posteriori; of the problem's own variant by default."""
+        variant = self.variant if variant is None else variant
+        if not (self.n_verdicts > 0).any():
+            beta = np.full(self.design.n_contents + self.design.n_covariates + 1, np.nan)
+            return Fitted(self, variant, beta, Status.NO_VERDICTS)
+        fit = _fit(self.rows, padding.pad_contents(self.design), self.prior, variant)
+        parameters = padding.cut_parameters(fit.parameters, self.design.n_contents)
+        return Fitted(self, variant, parameters.as_numpy(), Status(int(fit.status)))
+
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """All judges' verdicts as one problem, whose coefficients are c [D, J] and kappa [J], flat."""
+class Fitted:
+    """A maximum a posteriori, with what its intervals need."""
 
     problem: Problem
-    judge: np.ndarray
-    """[rows] judge of each row; padding comes last."""
-    n_judges: int
-    """J."""
+    """Bradley-Terry's; or one with the same score and information, see `inverse`."""
+    variant: Variant
+    """Which coefficients were estimated."""
+    beta: np.ndarray
+    """[P] by `problem.at`."""
+    status: Status
+    inverse: np.ndarray | None = None
+    """[P, P] H^-1, where the model is not Bradley-Terry's in the columns of the rows."""
+    loading: np.ndarray | None = None
+    """See `row_jackknife.jackknife`, as `moments`."""
+    moments: np.ndarray | None = None
 
-    def identified(self, members: np.ndarray) -> np.ndarray:
-        """[D + 1, J] which free coefficients the verdicts of the judges in a mask [J] identify."""
-        problem = self.problem
-        shown = np.array(problem.rows.shown)
-        shown[: len(self.judge)] *= members[self.judge]
-        rows = dataclasses.replace(problem.rows, shown=jnp.asarray(shown))
-        directions = identifiability.null_space(problem.design, rows, position=False).directions
-        largest = np.abs(directions).max(1, initial=1e-300, keepdims=True)
-        moves = np.abs(directions[:, problem.design.n_contents : -1]) > MOVED * largest
-        return (~moves.any(0) & np.asarray(problem.variant.c)).reshape(-1, self.n_judges)
+    @property
+    def mode(self) -> Parameters:
+        """`beta` as the kernel has it."""
+        return Parameters.unflat(jnp.asarray(self.beta), self.problem.design.n_contents)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """[M], NaN without verdicts, and all of a fit without a maximum."""
+        known = (self.problem.n_verdicts > 0) & (self.status == Status.CONVERGED)
+        return np.where(known, self.beta[self.problem.at["theta"]], np.nan)
+
+    def profile_range(self, place: int) -> float:
+        """Range of the profile log-likelihood within 1 of a coefficient, nats; NaN for models other
+        than Bradley-Terry's, and for a fit without a maximum."""
+        if self.inverse is not None or self.status != Status.CONVERGED:
+            return np.nan
+        curve = identifiability.profile(
+            self.problem.rows,
+            padding.pad_contents(self.problem.design),
+            identifiability.grid_around(jnp.asarray(self.beta[place])),
+            covariate=int(place) - self.problem.design.n_contents,
+            variant=self.variant,
+        )
+        return float(curve.range())
+
+
+def maximise(
+    at: Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]],
+    beta: np.ndarray,
+    tolerance: float,
+) -> tuple[np.ndarray, bool]:
+    """Newton's method with shortened steps.
+
+    Args:
+      at: of parameters [P] the objective, minus its gradient, and its second derivative or a
+        positive definite stand-in.
+      tolerance: of the last step, in posterior standard deviations.
+
+    Returns:
+      The parameters, and whether they are a stationary point.
+    """
+    done = False
+    objective, gradient, hessian = at(beta)
+    for _ in range(MAX_STEPS):
+        if done or not np.isfinite(objective):
+            break
+        step, length = np.linalg.solve(hessian, gradient), 1.0
+        done = bool(gradient @ step <= tolerance**2)
+        most = objective + ROUNDING * abs(objective)
+        objective, gradient, hessian = at(beta + step)
+        while not objective <= most and length > SHORTEST:
+            length /= 4
+            objective, gradient, hessian = at(beta + length * step)
+        beta = beta + length * step
+    return beta, done
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A file's verdicts with all pools merged, and its covariates as the settings have them."""
+
+    tables: Tables
+    """Pools not merged."""
+    merged: Tables
+    settings: Settings
+    x: np.ndarray
+    """[rows of items, D]"""
+    covariates: list[str]
+    """[D] names, with their transformation."""
+    units: list[str]
+    """[D] c is in logits per this."""
+    scale: np.ndarray
+    """[D] divisor of the differences."""
+
+    @classmethod
+    def of(cls, tables: Tables, settings: Settings) -> Setup:
+        """
+        Raises:
+          TableError: see `covariate_values`.
+          ValueError: a relative difference of negative covariates.
+        """
+        relative = settings.difference == "relative"
+        x, names, per = covariate_values(
+            tables,
+            settings.covariates,
+            settings.transform,
+            settings.standardise and not relative,
+        )
+        if relative and (x < 0).any():
+            raise ValueError("a relative difference needs covariates that are not negative")
+        scaled = relative and settings.standardise
+        if scaled:
+            per = "root mean square of the relative difference of"
+        units = [f"{per} {name}" for name in names]
+        setup = cls(tables, merge_pools(tables), settings, x, names, units, np.ones(x.shape[1]))
+        return setup._scaled() if scaled else setup
+
+    def _scaled(self) -> Setup:
+        """Divide differences by their root mean square over all verdicts, which does not depend on
+        which item comes first."""
+        squares, total = 0.0, 0.0
+        for judge in range(len(self.tables.judges)):
+            rows = self._rows(self._verdicts(judge))
+            shown = np.asarray(rows.shown)
+            squares, total = squares + shown @ np.asarray(rows.difference) ** 2, total + shown.sum()
+        scale = np.sqrt(squares / max(1, total))
+        return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
+
+    def _verdicts(self, judge: int) -> pd.DataFrame:
+        verdicts = self.merged.verdicts
+        return verdicts[verdicts["judge"] == judge]
+
+    def _rows(self, verdicts: pd.DataFrame) -> Rows:
+        """A row for each verdict, in float64."""
+        first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
+        content = self.merged.items["content"].to_numpy()
+        a, b = self.x[first], self.x[second]
+        difference = a - b
+        if self.settings.difference == "relative":
+            difference = difference / np.where(a + b > 0, a + b, 1)
+        with runtime.precision("float64"):
+            return Rows.build(
+                content[first],
+                content[second],
+                difference / self.scale,
+                verdicts["p_first"].to_numpy(),
+                weight=verdicts["count"].to_numpy(),
+                ordered=verdicts["shown"].to_numpy(),
+            )
+
+    def problem(self, judge: int) -> Problem:
+        """The problem of one judge: parameters theta [M], c [D, 1], kappa [1]."""
+        verdicts, m, d = self._verdicts(judge), len(self.tables.contents), len(self.covariates)
+        source, sides = verdicts["source"].to_numpy(), None
+        if self.settings.difference == "plain":
+            items = verdicts[["first", "second"]].to_numpy().T
+            sides = about_the_mean(source, items, self.x[items])
+        free_kappa = kappa_free(self.merged, self.settings.position)[judge]
+        variant = Variant(jnp.ones(d, bool), jnp.asarray(bool(free_kappa)))
+        at = places(theta=(m,), c=(d, 1), kappa=(1,))
+        prior = self.settings.prior
+        return Problem.of(self._rows(verdicts), variant, prior, at, source, sides=sides)
+
+    def together(self, judges: Judges) -> Problem:
+        """The problem of all judges: theta [M], c [D, J], kappa [J]. Rows have a column for each
+        coefficient of each judge, the position among them, 0 in the rows of the others: a panel at
+        discrimination 1 that any function of rows accepts.
+
+        Args:
+          judges: say whose c and kappa are known to be 0.
+        """
+        verdicts = self.merged.verdicts.sort_values("judge", kind="stable")
+        judge, n_judges = verdicts["judge"].to_numpy(), len(judges.names)
+        m, d, n_rows = len(self.tables.contents), len(self.covariates), len(verdicts)
+        what = f"biases of {n_judges} judges and {d} covariates in {n_rows} verdicts"
+        limits.check(24 * n_rows * (d + 1) * n_judges, what, limits.ALONE)
+        free_kappa = kappa_free(self.merged, self.settings.position)
+        rows = self._rows(verdicts)
+        columns = np.zeros((n_rows, d + 1, n_judges))
+        columns[np.arange(n_rows), :, judge] = np.column_stack(
+            [np.asarray(rows.difference), np.asarray(rows.ordered) * free_kappa[judge]]
+        )
+        free = np.ones((d + 1, n_judges), bool) & ~judges.known
+        free[d] &= free_kappa
+        with runtime.precision("float64"):
+            rows = dataclasses.replace(
+                rows,
+                difference=jnp.asarray(columns.reshape(n_rows, -1)),
+                ordered=jnp.zeros_like(rows.ordered),
+            )
+            variant = Variant(jnp.asarray(free.ravel()), jnp.asarray(False))
+        at = places(theta=(m,), c=(d, n_judges), kappa=(n_judges,), unused=(1,))
+        source = verdicts["source"].to_numpy()
+        return Problem.of(rows, variant, self.settings.prior, at, source, judge)
+
+
+def about_the_mean(source: np.ndarray, items: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """[2, R, D] covariates of both sides, less their mean over the pool's items in the rows.
+
+    Args:
+      source: [R] pool of each row.
+      items: [2, R] number of each row's items, each item in one pool.
+      sides: [2, R, D] their covariates.
+    """
+    pools = np.tile(source, 2)
+    _, at = np.unique(items, return_index=True)
+    sums = np.zeros((source.max(initial=0) + 1, 1 + sides.shape[2]))
+    values = sides.reshape(len(pools), sides.shape[2])[at]
+    np.add.at(sums, pools[at], np.insert(values, 0, 1, axis=1))
+    return sides - (sums[:, 1:] / np.maximum(sums[:, :1], 1))[source]

@@ -1,20 +1,25 @@
-"""Leaderboards as a report, as tables and as a figure."""
+"""Leaderboards: their tables, and these as a report, as JSON and as a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from jbt.border import files
 from jbt.border.report import Report, Section
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.leaderboards import robust
-from jbt.own.leaderboards.board import Leaderboard
-from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.shared_coefficients.intervals import Coefficient
+from jbt.own.leaderboards import checks
+from jbt.own.leaderboards.checks import AnchorCheck
+from jbt.own.leaderboards.growth import BiasByQuality
+from jbt.own.leaderboards.intervals import LEVEL, REASONS
+from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
+from jbt.own.leaderboards.problem import Settings
 from jbt.own.tables import agreement, lengths
+from jbt.own.tables.agreement import Agreement
 from jbt.types import Prior, Status
 
 if TYPE_CHECKING:
@@ -29,70 +34,211 @@ SHOWN = 3
 A_ROW = 3
 """Judges side by side in the figure."""
 
+UNKNOWN_GAMMA = (
+    ": the verdicts do not identify gamma, which takes a covariate that varies within models of "
+    "unlike quality; leave --interaction out"
+)
+
+RANKS = ("rank", "rank_low", "rank_high")
+
+ESTIMATE = ("estimate", "low", "high")
+
+COEFFICIENT = ("covariate", "unit", *ESTIMATE, "profile_range", "status", "degrees")
+"""Columns of a coefficient in JSON."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Leaderboard:
+    """Models ranked by theta, from one judge's verdicts or all judges' together. NaN where
+    undefined."""
+
+    judge: str | None
+    """None where the table names no judge; `joint` for all judges together."""
+    status: Status
+    """The worse of the two fits; NO_VERDICTS; FLAT where gamma is asked for and not identified."""
+    models: pd.DataFrame
+    """A row for each model, highest theta first, models without a verdict last:
+
+    model; theta, low, high: quality corrected for c and kappa (MAP), logits, mean 0 over the
+    models; theta_naive, low_naive, high_naive: with c = kappa = 0; status of theta, as of a
+    coefficient, and degrees (of freedom);
+
+    rank: 1 + the number of models with a higher theta; rank_naive; rank_low: 1 + the number of
+    models significantly better: the interval of the difference, Bonferroni-corrected for the
+    model's M - 1 differences, excludes 0; where the likelihood or the prior decides the difference,
+    by counts (`counted`); any other difference without an interval is not significant; rank_high:
+    M less the number of models significantly worse;
+
+    n_verdicts: repeats counted; n_won: how many of them the model won, a tie being half a win;
+    average_COLUMN: mean of each covariate over its judged answers, as it is in the table;
+    ppi_estimate, ppi_low, ppi_high, ppi_rank, ...: see `LabelledWinRates.models`;
+
+    pull: shift of theta by the prior in standard errors, to first order, which intervals remove;
+    runaway: whether the likelihood sends theta to infinity."""
+    coefficients: pd.DataFrame
+    """A row for each coefficient that is estimated: kind (c, kappa, log nu of Davidson's ties,
+    discrimination), covariate (with its transformation; else the kind), unit, profile_range
+    (evidence in nats: range of the profile log-likelihood within 1 of the estimate), judge and
+    told_by (for all judges together: whose coefficient it is, and whose verdicts identify it, see
+    `Judges.identified_by`), then the columns of `Intervals.parameters`."""
+    n_clusters: int
+    """Number of pools of the file with a verdict."""
+    by_quality: Sequence[BiasByQuality] = ()
+    """One for each covariate where gamma is identified."""
+    anchors: AnchorCheck | None = None
+    """None without anchors."""
+    outside: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Models far from all others in a covariate, see `checks.outside`."""
+    robust: pd.DataFrame | None = None
+    """Ranks under other choices, see `checks.under_other_choices`; None if not asked for."""
+    labelled: LabelledWinRates | None = None
+    """Win rates by labels; None if not asked for."""
+    trusted: tuple[str, ...] = ()
+    """For all judges together, those whose c and kappa are known to be 0."""
+    agreements: Mapping[str, Agreement] = field(default_factory=dict)
+    """Agreement of each other judge with the trusted ones."""
+
+    def of_kind(self, kind: str) -> pd.DataFrame:
+        """The rows of `coefficients` of this kind."""
+        return self.coefficients[self.coefficients["kind"] == kind]
+
+    def win_rates(self, against: str | None = None) -> np.ndarray:
+        """[M] chance of winning against one model, or the mean chance over all others, by the
+        corrected theta: at equal covariates, in either order alike, a tie being half a win. NaN
+        where theta is unknown, and of the model itself."""
+        from scipy.special import expit
+
+        theta = self.models["theta"].to_numpy()
+        apart = theta[:, None] - theta
+        chance = expit(apart)
+        for log_nu in self.of_kind("log nu")["estimate"].dropna():
+            tie = 1 / (1 + 2 * np.exp(-log_nu) * np.cosh(apart / 2))
+            chance = (1 - tie) * chance + tie / 2
+        if against is not None:
+            is_it = (self.models["model"] == against).to_numpy()
+            return np.where(is_it, np.nan, chance[:, int(np.argmax(is_it))])
+        others = np.where(np.eye(len(chance), dtype=bool), np.nan, chance)
+        known = np.isfinite(others)
+        total = np.where(known, others, 0).sum(1)
+        return np.where(known.any(1), total / np.maximum(known.sum(1), 1), np.nan)
+
+    def reasons(self) -> list[str]:
+        """Why intervals are missing, a sentence each."""
+        sentences = []
+        for c in self.coefficients.itertuples():
+            if c.status != "converged":
+                whose = "" if c.judge is None else f"{c.judge}: "
+                sentences.append(f"{whose}{c.covariate}: {c.status}, {_reason(c.status)}")
+        models = self.models["model"]
+        for status, affected in models.groupby(self.models["status"], sort=False):
+            if status == "converged":
+                continue
+            names = "every model" if len(affected) == len(models) else _list(affected.tolist())
+            runaways, runaway = "", models[self.models["runaway"]].tolist()
+            if status == "separated" and runaway:
+                runaways = f" (with {_list(runaway)}, and the mean over the models with it)"
+            sentences.append(f"theta of {names}: {status}, {_reason(str(status))}{runaways}")
+        return sentences
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each model: the columns of the JSON, and `status` of theta."""
+        table = self.models.drop(columns=["low_naive", "high_naive", "degrees", "pull", "runaway"])
+        table.insert(table.columns.get_loc("rank_naive") + 1, "win_rate", self.win_rates())
+        ranks = ["rank_naive", *RANKS]
+        ranks += [f"ppi_{rank}" for rank in RANKS] if self.labelled is not None else []
+        table = table.astype(dict.fromkeys(ranks, "Int64"))
+        return table[[*table.columns.drop("status"), "status"]]
+
+    def record(self) -> dict[str, Any]:
+        """c, kappa, models and the reasons for missing intervals, for JSON: null where
+        undefined."""
+        c, kappa, log_nu = (
+            _records(self.of_kind(kind), COEFFICIENT) for kind in ("c", "kappa", "log nu")
+        )
+        kappa = [{name: entry[name] for name in ESTIMATE} for entry in kappa]
+        record = {"c": c, "kappa": kappa[0] if kappa else None}
+        if log_nu:
+            record["log_nu"] = log_nu[0]
+        if self.judge == JOINT:
+            slopes = self.of_kind("discrimination")
+            biases = self.coefficients.drop(slopes.index)
+            record = {
+                "c": [],
+                "kappa": None,
+                "judges": _records(biases, ("judge", "told_by", *COEFFICIENT)),
+                "discriminations": _records(slopes, ("judge", *ESTIMATE)),
+                "trusted": list(self.trusted),
+                "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
+            }
+        record["models"] = _records(self.to_frame().drop(columns="status"))
+        record["reasons"] = self.reasons()
+        if self.labelled is not None:
+            record["beside"] = {"ppi": self.labelled.record()}
+        record["outside"] = _records(self.outside)
+        record["by_quality"] = [entry.record() for entry in self.by_quality]
+        if self.robust is not None:
+            record["robust"] = _records(self.robust)
+        return record
+
+
+def _records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows as JSON has them: null where undefined or infinite."""
+    rows = (table if columns is None else table[list(columns)]).to_dict("records")
+    return [{str(name): _defined(value) for name, value in row.items()} for row in rows]
+
+
+def _defined(value: Any) -> Any:
+    return None if value is pd.NA else files.defined(value) if isinstance(value, float) else value
+
+
+def _reason(status: str) -> str:
+    return REASONS.get(status, "the fit did not converge")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
 
 class Leaderboards(list[Leaderboard]):
     """The result of `jbt leaderboard`: one for each judge, then that of all judges together."""
 
-    def __init__(
-        self,
-        boards: Sequence[Leaderboard],
-        prior: Prior,
-        compared: Sequence[pd.DataFrame],
-        against: str | None = None,
-    ) -> None:
-        """
-        Args:
-          prior: of the leaderboards.
-          against: the model against which win rates are; None for the mean over all others.
-          compared: for each judge, ranks under other choices (`robust.compare`), or nothing.
-        """
+    def __init__(self, boards: Sequence[Leaderboard], settings: Settings) -> None:
         super().__init__(boards)
-        self.prior, self.compared = prior, compared
-        self.against = against
+        self.settings = settings
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A ranking for each leaderboard with what it rests on; the conventions come last."""
         sections = []
-        for i, board in enumerate(self):
+        for board in self:
             name = board.judge or "Ranking"
-            lines = list(_sentences(board, self.prior))
+            table, basis = _shown(board, self.settings.against), _sentences(board, self.settings)
             if board.status == Status.CONVERGED:
-                sections += [
-                    Section(name, [], _shown(board, self.against)),
-                    Section(f"{name}: basis", lines),
-                ]
+                sections += [Section(name, [], table), Section(f"{name}: basis", list(basis))]
             else:
-                sections.append(Section(name, lines, _shown(board, self.against)))
-            if i < len(self.compared):
-                ranks = self.compared[i].rename(columns={"ties_dropped": "ties dropped"})
-                lines = [robust.widest(self.compared[i])]
+                why = UNKNOWN_GAMMA * (self.settings.interaction and board.status == Status.FLAT)
+                lines = [f"no ranking: {board.status.name.lower()}{why}"]
+                sections.append(Section(name, lines, table))
+            if board.robust is not None:
+                ranks = board.robust.rename(columns={"ties_dropped": "ties dropped"})
+                lines = [checks.widest(board.robust)]
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
-        conventions = list(_conventions(self[0], self.prior))
+        conventions = list(_conventions(self[0], self.settings))
         sections.append(Section("How to read this", conventions, detail=True))
         return Report(title, lead, sections, answer=[_answer(board) for board in self])
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each judge and model: judge (if there are several), the columns of the JSON,
-        and `status` of theta (see `Coefficient.status`)."""
-        parts = []
-        for board in self:
-            part = board.to_frame()
-            if len(self) > 1:
+        """A row for each judge and model: judge (if there are several), then the columns of
+        `Leaderboard.to_frame`."""
+        parts = [board.to_frame() for board in self]
+        if len(self) > 1:
+            for board, part in zip(self, parts, strict=True):
                 part.insert(0, "judge", board.judge)
-            parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
     def record(self) -> dict[str, Any]:
-        """The content of the JSON file: a single leaderboard as it is, several with their
-        judges."""
-        records = [board.record() for board in self]
-        for record, ranks in zip(records, self.compared, strict=False):
-            record["robust"] = robust.record(ranks)
-        if len(self) == 1:
-            return records[0]
-        boards = zip(self, records, strict=True)
-        return {"leaderboards": [{"judge": board.judge, **record} for board, record in boards]}
+        """The content of the JSON file."""
+        return {"leaderboards": [{"judge": board.judge, **board.record()} for board in self]}
 
     def figure(self) -> Figure:
         """Every model's theta, naive and corrected, with intervals, best first."""
@@ -106,11 +252,11 @@ class Leaderboards(list[Leaderboard]):
         for ax in panels[len(self) :]:
             ax.set_visible(False)
         for ax, board in zip(panels, self, strict=False):
-            series = [
-                ("naive", "orange", board.theta_naive, board.low_naive, board.high_naive),
-                ("corrected", "blue", board.theta, board.low, board.high),
-            ]
-            plots.forest(ax, board.models, series)
+            models = board.models
+            naive = models[["theta_naive", "low_naive", "high_naive"]].to_numpy().T
+            corrected = models[["theta", "low", "high"]].to_numpy().T
+            series = [("naive", "orange", *naive), ("corrected", "blue", *corrected)]
+            plots.forest(ax, models["model"].tolist(), series)
             ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
             ax.set_title(board.judge or "")
             ax.legend(fontsize=8, loc="lower right")
@@ -122,33 +268,29 @@ def _answer(board: Leaderboard) -> str:
     whose = "" if board.judge is None else f"{board.judge}: "
     if board.status != Status.CONVERGED:
         return f"{whose}no ranking: {board.status.name.lower()}"
-    best = [
-        f"{model} {_rank(*map(float, ranks))}"
-        for model, *ranks in zip(
-            board.models[:SHOWN],
-            board.rank[:SHOWN],
-            board.rank_low[:SHOWN],
-            board.rank_high[:SHOWN],
-            strict=True,
-        )
-    ]
-    known = np.isfinite(board.rank) & np.isfinite(board.rank_naive)
-    moved = np.where(known, board.rank_naive - board.rank, 0)
-    ranked = ", with plausible ranks" * bool(np.isfinite(board.rank_low).any())
-    line = f"{whose}best{ranked}: {', '.join(best)}"
+    models = board.models
+    best = [f"{row.model} {_rank(*row[1:])}" for row in _rows(models.head(SHOWN), "model", *RANKS)]
+    has_ends = models["rank_low"].notna().any()
+    line = f"{whose}best{', with plausible ranks' * bool(has_ends)}: {', '.join(best)}"
+    moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         return f"{line}; the correction changes no rank"
-    furthest = int(np.argmax(np.abs(moved)))
-    change = f"{_rank(float(board.rank_naive[furthest]))} to {_rank(float(board.rank[furthest]))}"
-    changed = f"{int((moved != 0).sum())} of {int(known.sum())} ranks"
-    if ranked:
-        beyond = (board.rank_naive < board.rank_low) | (board.rank_naive > board.rank_high)
-        changed += f", {int((beyond & (moved != 0)).sum())} from outside its plausible ranks"
-    model = board.models[furthest]
-    return f"{line}; the correction changes {changed}, most that of {model}, from {change}"
+    furthest = models.loc[moved.abs().idxmax()]
+    n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
+    changed = f"{(moved != 0).sum()} of {n_known} ranks"
+    if has_ends:
+        beyond = (models["rank_naive"] < models["rank_low"]) | (
+            models["rank_naive"] > models["rank_high"]
+        )
+        changed += f", {(beyond & (moved != 0)).sum()} from outside its plausible ranks"
+    return (
+        f"{line}; the correction changes {changed}, most that of {furthest['model']}, from "
+        f"{_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
+    )
 
 
-def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
+def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
+    prior: Prior = settings.prior
     yield (
         f"MAP with lam = {prior.lam:g}, lam_b = {prior.lam_b:g}; theta in logits, with mean 0 over "
         "the models; naive: without covariates and position"
@@ -158,15 +300,15 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected; "
         "where the likelihood or the prior decides a difference, by a sign test of the prompts won"
     )
-    if board.log_nu is not None:
+    if len(board.of_kind("log nu")):
         yield (
             "P(tie) is nu / (e^(eta / 2) + e^(-eta / 2) + nu), with eta the log-odds that the "
             "first wins if one side does (Davidson 1970); log nu has the prior of c"
         )
-    equal = " at equal covariates" if board.c else ""
+    names = ", ".join(board.of_kind("c")["covariate"])
+    equal = " at equal covariates" if names else ""
     yield f"win rate: chance of winning against the others{equal}, by theta, the mean over them"
-    if board.c:
-        names = ", ".join(str(c.covariate) for c in board.c)
+    if names:
         yield (
             f"the correction assumes that {names} is unrelated to quality among the answers of one "
             "model: any effect of it on the judge counts as bias"
@@ -175,9 +317,9 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
             "c is the covariate's effect on the judge between two answers to one prompt, given the "
             "models' qualities over all prompts (jbt fit estimates it within each prompt)"
         )
-    for baseline in board.beside:
-        yield from baseline.reading
-    if board.interaction:
+    if board.labelled is not None:
+        yield READING
+    if settings.interaction:
         yield (
             "--interaction: the bias is c + gamma theta, with c that of an average model; theta is "
             "the quality of a model at each prompt's average of the covariates"
@@ -185,41 +327,34 @@ def _conventions(board: Leaderboard, prior: Prior) -> Iterator[str]:
 
 
 def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
-    def intervals(*columns: np.ndarray) -> list[str]:
-        return [_interval(*map(float, row)) for row in zip(*columns, strict=True)]
+    """The table of the report."""
+    models = board.models.assign(win_rate=board.win_rates(against))
+    heading = "win rate" + (f" against {against}" if against else "")
+    columns: dict[str, Any] = {
+        "model": models["model"],
+        "rank [best, worst plausible]": [_rank(*row) for row in _rows(models, *RANKS)],
+        "uncorrected rank": [_rank(rank) for rank in models["rank_naive"]],
+        heading: [
+            # The verdicts won, where the likelihood gives the win rate no end.
+            _share(rate) + (f" (won {won:g} of {n})" if status == "separated" else "")
+            for rate, won, n, status in _rows(models, "win_rate", "n_won", "n_verdicts", "status")
+        ],
+    }
+    for name in models.columns[models.columns.str.startswith("average_")]:
+        columns[name.replace("_", " ", 1)] = [_plain(value) for value in models[name]]
+    if board.labelled is not None:
+        of_ppi = models.filter(like="ppi_").rename(columns=lambda name: name.removeprefix("ppi_"))
+        columns["ppi rank"] = [_rank(*row) for row in _rows(of_ppi, *RANKS)]
+        columns[f"ppi {QUANTITY}"] = [_share(*row) for row in _rows(of_ppi, *ESTIMATE)]
+    naive = "theta_naive", "low_naive", "high_naive"
+    columns["votes"] = models["n_verdicts"]
+    columns["theta"] = [_interval(*row) for row in _rows(models, "theta", "low", "high")]
+    columns["uncorrected theta"] = [_interval(*row) for row in _rows(models, *naive)]
+    return pd.DataFrame(columns)
 
-    ranks = (board.rank, board.rank_low, board.rank_high)
-    return pd.DataFrame(
-        {
-            "model": board.models,
-            "rank [best, worst plausible]": [
-                _rank(*map(float, row)) for row in zip(*ranks, strict=True)
-            ],
-            "uncorrected rank": [_rank(float(r)) for r in board.rank_naive],
-            f"win rate{f' against {against}' if against else ''}": [
-                _share(p) + _record(board, i)
-                for i, p in enumerate(board.win_rates(against).tolist())
-            ],
-            **{
-                f"average {name}": [_plain(float(v)) for v in values]
-                for name, values in board.averages.items()
-            },
-            **dict(_baseline_columns(board)),
-            "votes": board.n_verdicts,
-            "theta": intervals(board.theta, board.low, board.high),
-            "uncorrected theta": intervals(board.theta_naive, board.low_naive, board.high_naive),
-        }
-    )
 
-
-def _baseline_columns(board: Leaderboard) -> Iterator[tuple[str, list[str]]]:
-    for b in board.beside:
-        title = b.name.replace("_", " ")
-        ranks = zip(b.rank, b.rank_low, b.rank_high, strict=True)
-        yield f"{title} rank", [_rank(*map(float, row)) for row in ranks]
-        written = _share if b.share else _interval
-        values = zip(b.estimate, b.low, b.high, strict=True)
-        yield f"{title} {b.quantity}", [written(*map(float, row)) for row in values]
+def _rows(table: pd.DataFrame, *columns: str) -> Iterator[Any]:
+    return table[list(columns)].itertuples(index=False)
 
 
 def _share(p: float, *ends: float) -> str:
@@ -227,13 +362,6 @@ def _share(p: float, *ends: float) -> str:
         return "-"
     interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends and _known(*ends) else ""
     return f"{100 * p:.0f}{interval} %"
-
-
-def _record(board: Leaderboard, model: int) -> str:
-    """The verdicts won, where the likelihood gives the win rate no end."""
-    if board.status_of[model] != "separated":
-        return ""
-    return f" (won {board.n_won[model]:g} of {board.n_verdicts[model]})"
 
 
 def _plain(x: float) -> str:
@@ -256,89 +384,99 @@ def _interval(estimate: float, low: float, high: float) -> str:
     return f"{estimate:+.2f}" + (f" [{low:+.2f}, {high:+.2f}]" if _known(low, high) else "")
 
 
-def _sentences(board: Leaderboard, prior: Prior) -> Iterator[str]:
+def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     """Method of the intervals, c and kappa, why intervals are missing, evidence for the
     correction."""
-    if board.status != Status.CONVERGED:
-        why = ""
-        if board.interaction and board.status == Status.FLAT:
-            why = (
-                ": the verdicts do not identify gamma, which takes a covariate that varies within "
-                "models of unlike quality; leave --interaction out"
-            )
-        yield f"no ranking: {board.status.name.lower()}{why}"
-        return
-    parts = [p for e in board.by_quality for p in (e.stronger, e.weaker, e.gamma) if _known(p.low)]
-    degrees = [c.degrees for c in (*board.c, *board.judges, *parts) if c.status == "converged"]
-    degrees += board.degrees[board.status_of == "converged"].tolist()
-    if degrees:
-        yield f"{LEVEL:.0%} intervals: {_method(board.n_clusters, degrees)}"
-    for c in board.c:
+    models, table, joint = board.models, board.coefficients, board.judge == JOINT
+    halves = [entry.parts.drop("c") for entry in board.by_quality]
+    biases = table[table["kind"].isin(["c", "kappa"] if joint else ["c"])]
+    parts = pd.concat([part[["status", "degrees"]] for part in (biases, *halves, models)])
+    degrees = parts["degrees"][parts["status"] == "converged"]
+    if len(degrees):
+        ends = {f"{degrees.min():.0f}": None, f"{degrees.max():.0f}": None}
+        yield (
+            f"{LEVEL:.0%} intervals: jackknife over {board.n_clusters} pools (each left out in "
+            f"turn), t with {' to '.join(ends)} effective degrees of freedom; about the estimates "
+            "without the prior's pull"
+        )
+    for c in () if joint else board.of_kind("c").itertuples():
         evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
-        yield (f"{c.name} {_estimate(c)} per {c.unit}{evidence if _known(c.profile_range) else ''}")
-    hint = "" if board.interaction else "; --interaction ranks with c + gamma theta"
+        evidence = evidence if _known(c.profile_range) else ""
+        yield f"c[{c.covariate}] {_logits(c)} per {c.unit}{evidence}"
+    hint = "" if settings.interaction else "; --interaction ranks with c + gamma theta"
     for entry in board.by_quality:
         yield from entry.sentences(hint)
-    if board.judge == JOINT:
+    if joint:
         yield known_in_words(board.trusted)
         yield from agreement.in_words(board.agreements)
-    for c in board.judges:
-        per = f" per {c.unit}" if c.unit else " in favour of the first shown"
-        identifiers = ", ".join(c.identified_by)
-        source = f"identified by {identifiers}" if identifiers else "not identified"
-        yield f"{c.judge}: {c.name} {_estimate(c)}{per}; {source}"
-    for s in board.discriminations:
-        yield f"{s.judge}: discrimination {_interval(s.estimate, s.low, s.high)}"
-    if board.judge != JOINT and board.kappa is None:
-        yield "kappa is fixed at 0 (--position)"
-    elif board.kappa is not None:
-        yield f"kappa {_estimate(board.kappa)} in favour of the first shown"
-    if board.log_nu is not None and _known(board.log_nu.estimate):
-        nu = np.exp(board.log_nu.estimate)
+        yield from _of_judges(table)
+    else:
+        kappas = board.of_kind("kappa").itertuples()
+        lines = [f"kappa {_logits(kappa)} in favour of the first shown" for kappa in kappas]
+        yield from lines or ["kappa is fixed at 0 (--position)"]
+    for tie in board.of_kind("log nu").dropna(subset="estimate").itertuples():
+        nu = np.exp(tie.estimate)
         yield (
-            f"log nu {_interval(board.log_nu.estimate, board.log_nu.low, board.log_nu.high)}: two "
-            f"equal answers tie in {nu / (2 + nu):.0%} (Davidson)"
+            f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
+            f"{nu / (2 + nu):.0%} (Davidson)"
         )
     for reason in board.reasons():
         yield f"no interval: {reason}"
-    statuses = [c.status for c in (*board.c, *board.judges)] + board.status_of.tolist()
-    if "few_clusters" in statuses:
+    if "few_clusters" in [*biases["status"], *models["status"]]:
         yield "jbt plan prompts says how many more prompts put one model above another"
-    pull = np.abs(board.pull)  # NaN where there is no interval
-    if np.any(pull > PULLED):
+    pull = models["pull"].abs()  # NaN where there is no interval
+    if (pull > PULLED).any():
         yield (
-            f"the prior has moved theta by up to {np.nanmax(pull):.1f} standard errors "
-            f"({board.models[int(np.nanargmax(pull))]}); intervals correct for this, estimates do "
-            f"not; a --lam below {prior.lam:g} moves it less"
+            f"the prior has moved theta by up to {pull.max():.1f} standard errors "
+            f"({models['model'][pull.idxmax()]}); intervals correct for this, estimates do not; a "
+            f"--lam below {settings.prior.lam:g} moves it less"
         )
-    for baseline in board.beside:
-        yield from baseline.notes
-    for model in board.outside[:SHOWN]:
-        yield model.sentence()
-    if len(board.outside) > SHOWN:
-        yield f"and {len(board.outside) - SHOWN} more models outside the others, see --json"
-    if board.c:
+    if board.labelled is not None:
+        yield from board.labelled.notes
+    yield from _outside(board.outside)
+    if not joint and len(board.of_kind("c")):
         yield from _evidence(board)
 
 
-def _method(n_clusters: int, degrees: Sequence[float]) -> str:
-    low, high = min(degrees), max(degrees)
-    between = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {high:.0f}"
-    return (
-        f"jackknife over {n_clusters} pools (each left out in turn), t with {between} effective "
-        "degrees of freedom; about the estimates without the prior's pull"
-    )
+def _of_judges(table: pd.DataFrame) -> Iterator[str]:
+    """The coefficients of all judges together."""
+    for c in table.itertuples():
+        if c.kind == "discrimination":
+            yield f"{c.judge}: discrimination {_interval(c.estimate, c.low, c.high)}"
+            continue
+        name = "kappa" if c.kind == "kappa" else f"c[{c.covariate}]"
+        per = f" per {c.unit}" if c.unit else " in favour of the first shown"
+        source = f"identified by {', '.join(c.told_by)}" if c.told_by else "not identified"
+        yield f"{c.judge}: {name} {_logits(c)}{per}; {source}"
 
 
-def _estimate(c: Coefficient) -> str:
+def _logits(c: Any) -> str:
     return f"{_interval(c.estimate, c.low, c.high)} logits"
+
+
+def _outside(models: pd.DataFrame) -> Iterator[str]:
+    for model in models.head(SHOWN).itertuples():
+        side = "above" if model.distance > 0 else "below"
+        yield (
+            f"{model.model} lies outside the other models in {model.covariate}: on average "
+            f"{abs(model.distance):.1f} sd {side} theirs, {model.inside:.0%} of its answers in "
+            f"their middle {checks.MIDDLE:.0%}; its rank assumes that c holds that far out "
+            "(--robust: its rank on other scales)"
+        )
+    if len(models) > SHOWN:
+        yield f"and {len(models) - SHOWN} more models outside the others, see --json"
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
     """Evidence from anchors for or against the assumption of the correction."""
-    names = [str(c.covariate) for c in board.c]
     anchors = board.anchors
-    if anchors is not None and anchors.n_pairs:
+    if anchors is None:
+        yield (
+            "nothing here tests the assumption of the correction: there are no trusted pairs "
+            "(--anchors)"
+        )
+        return
+    if anchors.n_pairs:
         disputed = (
             f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
             f"{anchors.corrected_right}"
@@ -351,15 +489,10 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
             f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
             f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; {disputed}"
         )
-    if anchors is not None:
-        for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
-            if _known(better, won):
-                yield (
-                    f"{lengths.larger(name)} is the better of a trusted pair in {better:.0%}, "
-                    f"and won {won:.0%} of the judge's verdicts"
-                )
-    if anchors is None:
-        yield (
-            "nothing here tests the assumption of the correction: there are no trusted pairs "
-            "(--anchors)"
-        )
+    names = board.of_kind("c")["covariate"]
+    for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
+        if _known(better, won):
+            yield (
+                f"{lengths.larger(name)} is the better of a trusted pair in {better:.0%}, and won "
+                f"{won:.0%} of the judge's verdicts"
+            )

@@ -14,8 +14,8 @@ from jbt import planning, runtime
 from jbt.border import files
 from jbt.border.report import Report, Section
 from jbt.own.fits.batch import Position
-from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.leaderboards.problem import Problem, Setup
+from jbt.own.leaderboards.intervals import LEVEL, Intervals, intervals
+from jbt.own.leaderboards.problem import Problem, Settings, Setup
 from jbt.own.tables.tables import Tables, Transform
 from jbt.planning.prompts_plan import MOST_COPIES
 from jbt.types import Prior, Status
@@ -207,22 +207,27 @@ def separation(
         raise ValueError(f"--better and --worse are the same model, {better!r}")
     if tables.items["content"].nunique() < 2:
         raise ValueError("there is only one model: nothing to plan")
-    prior = Prior() if prior is None else prior
-    setup, _ = Setup.of(tables, covariates, transform, standardise, "plain", position, prior)
+    settings = Settings(
+        covariates=tuple(covariates),
+        transform=transform,
+        standardise=standardise,
+        position=position,
+        prior=prior or Prior(),
+    )
+    setup = Setup.of(tables, settings)
     rows = []
     with runtime.precision("float64"):
         for number, judge in enumerate(tables.judges):
             pair = None if better is None else (better, str(worse))
-            problem = setup.problem(number)
-            names = [tables.contents[content] for content in problem.contents]
-            rows += [{"judge": judge, **row} for row in _of_judge(problem, names, pair, power)]
+            found = _of_judge(setup.problem(number), tables.contents, pair, power)
+            rows += [{"judge": judge, **row} for row in found]
     return Separation(pd.DataFrame(rows, columns=pd.Index(COLUMNS)), power, better is None)
 
 
 def _of_judge(
     problem: Problem, names: list[str], pair: tuple[str, str] | None, power: float
 ) -> list[dict[str, Any]]:
-    """A row for each pair of models; `names` of the problem's contents."""
+    """A row for each pair of models; `names` of the models."""
     known = problem.n_verdicts > 0
     nothing = dict.fromkeys(COLUMNS[3:-2], np.nan)
     without = {"better": "", "worse": "", **nothing, "prompts": problem.n_clusters}
@@ -232,11 +237,11 @@ def _of_judge(
             return [{**without, "status": "a model has no verdicts"}]
     if known.sum() < 2:
         return [{**without, "status": "fewer than two models have verdicts"}]
-    fit = problem.fit(problem.variant)
-    if int(fit.status) != Status.CONVERGED:
+    fit = problem.fit()
+    if fit.status != Status.CONVERGED:
         return [{**without, "status": "the fit did not converge"}]
-    spread = problem.intervals(fit, problem.variant)
-    theta = np.where(known, np.asarray(fit.parameters.theta), -np.inf)
+    ends = intervals(fit)
+    theta = np.where(known, fit.theta, -np.inf)
     order = np.argsort(-theta, kind="stable")[: known.sum()].tolist()
     pairs = list(pairwise(order))
     n_tests = known.sum() - 1
@@ -247,19 +252,18 @@ def _of_judge(
             **without,
             "better": names[a],
             "worse": names[b],
-            **_plan(spread, a, b, problem.n_clusters, int(n_tests), power),
+            **_plan(ends, a, b, problem.n_clusters, int(n_tests), power),
         }
         for a, b in pairs
     ]
 
 
-def _plan(spread: Any, a: int, b: int, n: int, n_tests: int, power: float) -> dict[str, Any]:
+def _plan(ends: Intervals, a: int, b: int, n: int, n_tests: int, power: float) -> dict[str, Any]:
     """The numbers of model a above model b."""
     from scipy import special
 
-    apart = spread.differences
-    d, variance, df = (float(v[b, a]) for v in (apart.estimate, apart.variance, apart.degrees))
-    if not spread.comparable[a, b]:
+    d, variance, df = (float(v[b, a]) for v in (ends.apart, ends.variance, ends.degrees))
+    if not ends.comparable[a, b]:
         return {"difference": d, "status": "no interval of the difference, see jbt leaderboard"}
     half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * np.sqrt(variance)
     quantile = 1 - (1 - LEVEL) / 2 / n_tests

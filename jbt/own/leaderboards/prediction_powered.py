@@ -8,9 +8,8 @@ random sample of the judged ones: of pairs, or of prompts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,10 +19,7 @@ from jbt import quick_compilation, runtime, stats
 from jbt.border.report import counted
 from jbt.estimators.prediction_powered import PairSums, prediction_powered
 from jbt.kernel import metrics
-from jbt.own.baselines.contract import Beside, Question
 from jbt.own.tables.tables import Tables
-
-NAME = "ppi"
 
 LEVEL = 0.95
 
@@ -31,6 +27,8 @@ FEWEST_LABELLED = float(stats.FEWEST_CLUSTERS)
 """Effective number of labelled prompts of a model below which there is no interval. In simulations
 (`benchmarks.calibration.prediction_powered`) intervals cover .93 to .99 from there on; with 3 to 9
 of them .96 to 1.00, far wider than need be."""
+
+QUANTITY = "win rate by labels"
 
 READING = (
     "ppi: win rates as the labels would give them (PPI++: Angelopoulos et al. 2023), whatever the "
@@ -47,92 +45,30 @@ SHOWN = 6
 _estimated = quick_compilation.jit(prediction_powered)
 
 
-def ppi(question: Question) -> list[Beside]:
-    """Rank the models by win rates as trusted labels would have them, for each judge.
-
-    Raises:
-      ValueError: see `labelled_win_rates`.
-    """
-    tables = question.tables
-    return [_beside(labelled_win_rates(tables, judge)) for judge in range(len(tables.judges))]
-
-
-def _beside(rates: LabelledWinRates) -> Beside:
-    return Beside(
-        name=NAME,
-        quantity="win rate by labels",
-        models=rates.models,
-        estimate=rates.win_rate,
-        low=rates.low,
-        high=rates.high,
-        rank_low=rates.rank_low,
-        rank_high=rates.rank_high,
-        share=True,
-        reading=(READING,),
-        notes=tuple(rates.sentences()),
-        details={
-            "weight": rates.weight,
-            "n_labelled": rates.n_labelled,
-            "n_judged": rates.n_judged,
-            "n_prompts": rates.n_prompts,
-        },
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class LabelledWinRates:
-    """Win rates of M models by one judge's verdicts and trusted labels. NaN where undefined."""
+    """Win rates of M models by one judge's verdicts and trusted labels."""
 
-    models: tuple[str, ...]
-    """In the order of the table's contents."""
-    win_rate: np.ndarray
-    """[M] share of pairs that the labels would give to the model, ties as halves; it may lie
-    outside 0 to 1 where labels are few."""
-    low: np.ndarray
-    high: np.ndarray
-    rank_low: np.ndarray
-    """[M] 1 + the number of models significantly better: as `Leaderboard.rank_low`."""
-    rank_high: np.ndarray
+    models: pd.DataFrame
+    """A row for each model, in the order of the table's contents: model, estimate (share of pairs
+    that the labels would give to it, ties as halves; it may lie outside 0 to 1 where labels are
+    few), low, high, rank, rank_low and rank_high (as of a `Leaderboard`). NaN where undefined."""
     weight: float
     """Weight of the judge's verdicts on pairs without a label, 0 to 1."""
-    one_sided: np.ndarray
-    """[M] whether a model won, or lost, labelled pairs on fewer than `stats.FEWEST` prompts: then
-    its difference from others is never significant."""
     n_labelled: int
     """Pairs of two models with a label and a verdict of the judge (count)."""
     n_judged: int
     """Pairs of two models with a verdict of the judge (count)."""
     n_prompts: int
     """Pools with a labelled pair (count)."""
-    n_not_judged: int
-    """Labelled pairs of two models without a verdict of the judge, left out (count)."""
+    notes: tuple[str, ...]
+    """What the win rates rest on, and why intervals are missing."""
 
-    def sentences(self) -> Iterator[str]:
-        """What the win rates rest on, and why intervals are missing."""
-        yield (
-            f"ppi: from {self.n_labelled} labelled of {self.n_judged} judged pairs, on "
-            f"{counted(self.n_prompts, 'prompt')}; weight of the judge {self.weight:.2f}"
-        )
-        if self.n_not_judged:
-            yield f"ppi: {counted(self.n_not_judged, 'labelled pair')} without a verdict left out"
-        known = np.isfinite(self.win_rate)
-        for models, why in (
-            (known & np.isnan(self.low), f"labelled on fewer than {FEWEST_LABELLED:g} prompts"),
-            (~known, "no labelled pair"),
-        ):
-            if models.any():
-                yield f"ppi: no interval for {self._listed(models)}: {why}"
-        if (open_ranks := np.isfinite(self.low) & self.one_sided).any():
-            yield (
-                f"ppi: no certain rank for {self._listed(open_ranks)}: labels for it, or against "
-                f"it, on fewer than {stats.FEWEST} prompts"
-            )
-
-    def _listed(self, models: np.ndarray) -> str:
-        """The names of some models."""
-        names = [m for m, there in zip(self.models, models, strict=True) if there]
-        more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-        return f"{', '.join(names[:SHOWN])}{more}"
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file; the numbers of each model are in its entry of `models`."""
+        names = ("weight", "n_labelled", "n_judged", "n_prompts")
+        numbers = {name: getattr(self, name) for name in names}
+        return {"quantity": QUANTITY, "notes": list(self.notes), **numbers}
 
 
 def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
@@ -146,35 +82,47 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
       ValueError: no labelled pair of two models has a verdict of the judge.
     """
     verdicts, labels = _verdicts(tables, judge), _labels(tables)
-    n_labels = len(labels)
     labelled = verdicts.join(labels, how="inner")
     if labelled.empty:
         raise ValueError(
             "no trusted pair (--anchors) of two models was judged: win rates by labels need some"
         )
-    sums = [
-        part
-        for frame, name in ((verdicts, "won"), (labelled, "won"), (labelled, "label"))
-        for part in _sums(tables, frame, name)
-    ]
-    judged, by_judge, n_labelled, by_judge_labelled, _, by_labels = sums
+    judged, by_judge = _sums(tables, verdicts, "won")
+    n_labelled, by_judge_labelled = _sums(tables, labelled, "won")
+    by_labels = _sums(tables, labelled, "label")[1]
     rates = intervals(judged, by_judge, n_labelled, by_judge_labelled, by_labels)
-    better, known = rates.better, judged.any(0)
     compared = rates.enough & (rates.enough.sum() > 1)
-    return LabelledWinRates(
-        models=tuple(tables.contents),
-        win_rate=rates.win_rate,
-        low=rates.low,
-        high=rates.high,
-        rank_low=np.where(compared, 1 + better.sum(1), np.nan),
-        rank_high=np.where(compared, known.sum() - better.sum(0), np.nan),
-        weight=rates.weight,
-        one_sided=rates.one_sided,
-        n_labelled=len(labelled),
-        n_judged=len(verdicts),
-        n_prompts=int(n_labelled.any(1).sum()),
-        n_not_judged=n_labels - len(labelled),
+    n_models, n_prompts = judged.any(0).sum(), int(n_labelled.any(1).sum())
+    models = pd.DataFrame(
+        {
+            "model": tables.contents,
+            "estimate": rates.win_rate,
+            "low": rates.low,
+            "high": rates.high,
+            "rank": metrics.ranks(rates.win_rate),
+            "rank_low": np.where(compared, 1 + rates.better.sum(1), np.nan),
+            "rank_high": np.where(compared, n_models - rates.better.sum(0), np.nan),
+        }
     )
+    notes = [
+        f"ppi: from {len(labelled)} labelled of {len(verdicts)} judged pairs, on "
+        f"{counted(n_prompts, 'prompt')}; weight of the judge {rates.weight:.2f}"
+    ]
+    if n_left := len(labels) - len(labelled):
+        notes.append(f"ppi: {counted(n_left, 'labelled pair')} without a verdict left out")
+    known, has_interval = np.isfinite(rates.win_rate), np.isfinite(rates.low)
+    few = f"labelled on fewer than {FEWEST_LABELLED:g} prompts"
+    one_sided = f"labels for it, or against it, on fewer than {stats.FEWEST} prompts"
+    for what, why, concerned in (
+        ("interval", few, known & ~has_interval),
+        ("interval", "no labelled pair", ~known),
+        ("certain rank", one_sided, has_interval & rates.one_sided),
+    ):
+        if names := models["model"][concerned].tolist():
+            more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+            notes.append(f"ppi: no {what} for {', '.join(names[:SHOWN])}{more}: {why}")
+    counts = len(labelled), len(verdicts), n_prompts
+    return LabelledWinRates(models, rates.weight, *counts, tuple(notes))
 
 
 class Intervals(NamedTuple):
@@ -188,7 +136,8 @@ class Intervals(NamedTuple):
     enough: np.ndarray
     """[M] whether a model has labels on enough prompts for an interval."""
     one_sided: np.ndarray
-    """[M] see `LabelledWinRates`."""
+    """[M] whether a model won, or lost, labelled pairs on fewer than `stats.FEWEST` prompts: then
+    its difference from others is never significant."""
     weight: float
 
 
@@ -220,25 +169,17 @@ def significantly_better(
       known: [..., M] whether a model has an interval; else it is significantly better or worse
         than none.
     """
+    from scipy.special import stdtrit
+
     m = known.shape[-1]
     comparable = known[..., None, :] & known[..., :, None] & ~np.eye(m, dtype=bool)
     variance = np.diagonal(covariance, axis1=-2, axis2=-1)
     variance = (variance[..., None, :] + variance[..., :, None] - 2 * covariance).clip(0)
     level = 1 - (1 - LEVEL) / 2 / max(1, m - 1)
     fewer = np.minimum(prompts[..., None, :], prompts[..., :, None])
+    quantile = stdtrit(np.maximum(fewer - 1, 1), level)
     apart = np.where(comparable, estimate[..., None, :] - estimate[..., :, None], 0)
-    return comparable & (
-        apart > np.maximum(_quantile(level, fewer) * np.sqrt(variance), metrics.TIED)
-    )
-
-
-def _quantile(level: float, prompts: np.ndarray | float) -> np.ndarray:
-    """Of Student's t, at least 1 degree of freedom."""
-    from scipy.special import ndtri, stdtrit
-
-    many = np.isinf(prompts)
-    degrees = np.maximum(np.where(many, 2, prompts) - 1, 1)
-    return np.where(many, ndtri(level), stdtrit(degrees, level))
+    return comparable & (apart > np.maximum(quantile * np.sqrt(variance), metrics.TIED))
 
 
 def _verdicts(tables: Tables, judge: int) -> pd.DataFrame:

@@ -1,0 +1,299 @@
+"""A leaderboard whose judge has a bias that changes with quality, or judges with discriminations of
+their own.
+
+    logit = phi_first - phi_second + kappa,    phi = theta + (c + gamma theta) . x
+
+with theta about its mean over the models and x about its mean over the prompt's answers: c is the
+bias of an average model, and theta the quality of a model at each prompt's average x. About the
+prompt's mean, gamma is a matter of differences between answers to one prompt, as c is. About one
+mean for all prompts, qualities that lie further apart on prompts with longer answers would count
+towards it. See `estimators.interaction_fit` for what identifies gamma.
+
+At the maximum the model is to first order a linear one, with the columns x and theta x and with
+loadings 1 + gamma . x of theta, so that it has the intervals of a leaderboard.
+
+Discriminations (judge-aware Bradley-Terry, BT-sigma) are the same with the judge for the covariate:
+
+    logit = s_g (theta_first - theta_second) + c_g . d + kappa_g,    gamma_g = s_g - 1
+
+s_g is 1 for the first judge whose biases are known, or else the first judge: the verdicts identify
+only ratios, as a common factor is the scale of theta. With s held at 1, a judge of little
+discrimination counts as much as one of much, and draws theta towards 0. gamma has the prior of c,
+so that s_g may be negative. `jbt fit --joint` has a log-normal prior on s_g instead
+(`estimators.discrimination`): with few verdicts the two differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jbt import identifiability
+from jbt.border import files
+from jbt.estimators import clusters
+from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.intervals import REASONS, centring, intervals
+from jbt.own.leaderboards.problem import Fitted, Problem, maximise, places
+from jbt.own.shared_coefficients.directions import MOVED
+from jbt.types import Design, Status
+
+EQUAL = 1e-9
+"""Relative difference of two parts of a logit that counts as rounding."""
+
+TOLERANCE = 1e-9
+"""Of the last step of a fit, in posterior standard deviations."""
+
+IN_SHORT = {
+    "few_clusters": "too few prompts",
+    "prior_selected": "the prior decides",
+    "separated": "no maximum",
+}
+"""Why there is no interval, within a line, for some statuses."""
+
+
+@dataclass(frozen=True, eq=False)
+class BiasByQuality:
+    """How one covariate's c changes with the quality of a model, logits per unit."""
+
+    covariate: str
+    parts: pd.DataFrame
+    """As `Intervals.parameters`, a row each: c (of an average model), stronger (c of the models
+    whose theta, fitted with one constant c, lies above the median), weaker (c of the others), gamma
+    (change of c with a logit of quality)."""
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file."""
+        rows = self.parts[["estimate", "low", "high", "status", "degrees"]].to_dict("index")
+        return {
+            "covariate": self.covariate,
+            **{
+                str(part): {k: v if k == "status" else files.defined(v) for k, v in row.items()}
+                for part, row in rows.items()
+            },
+        }
+
+    def sentences(self, hint: str = "") -> Iterator[str]:
+        """The halves and gamma; then, where the interval of gamma leaves out 0, what one constant c
+        does, followed by a hint."""
+        name, parts = f"c[{self.covariate}]", self.parts
+        measured = {part: _measured(row) for part, row in parts.iterrows()}
+        if parts["low"].drop("c").isna().all():
+            why = REASONS.get(parts["status"]["gamma"], "the fit did not converge")
+            yield f"no interval: {name} by quality: {why}"
+            return
+        yield (
+            f"{name} of the stronger half of the models {measured['stronger']}, of the weaker half "
+            f"{measured['weaker']}; slope of c on quality (gamma) {measured['gamma']} per logit"
+        )
+        if parts["low"]["gamma"] > 0 or parts["high"]["gamma"] < 0:
+            yield f"one constant c {self._consequence()}{hint}"
+
+    def _consequence(self) -> str:
+        """What one constant c does to whom, by the signs of gamma and of an average model's c."""
+        low, high = self.parts["low"], self.parts["high"]
+        rising = low["gamma"] > 0
+        if low["c"] > 0 or high["c"] < 0:
+            weak_first = rising == (low["c"] > 0)
+            too_much, too_little = ("weak", "strong") if weak_first else ("strong", "weak")
+            return f"corrects {too_much} models too much and {too_little} ones too little"
+        too_low, too_high = ("strong", "weak") if rising else ("weak", "strong")
+        return f"is too low for {too_low} models and too high for {too_high} ones"
+
+
+def _measured(part: pd.Series) -> str:
+    """The estimate with its interval, or with the status that explains why there is none."""
+    if part["status"] == "flat":
+        return "not identified"
+    if np.isfinite(part["low"]):
+        return f"{part['estimate']:+.2f} [{part['low']:+.2f}, {part['high']:+.2f}]"
+    return f"{part['estimate']:+.2f} (no interval: {IN_SHORT.get(part['status'], part['status'])})"
+
+
+def bias_by_quality(
+    fit: Fitted, covariates: Sequence[str]
+) -> tuple[list[BiasByQuality], Fitted | None]:
+    """Measure each covariate's c by quality, and return the fit that it comes from; nothing where
+    differences are relative, nothing identifies gamma, or a fit does not converge.
+
+    Args:
+      fit: of one judge, with one constant c.
+      covariates: names.
+    """
+    if fit.problem.sides is None or not covariates:
+        return [], None
+    growing = fit_growth(fit)
+    if growing.status != Status.CONVERGED:
+        return [], growing
+    halves = fit_halves(fit)
+    if halves.status != Status.CONVERGED:
+        return [], growing
+    whole, parts = intervals(growing).parameters, intervals(halves).parameters
+    at, half = growing.problem.at, halves.problem.at
+    return [
+        BiasByQuality(
+            name,
+            pd.concat(
+                {
+                    "c": whole.iloc[at["c"][d]],
+                    "stronger": parts.iloc[half["stronger"][[d]]],
+                    "weaker": parts.iloc[half["weaker"][[d]]],
+                    "gamma": whole.iloc[at["gamma"][[d]]],
+                }
+            ).droplevel(1),
+        )
+        for d, name in enumerate(covariates)
+    ], growing
+
+
+def fit_growth(fit: Fitted) -> Fitted:
+    """Fit c and a slope gamma for each column of `Problem.sides`, from a fit with gamma = 0. A
+    gamma that the verdicts do not identify is 0; the status is FLAT where they identify none."""
+    slopes = Slopes.of(fit.problem)
+    position = bool(fit.problem.variant.kappa)
+    tangent = slopes.tangent(fit.beta[fit.problem.at["theta"]], slopes.free)
+    nulls = identifiability.null_space(tangent.design, tangent.rows, position=position).directions
+    moves = (np.abs(nulls) > MOVED * np.abs(nulls).max(1, keepdims=True)).any(0)
+    gamma = slopes.at["gamma"]
+    free = np.where(np.isin(np.arange(len(moves)), gamma), ~moves, slopes.free)
+    beta = np.r_[fit.beta[:-1], np.zeros(len(gamma)), fit.beta[-1]]
+    if not free[gamma].any():
+        return Fitted(tangent, tangent.variant, beta, Status.FLAT)
+    return dataclasses.replace(slopes, free=free).fit(beta)
+
+
+def fit_halves(fit: Fitted) -> Fitted:
+    """Fit c to the models whose theta lies above the median (`stronger`), and to the others
+    (`weaker`): a linear model with the covariates of the former, then of the latter."""
+    problem, theta, c = (
+        fit.problem,
+        fit.beta[fit.problem.at["theta"]],
+        fit.beta[fit.problem.at["c"]],
+    )
+    stronger = (theta > np.median(theta[problem.n_verdicts > 0])).astype(float)
+    columns = np.hstack([split(problem, half) for half in (stronger, 1 - stronger)])
+    at = places(theta=theta.shape, stronger=(len(c),), weaker=(len(c),), kappa=(1,))
+    assert problem.sides is not None
+    halves = problem.with_columns(columns, at)
+    halves = dataclasses.replace(halves, sides=problem.sides[:, :, :0])
+    return Slopes.of(halves).fit(np.r_[theta, c.ravel(), c.ravel(), fit.beta[-1]])
+
+
+def fit_discriminations(fit: Fitted, judges: Judges) -> Fitted:
+    """Fit theta, all judges' c and kappa, and as gamma s - 1 of the judges of `estimated`, from the
+    fit of all judges together with s = 1."""
+    problem = fit.problem
+    indicator = (problem.judge[:, None] == estimated(judges)).astype(float)
+    free = np.asarray(problem.variant.c)
+    columns = np.asarray(problem.rows.difference) * free
+    problem = dataclasses.replace(
+        problem.with_columns(columns, problem.at, free), sides=np.stack([indicator, indicator])
+    )
+    return fit_growth(dataclasses.replace(fit, problem=problem))
+
+
+def estimated(judges: Judges) -> np.ndarray:
+    """Indices of the judges whose discrimination is estimated: all but one."""
+    return np.delete(np.arange(len(judges.names)), int(np.argmax(judges.known)))
+
+
+def split(problem: Problem, weight: np.ndarray) -> np.ndarray:
+    """[R, D] differences of the covariates, each item's multiplied by its model's weight [M]."""
+    assert problem.sides is not None
+    first, second = (np.asarray(side) for side in (problem.rows.first, problem.rows.second))
+    parts = weight[first, None] * problem.sides[0], weight[second, None] * problem.sides[1]
+    # Of two models the parts are equal for every row: what rounding leaves identifies nothing.
+    return np.where(np.isclose(*parts, rtol=EQUAL, atol=0), 0, parts[0] - parts[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The objective in (theta, c, gamma, kappa), flat, and its derivatives."""
+
+    problem: Problem
+    at: Mapping[str, np.ndarray]
+    """Places of its parameters: those of the problem, with gamma before the last."""
+    free: np.ndarray
+    """[P] whether each parameter is estimated."""
+    centre: np.ndarray
+    """[P, P] subtracts from theta its mean over the known models."""
+    precision: np.ndarray
+    """[P]"""
+
+    @classmethod
+    def of(cls, problem: Problem) -> Slopes:
+        """With every gamma free."""
+        assert problem.sides is not None
+        *names, last = problem.at
+        k, m = problem.sides.shape[2], problem.design.n_contents
+        shapes = {name: problem.at[name].shape for name in names}
+        at = places(**shapes, gamma=(k,), **{last: (1,)})
+        free = np.r_[problem.free[:-1], np.ones(k, bool), problem.free[-1]]
+        centre = centring(np.asarray(problem.design.content_mask()), len(free))
+        design = Design.of_contents(m, len(free) - m - 1)
+        precision = clusters.prior_precision(design, problem.prior)
+        return cls(problem, at, free, centre, precision)
+
+    def tangent(self, theta: np.ndarray, free: np.ndarray) -> Problem:
+        """The problem with the covariates theta x beside its own."""
+        columns = np.hstack([np.asarray(self.problem.rows.difference), split(self.problem, theta)])
+        return self.problem.with_columns(columns, self.at, free[len(theta) : -1])
+
+    def fit(self, beta: np.ndarray) -> Fitted:
+        """The maximum a posteriori, from a start."""
+        beta, done = maximise(lambda at: self.derivatives(at)[:3], beta, TOLERANCE)
+        *_, hessian, convex = self.derivatives(beta)
+        inverse = self.centre @ np.linalg.inv(hessian) @ self.centre.T
+        inverse = np.where(self.free[:, None] & self.free, inverse, 0)
+        status = Status.CONVERGED if done and convex else Status.NOT_CONVERGED
+        beta = self.centre @ beta
+        loading = 1 + self.problem.sides @ beta[self.at["gamma"]]
+        tangent = self.tangent(beta[self.at["theta"]], self.free)
+        return Fitted(tangent, tangent.variant, beta, status, inverse, loading)
+
+    def logits(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logits of the rows, and the columns [R, P - M] of c, gamma and kappa."""
+        rows, theta = self.problem.rows, (self.centre @ beta)[self.at["theta"]]
+        columns = [np.asarray(rows.difference), split(self.problem, theta)]
+        coefficients = slice(len(theta), None)
+        columns = np.column_stack([*columns, np.asarray(rows.ordered)]) * self.free[coefficients]
+        apart = theta[np.asarray(rows.first)] - theta[np.asarray(rows.second)]
+        return apart + columns @ beta[coefficients], columns
+
+    def derivatives(self, beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, bool]:
+        """Minus the log-posterior but for a constant, minus its gradient, and its second
+        derivative; the expected one where that is not positive definite, and whether it is."""
+        from scipy import sparse
+        from scipy.special import expit, log_expit
+
+        rows, sides = self.problem.rows, self.problem.sides
+        m, gamma = len(self.at["theta"]), self.at["gamma"]
+        logits, columns = self.logits(beta)
+        shown, wins, p = np.asarray(rows.shown), np.asarray(rows.wins), expit(logits)
+        likelihood = wins @ log_expit(logits) + (shown - wins) @ log_expit(-logits)
+        residual, weight = wins - shown * p, shown * p * (1 - p)
+        slopes = 1 + sides @ (beta[gamma] * self.free[gamma])
+        ends = np.r_[np.asarray(rows.first), np.asarray(rows.second)]
+        cells = np.tile(np.arange(len(shown)), 2), ends
+        loading = sparse.csr_array((np.r_[slopes[0], -slopes[1]], cells), shape=(len(shown), m))
+        border = loading.T @ (weight[:, None] * columns)
+        of_theta = (loading.T @ (loading * weight[:, None])).toarray()
+        information = np.block([[of_theta, border], [border.T, columns.T * weight @ columns]])
+        turned = np.concatenate([residual[:, None] * sides[0], -residual[:, None] * sides[1]])
+        cross = np.zeros_like(information)
+        for k in np.flatnonzero(self.free[gamma]).tolist():
+            cross[:m, gamma[k]] = cross[gamma[k], :m] = np.bincount(ends, turned[:, k], m)
+        objective = float(self.precision @ beta**2 / 2 - likelihood)
+        gradient = np.r_[loading.T @ residual, columns.T @ residual]
+        gradient = self.centre.T @ gradient - self.precision * beta
+        scoring = self.centre.T @ information @ self.centre + np.diag(self.precision)
+        hessian = scoring - self.centre.T @ cross @ self.centre
+        try:
+            np.linalg.cholesky(hessian)
+        except np.linalg.LinAlgError:
+            return objective, gradient, scoring, False
+        return objective, gradient, hessian, True

@@ -104,50 +104,46 @@ def intervals(fit: Fitted) -> Intervals:
         inverse = clusters.inverse_hessian(mode, rows, design, problem.prior, fit.variant)
     precision = clusters.prior_precision(design, problem.prior)
     centre = centring(known, len(inverse))
-    posterior, posterior_pairs = variances(inverse, centre, m)
-    of_prior, of_prior_pairs = variances(clusters.prior_part(inverse, precision), centre, m)
-    posteriors = posterior, posterior_pairs
-    undetermined = identifiability.undetermined(rows, design, fit.variant, start=mode)
-    undetermined, undetermined_pairs = _moved(undetermined, centre, *posteriors)
+    posterior = variances(inverse, centre, m)
+    of_prior = variances(clusters.prior_part(inverse, precision), centre, m)
+    unlimited = identifiability.undetermined(rows, design, fit.variant, start=mode)
+    undetermined = _moved(unlimited, centre, posterior, m)
     nulls = identifiability.null_space(design, rows, variant=fit.variant)
-    flat, _ = _moved(nulls.directions, centre, *posteriors)
+    flat = _moved(nulls.directions, centre, posterior, m)
     if problem.n_clusters < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
         more = {"loading": fit.loading, "moments": fit.moments}
         estimate = jackknife(inverse, mode, rows, cluster, **more)
-    planned, planned_pairs = degrees_of_freedom(estimate.planned, inverse, centre, m)
-    df, df_pairs = degrees_of_freedom(estimate.df, inverse, centre, m)
-    few, few_pairs = planned < FEWEST_DEGREES, planned_pairs < FEWEST_DEGREES
+    planned = degrees_of_freedom(estimate.planned, inverse, centre, m)
+    df = degrees_of_freedom(estimate.df, inverse, centre, m)
+    few, prior_decides = planned < FEWEST_DEGREES, of_prior > PRIOR_SHARE * posterior
 
     pushed = np.eye(len(centre)) + inverse * precision
     pull = -centre @ inverse @ (precision * beta)
     about = centre @ pushed @ beta
-    variance, variance_pairs = (
-        # Verdicts of a judge symmetric by construction do not show the error: then the model's.
-        np.where(by_clusters > NO_DIFFERENCE * of_model, by_clusters, of_model)
-        for by_clusters, of_model in zip(
-            variances(pushed @ estimate.covariance @ pushed.T, centre, m), posteriors, strict=True
-        )
-    )
+    variance = variances(pushed @ estimate.covariance @ pushed.T, centre, m)
+    # Verdicts of a judge symmetric by construction do not show the error: then the model's.
+    variance = np.where(variance > NO_DIFFERENCE * posterior, variance, posterior)
     error = np.sqrt(variance)
-    levels = (1 + LEVEL) / 2, 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
-    half_width = quantile(levels[0], df) * error
-    half_widths = quantile(levels[1], df_pairs) * np.sqrt(variance_pairs)
+    level, of_pairs = (1 + LEVEL) / 2, 1 - (1 - LEVEL) / 2 / max(1, int(known.sum()) - 1)
+    own, between = slice(len(beta)), slice(len(beta), None)
+    half_width = quantile(level, df[own]) * error[own]
+    half_widths = (quantile(of_pairs, df[between]) * error[between]).reshape(m, m)
 
-    theta, coefficients = slice(m), slice(m, None)
-    status = np.where(few, "few_clusters", "converged").astype(object)
-    status[of_prior > PRIOR_SHARE * posterior] = "prior_selected"
-    status[undetermined] = "separated"
-    status[undetermined & flat] = "flat"
+    theta, coefficients = slice(m), slice(m, len(beta))
+    status = np.where(few[own], "few_clusters", "converged").astype(object)
+    status[prior_decides[own]] = "prior_selected"
+    status[undetermined[own]] = "separated"
+    status[(undetermined & flat)[own]] = "flat"
     is_constant = ~np.any(np.asarray(rows.difference) != 0, axis=0)
     status[coefficients][np.r_[is_constant, False]] = "covariate_constant"
     status[coefficients][~is_free] = "flat"
     status[theta][~known] = "no_verdicts"
-    pairs = known & known[:, None] & ~np.eye(m, dtype=bool)
-    prior_decides = of_prior_pairs > PRIOR_SHARE * posterior_pairs
-    comparable = pairs & ~undetermined_pairs & ~prior_decides & ~few_pairs
-    group = (~undetermined_pairs & known & known[:, None]).sum(1)
+    both, open_ends = known & known[:, None], undetermined | prior_decides
+    pairs = both & ~np.eye(m, dtype=bool)
+    comparable = pairs & ~(open_ends | few)[between].reshape(m, m)
+    group = (both & ~undetermined[between].reshape(m, m)).sum(1)
     is_largest = group == group.max(initial=0)
     runaway = (status[theta] == "separated") & ~(is_largest & (is_largest.sum() == group))
 
@@ -155,16 +151,16 @@ def intervals(fit: Fitted) -> Intervals:
     better = comparable & (apart > np.maximum(half_widths, metrics.TIED))
     has_interval = status == "converged"
     ranked = np.asarray(comparable.any(1))
-    open_pairs = pairs & (undetermined_pairs | prior_decides)
+    open_pairs = pairs & open_ends[between].reshape(m, m)
     if fit.inverse is None and open_pairs.any():  # eta is that of the rows, every row a verdict
         upper = np.where(comparable, apart + half_widths, np.inf)
         np.fill_diagonal(upper, 0)
-        half = half_width * quantile(levels[1], df) / quantile(levels[0], df)
+        half = half_width * quantile(of_pairs, df[own]) / quantile(level, df[own])
         half = np.where(has_interval, half, np.inf)[coefficients]
         ends = np.stack([about[coefficients] - half, about[coefficients] + half])
         ends = np.where(is_free, ends, 0)
         arguments = rows, cluster, open_pairs, upper, ends
-        above, counted = better_by_counts(*arguments, level=1 - levels[1])
+        above, counted = better_by_counts(*arguments, level=1 - of_pairs)
         better |= open_pairs & through_others(better | above)
         ranked = ranked | np.asarray((counted | (open_pairs & (better | better.T))).any(1))
     parameters = pd.DataFrame(
@@ -173,32 +169,28 @@ def intervals(fit: Fitted) -> Intervals:
             "low": np.where(has_interval, about - half_width, np.nan),
             "high": np.where(has_interval, about + half_width, np.nan),
             "status": status,
-            "degrees": np.where(few, planned, df),
+            "degrees": np.where(few, planned, df)[own],
         }
     )
-    pull = (pull / np.where(has_interval, error, np.nan))[theta]
-    tests = better, comparable, ranked, runaway
-    return Intervals(parameters, *tests, pull, apart, variance_pairs, df_pairs)
+    pull = (pull / np.where(has_interval, error[own], np.nan))[theta]
+    of_pairs = (v[between].reshape(m, m) for v in (variance, df))
+    return Intervals(parameters, better, comparable, ranked, runaway, pull, apart, *of_pairs)
 
 
-def _moved(
-    directions: np.ndarray, centre: np.ndarray, posterior: np.ndarray, posterior_pairs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """[P] and [M, M] whether some direction moves each parameter and each difference of models."""
-    m = len(posterior_pairs)
-    parameters, pairs = np.zeros(len(centre), bool), np.zeros((m, m), bool)
+def _moved(directions: np.ndarray, centre: np.ndarray, posterior: np.ndarray, m: int) -> np.ndarray:
+    """[P + M M] whether some direction moves each parameter and each difference of models."""
+    moved, own = np.zeros(len(posterior), bool), slice(len(centre))
 
     def steps(change: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return np.abs(change) / np.sqrt(np.where(variance > 0, variance, np.inf))
 
     for direction in directions:
-        step = steps(centre @ direction, posterior)
         # Of the direction itself: centred, the constant of theta is rounding.
-        least = NEGLIGIBLE * max(steps(direction, posterior).max(), 1e-300)
+        least = NEGLIGIBLE * max(steps(direction, posterior[own]).max(), 1e-300)
         theta = direction[:m]
-        parameters |= step > least
-        pairs |= steps(theta - theta[:, None], posterior_pairs) > least
-    return parameters, pairs
+        change = np.r_[centre @ direction, (theta - theta[:, None]).ravel()]
+        moved |= steps(change, posterior) > least
+    return moved
 
 
 def quantile(level: float, df: np.ndarray) -> np.ndarray:
@@ -216,20 +208,20 @@ def centring(known: np.ndarray, n_parameters: int) -> np.ndarray:
     return centre
 
 
-def variances(covariance: np.ndarray, centre: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """[P] and [M, M] variances of the parameters, theta about its mean, and of the differences of
-    two models, from a covariance of the parameters."""
+def variances(covariance: np.ndarray, centre: np.ndarray, m: int) -> np.ndarray:
+    """[P + M M] variances of the parameters, theta about its mean, and of the differences of two
+    models, from a covariance of the parameters."""
     theta = np.diagonal(covariance)[:m]
     pairs = theta + theta[:, None] - 2 * covariance[:m, :m]
     parameters = np.einsum("ip,pq,iq->i", centre, covariance, centre, optimize=True)
-    return parameters.clip(0), pairs.clip(0)
+    return np.r_[parameters, pairs.ravel()].clip(0)
 
 
 def degrees_of_freedom(
     df: np.ndarray, inverse: np.ndarray, centre: np.ndarray, m: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """[P] and [M, M] degrees of freedom of the intervals of the parameters, theta about its mean,
-    and of the differences of two models.
+) -> np.ndarray:
+    """[P + M M] degrees of freedom of the intervals of the parameters, theta about its mean, and of
+    the differences of two models.
 
     The variance of a theta is a part from each coefficient plus a remainder. Their clusters are the
     same, so that the parts are dependent and combine by 1 / df = sum of share / df. The parts of
@@ -248,11 +240,12 @@ def degrees_of_freedom(
         sd = np.sqrt(np.diagonal(inverse)[free])
         values, vectors = np.linalg.eigh(inverse[np.ix_(free, free)] / np.outer(sd, sd))
         by_bias = by_bias / sd @ (vectors / np.sqrt(values.clip(1e-12))) @ vectors.T
-    posterior, posterior_pairs = variances(inverse, centre, m)
-    parameters = _combined(by_bias.T, posterior[:m], coefficients, theta)
+    posterior = variances(inverse, centre, m)
+    of_theta = _combined(by_bias.T, posterior[:m], coefficients, theta)
     changes = (v - v[:, None] for v in by_bias.T)
-    smaller = np.minimum(theta, theta[:, None])
-    return np.r_[parameters, df[m:]], _combined(changes, posterior_pairs, coefficients, smaller)
+    variance, smaller = posterior[len(df) :].reshape(m, m), np.minimum(theta, theta[:, None])
+    pairs = _combined(changes, variance, coefficients, smaller)
+    return np.r_[of_theta, df[m:], pairs.ravel()]
 
 
 def _combined(

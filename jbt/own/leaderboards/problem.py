@@ -110,16 +110,10 @@ def merge_pools(tables: Tables) -> Tables:
     Raises:
       TableError: too many contents for the memory of this machine.
     """
-    merged = dataclasses.replace(
-        tables,
-        verdicts=tables.verdicts.assign(pool=0),
-        items=tables.items.assign(pool=0),
-        anchors=tables.anchors.assign(pool=0),
-        tied=tables.tied.assign(pool=0),
-        members=tables.members.assign(pool=0),
-        pools=[ALL],
-        counts=tables.counts.assign(pool=0).groupby(["pool", "judge"], as_index=False).sum(),
-    )
+    frames = ("verdicts", "items", "anchors", "tied", "members", "counts")
+    merged = {name: getattr(tables, name).assign(pool=0) for name in frames}
+    merged["counts"] = merged["counts"].groupby(["pool", "judge"], as_index=False).sum()
+    merged = dataclasses.replace(tables, **merged, pools=[ALL])
     check_memory(merged)
     return merged
 
@@ -173,12 +167,12 @@ class Problem:
         """The problem of rows that are not padded yet."""
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
         wins, m = np.asarray(rows.wins), at["theta"].size
-        other = first != second
-        n_verdicts = np.bincount(first, shown, m) + np.bincount(
-            second, np.where(other, shown, 0), m
-        )
-        n_won = np.bincount(first, wins, m)
-        n_won = n_won + np.bincount(second, np.where(other, shown - wins, 0), m)
+
+        def total(of_first: np.ndarray, of_second: np.ndarray) -> np.ndarray:
+            of_second = np.where(first != second, of_second, 0)
+            return np.bincount(first, of_first, m) + np.bincount(second, of_second, m)
+
+        n_verdicts = total(shown, shown)
         fill = padding.rows_size(len(shown)) - len(shown)
         design = Design.of_contents(m, rows.difference.shape[1])
         return cls(
@@ -190,7 +184,7 @@ class Problem:
             np.pad(source, (0, fill)),
             np.pad(np.zeros_like(source) if judge is None else judge, (0, fill)),
             n_verdicts,
-            n_won,
+            total(wins, shown - wins),
             None if sides is None else np.pad(sides, ((0, 0), (0, fill), (0, 0))),
         )
 

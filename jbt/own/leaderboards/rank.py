@@ -89,20 +89,13 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     """The leaderboard of one judge."""
     tables, problem = setup.tables, problem_of(setup, judge)
     naive, fit = _naive_and_aware(problem)
-    evidence = [fit.profile_range(place) for place in problem.at["c"][:, 0].tolist()]
+    evidence = _evidence(fit)
     by_quality = []
     if fit.status == Status.CONVERGED:
         by_quality, growing = bias_by_quality(fit, setup.covariates)
         if setup.settings.interaction and growing is not None:
-            fit, evidence = growing, [np.nan] * len(evidence)
-    ends, at = intervals(fit), fit.problem.at
-    named = zip(at["c"][:, 0], setup.covariates, setup.units, evidence, strict=True)
-    rows = [
-        {"place": place, "kind": "c", "covariate": name, "unit": unit, "profile_range": nats}
-        for place, name, unit, nats in named
-    ]
-    if problem.variant.kappa:
-        rows.append({"place": at["kappa"][0], "kind": "kappa"})
+            fit, evidence = growing, {}
+    rows, at = _biases(setup, fit, evidence), fit.problem.at
     if tables.ties == "davidson":
         rows.append({"place": at["log_nu"][0] if "log_nu" in at else NO_TIES, "kind": "log nu"})
     seen = tables.items.iloc[judged_items(tables, judge)].groupby("content")
@@ -116,10 +109,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         )
     return Leaderboard(
         judge=tables.judges[judge],
-        status=fit.status,
-        models=_models(tables.contents, naive, fit, ends, columns),
-        coefficients=_coefficients(ends, rows),
-        n_clusters=problem.n_clusters,
+        **_results(tables.contents, naive, fit, rows, columns),
         by_quality=by_quality,
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
@@ -131,15 +121,42 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
     """The leaderboard of all judges together."""
     tables, problem = setup.tables, setup.together(judges)
     naive, fit = _naive_and_aware(problem)
-    at, free = problem.at, problem.free
-    evidence = {place: fit.profile_range(place) for place in at["c"].ravel() if free[place]}
-    if setup.settings.judge_aware and fit.status == Status.CONVERGED:
-        fit, evidence = fit_discriminations(fit, judges), {}
-    biases = np.concatenate([at["c"], at["kappa"][None]])  # [D + 1, J]
+    has_slopes = setup.settings.judge_aware and fit.status == Status.CONVERGED
+    rows = _biases(setup, fit, {} if has_slopes else _evidence(fit), judges)
+    if has_slopes:
+        fit = fit_discriminations(fit, judges)
+    slopes = fit.problem.at.get("gamma", ())
+    rows += [
+        {"place": place, "kind": "discrimination", "judge": judges.names[g]}
+        for place, g in zip(slopes, estimated(judges), strict=False)
+    ]
+    return Leaderboard(
+        judge=JOINT,
+        **_results(tables.contents, naive, fit, rows, {}),
+        trusted=judges.trusted,
+        agreements=by_judge(tables, judges.known),
+    )
+
+
+def _evidence(fit: Fitted) -> dict[int, float]:
+    """The profile range of each free c, by place."""
+    at, free = fit.problem.at["c"].ravel().tolist(), fit.problem.free
+    return {place: fit.profile_range(place) for place in at if free[place]}
+
+
+def _biases(
+    setup: Setup, fit: Fitted, evidence: dict[int, float], judges: Judges | None = None
+) -> list[dict[str, Any]]:
+    """A row of `_coefficients` for each free c and kappa; with judge and whose verdicts identify
+    it, where all judges are fitted together."""
+    problem = fit.problem
+    places = np.concatenate([problem.at["c"], problem.at["kappa"][None]])  # [D + 1, J]
     named = [("c", name, unit) for name, unit in zip(setup.covariates, setup.units, strict=True)]
-    named.append(("kappa", "kappa", ""))
-    identified_by = judges.identified_by(lambda members: _identified(problem, members)[biases])
-    rows = [
+    names, told_by = [None], [[None] * len(places)]
+    if judges is not None:
+        names = judges.names
+        told_by = judges.identified_by(lambda members: _identified(problem, members)[places])
+    return [
         {
             "place": place,
             "kind": kind,
@@ -147,27 +164,14 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
             "unit": unit,
             "profile_range": evidence.get(place, np.nan),
             "judge": judge,
-            "told_by": list(whose),
+            "told_by": whose and list(whose),
         }
-        for judge, by, own in zip(judges.names, identified_by, biases.T, strict=True)
-        for place, whose, (kind, name, unit) in zip(own, by, named, strict=True)
-        if free[place]
+        for judge, own, by_coefficient in zip(names, places.T.tolist(), told_by, strict=True)
+        for place, whose, (kind, name, unit) in zip(
+            own, by_coefficient, [*named, ("kappa", "kappa", "")], strict=True
+        )
+        if problem.free[place]
     ]
-    slopes = fit.problem.at.get("gamma", ())
-    rows += [
-        {"place": place, "kind": "discrimination", "judge": judges.names[g]}
-        for place, g in zip(slopes, estimated(judges), strict=False)
-    ]
-    ends = intervals(fit)
-    return Leaderboard(
-        judge=JOINT,
-        status=fit.status,
-        models=_models(tables.contents, naive, fit, ends, {}),
-        coefficients=_coefficients(ends, rows),
-        n_clusters=problem.n_clusters,
-        trusted=judges.trusted,
-        agreements=by_judge(tables, judges.known),
-    )
 
 
 def _identified(problem: Problem, members: np.ndarray) -> np.ndarray:
@@ -191,15 +195,21 @@ def _coefficients(ends: Intervals, rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.concat([table, numbers], axis=1)
 
 
-def _models(
+def _results(
     names: list[str],
     naive: Fitted,
     fit: Fitted,
-    ends: Intervals,
+    rows: list[dict[str, Any]],
     columns: dict[str, Any],
-) -> pd.DataFrame:
-    """`Leaderboard.models`; `columns`: further columns, by number of the model."""
-    problem, naive_ends = fit.problem, intervals(naive).parameters
+) -> dict[str, Any]:
+    """What every leaderboard has: status, models, coefficients, n_clusters.
+
+    Args:
+      names: of the models.
+      rows: of the coefficients.
+      columns: further columns of the models.
+    """
+    problem, ends, naive_ends = fit.problem, intervals(fit), intervals(naive).parameters
     m, n_known = len(names), (problem.n_verdicts > 0).sum()
     table = pd.DataFrame(
         {
@@ -220,4 +230,9 @@ def _models(
             "runaway": ends.runaway,
         }
     )
-    return table.iloc[np.argsort(-fit.theta, kind="stable")].reset_index(drop=True)
+    return {
+        "status": fit.status,
+        "models": table.iloc[np.argsort(-fit.theta, kind="stable")].reset_index(drop=True),
+        "coefficients": _coefficients(ends, rows),
+        "n_clusters": problem.n_clusters,
+    }

@@ -13,10 +13,9 @@ import pandas as pd
 from jbt import planning, runtime
 from jbt.border import files
 from jbt.border.report import Report, Section
-from jbt.own.fits.batch import Position
 from jbt.own.leaderboards.intervals import LEVEL, Intervals, intervals
 from jbt.own.leaderboards.problem import Problem, Settings, Setup
-from jbt.own.tables.tables import Tables, Transform
+from jbt.own.tables.tables import Tables
 from jbt.planning.prompts_plan import MOST_COPIES
 from jbt.types import Prior, Status
 
@@ -178,43 +177,37 @@ def separation(
     better: str | None = None,
     worse: str | None = None,
     power: float = 0.8,
-    transform: Transform = "none",
-    standardise: bool = True,
-    position: Position = "auto",
     prior: Prior | None = None,
+    **settings: Any,
 ) -> Separation:
     """Plan the prompts until one model is significantly above another, or until all neighbours in
     rank are apart (float64).
 
     Args:
-      tables, covariates, transform, standardise, position, prior: see `leaderboard`.
+      tables, covariates, prior: see `leaderboard`.
       better, worse: two models, for the 95 % interval of their difference; default all neighbours,
         Bonferroni-corrected as in a leaderboard's ranks.
       power: chance of significance wanted.
+      settings: transform, standardise and position of `problem.Settings`.
 
     Raises:
       ValueError: only one of better and worse, the same, or no such model; fewer than two models;
         a power not between 0 and 1; see also `covariate_values`.
     """
-    if not 0 < power < 1:
-        raise ValueError(f"power must lie between 0 and 1, got {power:g}")
-    if (better is None) != (worse is None):
-        raise ValueError("--better and --worse go together")
-    for name in (better, worse):
-        if name is not None and name not in tables.contents:
-            raise ValueError(f"no model {name!r} among the {len(tables.contents)} of the items")
-    if better is not None and better == worse:
-        raise ValueError(f"--better and --worse are the same model, {better!r}")
-    if tables.items["content"].nunique() < 2:
-        raise ValueError("there is only one model: nothing to plan")
-    settings = Settings(
-        covariates=tuple(covariates),
-        transform=transform,
-        standardise=standardise,
-        position=position,
-        prior=prior or Prior(),
-    )
-    setup = Setup.of(tables, settings)
+    missing = next((name for name in (better, worse) if name not in tables.contents), None)
+    excluded = {
+        f"power must lie between 0 and 1, got {power:g}": not 0 < power < 1,
+        "--better and --worse go together": (better is None) != (worse is None),
+        f"no model {missing!r} among the {len(tables.contents)} of the items": missing is not None,
+        f"--better and --worse are the same model, {better!r}": better is not None
+        and better == worse,
+        "there is only one model: nothing to plan": tables.items["content"].nunique() < 2,
+    }
+    for message, applies in excluded.items():
+        if applies:
+            raise ValueError(message)
+    asked = Settings(covariates=tuple(covariates), prior=prior or Prior(), **settings)
+    setup = Setup.of(tables, asked)
     rows = []
     with runtime.precision("float64"):
         for number, judge in enumerate(tables.judges):

@@ -115,7 +115,7 @@ def test_it_equals_scipy(tables):
     assert (board.models["rank_low"] <= board.models["rank"]).all()
     assert (board.models["rank"] <= board.models["rank_high"]).all()
     assert (
-        board.models["rank_high"][0] < board.models["rank_low"][-1]
+        board.models["rank_high"][0] < board.models["rank_low"].iloc[-1]
     )  # best and worst differ significantly
 
 
@@ -210,7 +210,8 @@ def test_too_few_pools_have_no_intervals(tables):
         )
         for text in simulated()
     )
-    (board,) = ranked(tables(verdicts, items))
+    (board,) = boards = ranked(tables(verdicts, items))
+    assert "jbt plan prompts says how many more prompts" in boards.report("", []).text()
     assert board.n_clusters == 5
     assert {*board.models["status"], *board.coefficients["status"]} == {"few_clusters"}
     assert board.models[["low", "rank_low"]].isna().all(axis=None)
@@ -308,9 +309,11 @@ def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
     counted = [row + (",count" if i == 0 else f",{1 + i % 3}") for i, row in enumerate(rows)]
     repeated = rows[:1] + [row for i, row in enumerate(rows) if i for _ in range(1 + i % 3)]
     each = [ranked(tables("\n".join(t), items), **options)[0] for t in (counted, repeated)]
-    assert each[0].c[0].estimate == pytest.approx(each[1].c[0].estimate, abs=1e-8)
+    assert each[0].of_kind("c").iloc[0].estimate == pytest.approx(
+        each[1].of_kind("c").iloc[0].estimate, abs=1e-8
+    )
     assert before.of_kind("kappa").empty
-    raw = ranked(tables(verdicts, items), **options, standardise=False)[0].c[0]
+    raw = ranked(tables(verdicts, items), **options, standardise=False)[0].of_kind("c").iloc[0]
     assert raw.unit == "unit of words"
     assert abs(raw.estimate) > abs(before.of_kind("c").iloc[0].estimate)
 

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from jbt import cli, own, runtime
 from jbt.kernel import rows
 from jbt.own.examine.identify import Identification, Identified, identify
-from jbt.types import Design, Prior, Status
+from jbt.types import Prior, Status
 
 CONTENTS = {"measured": "AABBC", "one_order": "AABBC", "flat": "ABCDE", "silent": "AABBC"}
 CONTENTS |= {"constant": "AABBC", "separated": "AABBC", "apart": "ABCDE", "gaps": "AABBC"}
@@ -173,10 +173,7 @@ def test_rows_and_counts_give_the_same_answers(found):
     (group,) = batch.groups
     with runtime.precision("float64"):
         comparisons, design = jax.vmap(rows.of_counts)(group.comparisons, group.design)
-        single = Design.of_contents(group.design.item_mask.shape[1], 1)
-        of_items, _ = jax.vmap(lambda counts: rows.of_counts(counts, single))(group.comparisons)
-    places = of_items.first, of_items.second
-    group = dataclasses.replace(group, comparisons=comparisons, design=design, places=places)
+    group = dataclasses.replace(group, comparisons=comparisons, design=design)
     for one in identify(dataclasses.replace(batch, groups=(group,))).alone:
         other = records[one.pool]
         assert one.null_directions == other.null_directions

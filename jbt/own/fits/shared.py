@@ -32,45 +32,16 @@ from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.intervals import Basis, Coefficient, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
+from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
 from jbt.own.tables.agreement import Agreement, agreement
 from jbt.types import Prior, Status
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where an owner's parameters stand among its K: c and kappa of J judges, b, and in a panel
-    their discriminations; the last is log sd."""
-
-    n_covariates: int
-    n_judges: int
-
-    @property
-    def c(self) -> np.ndarray:
-        """[D, J]"""
-        return np.arange(self.n_covariates * self.n_judges).reshape(
-            self.n_covariates, self.n_judges
-        )
-
-    @property
-    def kappa(self) -> np.ndarray:
-        """[J]"""
-        return self.n_covariates * self.n_judges + np.arange(self.n_judges)
-
-    @property
-    def slope(self) -> np.ndarray:
-        """[D]"""
-        return self.kappa[-1] + 1 + np.arange(self.n_covariates)
-
-    @property
-    def n_coefficients(self) -> int:
-        """Number of c, kappa and b."""
-        return (self.n_covariates + 1) * self.n_judges + self.n_covariates
-
-    @property
-    def discrimination(self) -> np.ndarray:
-        """[J]"""
-        return self.n_coefficients + np.arange(self.n_judges)
+def shared_places(d: int, j: int) -> dict[str, np.ndarray]:
+    """The places of an owner's K parameters: c [D, J], kappa [J] and b [D] (slope), and in a
+    panel the discriminations [J]; the last is log sd."""
+    return places(c=(d, j), kappa=(j,), slope=(d,), discrimination=(j,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +73,7 @@ class SharedModel:
         """
         if judges is not None:
             d, j, n_pools = len(batch.covariates), len(judges.names), len(batch.tables.pools)
-            shared = Places(d, j).n_coefficients
+            shared = (d + 1) * j + d
             size = (2 * d + 1) * j * shared + (shared + j + 1) ** 2
             what = f"joint fits of {n_pools} pools, {j} judges and {d} covariates"
             limits.check(24 * n_pools * size, what, limits.ALONE)
@@ -123,9 +94,15 @@ class SharedModel:
         return model
 
     @property
-    def places(self) -> Places:
+    def shape(self) -> tuple[int, int]:
+        """D and J, the judges of an owner."""
         n_judges = 1 if self.judges is None else len(self.judges.names)
-        return Places(len(self.batch.covariates), n_judges)
+        return len(self.batch.covariates), n_judges
+
+    @property
+    def places(self) -> dict[str, np.ndarray]:
+        """See `shared_places`."""
+        return shared_places(*self.shape)
 
     @property
     def n_owners(self) -> int:
@@ -147,7 +124,7 @@ class SharedModel:
         parts = []
         for stack in self.stacks:
             loadings = np.asarray(stack.loadings).copy()
-            loadings[:, :, self.places.slope] *= sloped[stack.owner][:, None]
+            loadings[:, :, self.places["slope"]] *= sloped[stack.owner][:, None]
             verdicts = stack.comparisons if members is None else only(stack.comparisons, members)
             parts.append(stack._replace(comparisons=verdicts, loadings=jnp.asarray(loadings)))
         return parts
@@ -155,12 +132,12 @@ class SharedModel:
     def null_directions(self, members: np.ndarray | None = None) -> NullDirections:
         """Null directions of the verdicts, of the judges in a mask [J] or of all. b is left out, as
         unknown qualities absorb it."""
-        fixed = np.zeros((self.n_owners, self.places.n_covariates), bool)
+        fixed = np.zeros((self.n_owners, self.shape[0]), bool)
         return directions.null_directions(self.parts(fixed, members), self.n_owners)
 
     def identified(self, null_directions: NullDirections) -> np.ndarray:
         """[owners, D + 1, J] which of (c, kappa) are estimated and moved by no null direction."""
-        d, j = self.places.n_covariates, self.places.n_judges
+        d, j = self.shape
         unmoved = null_directions.identified[:, : (d + 1) * j].reshape(-1, d + 1, j)
         return unmoved & self.estimated
 
@@ -169,7 +146,7 @@ class SharedModel:
         """[owners, D + 1, J] which of (c, kappa) are free and enter some verdict."""
         n = self.n_verdicts
         position = np.array([p.position for p in self.batch.pools]).reshape(n.shape)
-        free = np.tile(n.sum(0) > 0, (self.places.n_covariates + 1, 1))
+        free = np.tile(n.sum(0) > 0, (self.shape[0] + 1, 1))
         free[-1] = (position & (n > 0)).any(0)
         return free.T[:, :, None] if self.judges is None else (free & ~self.judges.known)[None]
 
@@ -177,14 +154,14 @@ class SharedModel:
 def _loadings(c: np.ndarray, kappa: np.ndarray) -> jnp.ndarray:
     """[F, biases, shared] see `PoolStack`, from which c [F, D, J] and kappa [F, J] are free."""
     n_pools, d, j = c.shape
-    places = Places(d, j)
-    loadings = np.zeros((n_pools, 2 * d + 1, j, places.n_coefficients))
+    at = shared_places(d, j)
+    loadings = np.zeros((n_pools, 2 * d + 1, j, (d + 1) * j + d))
     for g in range(j):
         for i in range(d):
-            loadings[:, i, g, places.c[i, g]] = c[:, i, g]
-        loadings[:, -1, g, places.kappa[g]] = kappa[:, g]
+            loadings[:, i, g, at["c"][i, g]] = c[:, i, g]
+        loadings[:, -1, g, at["kappa"][g]] = kappa[:, g]
     for i in range(d):
-        loadings[:, d + i, :, places.slope[i]] = 1
+        loadings[:, d + i, :, at["slope"][i]] = 1
     return jnp.asarray(loadings.reshape(n_pools, (2 * d + 1) * j, -1))
 
 
@@ -257,7 +234,7 @@ def fit_shared(
     """
     spread = prior is None if spread is None else spread
     prior = Prior() if prior is None else prior
-    places, panel = model.places, model.judges
+    (d, j), panel = model.shape, model.judges
     nulls = model.null_directions()
     identified = model.identified(nulls)
     sloped = identified[:, :-1].any(2)
@@ -265,8 +242,8 @@ def fit_shared(
     graded = np.zeros(0, bool)
     if panel is not None:
         graded = panel.graded & (model.n_verdicts.sum(0) > 0)
-    lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), places.n_covariates + 1)
-    precision = np.r_[np.repeat(lam_b, places.n_judges), lam_b[:-1]]
+    lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
+    precision = np.r_[np.repeat(lam_b, j), lam_b[:-1]]
     top = maximum(parts, prior, precision, model.n_owners, spread=spread, graded=graded)
     fits = []
     for owner in range(model.n_owners):
@@ -289,7 +266,7 @@ def _named(
     status: Status,
 ) -> SharedFit:
     """An owner's fit from its K parameters."""
-    batch, panel, places = model.batch, model.judges, model.places
+    batch, panel, at = model.batch, model.judges, model.places
     estimated, n_verdicts = model.estimated[owner], model.n_verdicts.sum(0)
     if panel is None:
         names, n_verdicts = [batch.tables.judges[owner]], n_verdicts[owner : owner + 1]
@@ -304,21 +281,21 @@ def _named(
             facts["status"] = Basis.UNDEFINED
         c = [
             replace(numbers[place], covariate=x, unit=f"{batch.units} {x}", **facts)
-            for place, x in zip(places.c[:, g], batch.covariates, strict=True)
+            for place, x in zip(at["c"][:, g], batch.covariates, strict=True)
         ]
-        s = None if panel is None else numbers[places.discrimination[g]]
+        s = None if panel is None else numbers[at["discrimination"][g]]
         judges.append(
             JudgeFit(
                 judge=name,
                 c=() if known[g] else tuple(c),
-                kappa=replace(numbers[places.kappa[g]], **facts) if estimated[-1, g] else None,
+                kappa=replace(numbers[at["kappa"][g]], **facts) if estimated[-1, g] else None,
                 discrimination=s if s is None or graded[g] else replace(s, status=Basis.FIXED),
                 n_verdicts=int(n_verdicts[g]),
                 known=bool(known[g]),
                 agreement=agreements[g],
             )
         )
-    slope = zip(batch.covariates, places.slope, sloped, strict=True)
+    slope = zip(batch.covariates, at["slope"], sloped, strict=True)
     log_sd = numbers[-1]
     return SharedFit(
         judges=tuple(judges),

@@ -183,15 +183,15 @@ def _with_identifiers(model: SharedModel, fit: SharedFit) -> Iterator[JudgeFit]:
 def _differences(found: SharedFits) -> Iterator[Difference]:
     """Yield c_g - (s_g / s_f) c_f, with f the first judge, where it is identified: a null direction
     that trades quality against a covariate leaves it unchanged at known discriminations."""
-    judges, places = found.model.judges, found.model.places
+    judges, at = found.model.judges, found.model.places
     assert judges is not None
     s, estimated, identified = judges.discrimination, found.model.estimated[0], found.identified[0]
     for i, covariate in enumerate(found.model.batch.covariates):
         unidentified = np.flatnonzero(estimated[i] & ~identified[i] & ~judges.graded)
         for g in unidentified[1:]:
             first, combination = unidentified[0], np.zeros((1, found.top.at.shape[1]))
-            combination[0, places.c[i, [g, first]]] = 1, -s[g] / s[first]
-            if not found.nulls.moves(combination[0, : places.n_coefficients]):
+            combination[0, at["c"][i, [g, first]]] = 1, -s[g] / s[first]
+            if not found.nulls.moves(combination[0, : at["slope"][-1] + 1]):
                 merged = found.model.batch.tables.merged
                 (c,) = known(
                     found.top, found.parts, 0, combination, np.ones(1, bool), merged=merged

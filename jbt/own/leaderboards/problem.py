@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Literal, get_args
 
 import jax.numpy as jnp
@@ -21,6 +20,7 @@ from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Position, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, Transform, covariate_values
@@ -116,16 +116,6 @@ def merge_pools(tables: Tables) -> Tables:
     merged = dataclasses.replace(tables, **merged, pools=[ALL])
     check_memory(merged)
     return merged
-
-
-def places(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """The places of named parameters in one vector, which has them in this order: of c of covariate
-    d and judge g, `places(theta=(M,), c=(D, J), kappa=(J,))["c"][d, g]`."""
-    ends = np.cumsum([prod(shape) for shape in shapes.values()])
-    return {
-        name: np.arange(end - prod(shape), end).reshape(shape)
-        for (name, shape), end in zip(shapes.items(), ends.tolist(), strict=True)
-    }
 
 
 @dataclass(frozen=True, eq=False)

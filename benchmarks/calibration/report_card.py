@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from scipy.special import expit
 
 from benchmarks.calibration import Cell
 from jbt import own
-from jbt.own.report_cards.measures import Measure
 
 MOST, MANY = 300, 20_000
 """Studies of a setting, and prompts behind its target (counts)."""
@@ -103,10 +103,10 @@ SETTINGS = (
 )
 
 
-def shares(setting: Setting, rng: np.random.Generator, prompts: int) -> dict[str, Measure]:
+def shares(setting: Setting, rng: np.random.Generator, prompts: int) -> dict[str, Any]:
     """The measures of the first judge."""
-    card = own.report_card(setting.draw(rng, prompts), ["words"])[0]
-    kinds = {(m.what, m.of): m for m in card.measures}
+    _, card = next(own.report_card(setting.draw(rng, prompts), ["words"]).cards())
+    kinds = {(m.what, m.of): m for m in card.itertuples()}
     return {what: kinds[what, of] for what, of in SHOWN if (what, of) in kinds}
 
 

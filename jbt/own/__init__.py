@@ -7,7 +7,7 @@
         print(fit.pool, fit.judge, fit.status.name, fit.c, fit.kappa)
 
 `jbt fit` does the same on the command line. Everything is computed in float64, whatever JAX's own
-setting. `tables` reads verdicts, `formats` the files of other tools; `report_cards` count;
+setting. `tables` reads verdicts, `formats` the files of other tools; `report_card` counts;
 `shared_coefficients` and `fits` estimate; `examine` says what can be estimated; `leaderboards`,
 `gates` and `replays` rank, decide and rerun; `studies` ask a live judge. Needs
 pandas, so `import jbt` leaves it out.
@@ -30,9 +30,7 @@ from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
-from jbt.own.report_cards.count import report_card
-from jbt.own.report_cards.measures import Measure, ReportCard
-from jbt.own.report_cards.report import ReportCards
+from jbt.own.report_card import ReportCards, report_card
 from jbt.own.studies.report import StudySummary
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.study import Query, Study
@@ -59,7 +57,6 @@ __all__ = [
     "Labelling",
     "Leaderboard",
     "Leaderboards",
-    "Measure",
     "Outcomes",
     "PanelFit",
     "PoolFit",
@@ -67,7 +64,6 @@ __all__ = [
     "Position",
     "Query",
     "Replay",
-    "ReportCard",
     "ReportCards",
     "SharedFit",
     "Study",

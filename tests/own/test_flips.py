@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jbt import own
-from jbt.own.tables.order_flips import flips
+from jbt.own.tables.pairs import flips
 
 VERDICTS = """pool,judge,first,second,winner,count,order
 p,x,a,b,first,1,shown
@@ -27,9 +27,9 @@ def test_a_flip_is_a_pair_with_another_winner_in_the_other_order(tables):
     """Judge x: one flip, a half against a tie, one pair agreed on. Judge y: repeats count by their
     mean; a pair whose second order is unknown does not count."""
     v, _ = tables(VERDICTS)
-    found = flips(own.read(v))
-    np.testing.assert_array_equal(found.n_pairs, [3, 1, 0, 0])
-    np.testing.assert_allclose(found.n_flips, [1.5, 0.25, 0, 0])
+    n_pairs, n_flips = flips(own.read(v))
+    np.testing.assert_array_equal(n_pairs, [3, 1, 0, 0])
+    np.testing.assert_allclose(n_flips, [1.5, 0.25, 0, 0])
     fits = own.fit(own.load(v), intervals=False)
     assert [f.flip_rate for f in fits[:2]] == [0.5, 0.25]
     assert np.isnan(fits[2].flip_rate)

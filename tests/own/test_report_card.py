@@ -128,19 +128,20 @@ def counted(verdicts, items, anchors, judge):
 def test_equals_counting_by_loops(seed):
     tables = random_tables(seed)
     cards = own.report_card(own.read(*tables, covariates=["words"]), ["words"])
-    for card in cards:
-        expected = counted(*tables, card.judge)
-        mine = {(m.what, m.of): m for m in card.measures if m.what not in ("ties", "errors")}
+    for judge, rows in cards.cards():
+        expected = counted(*tables, judge)
+        mine = {(m.what, m.of): m for m in rows.itertuples()}
+        ties, errors = (mine.pop((what, None)) for what in ("ties", "errors"))
         assert mine.keys() == expected.keys()
         for key, (share, n) in expected.items():
             assert mine[key].share == pytest.approx(share, abs=1e-12), key
             assert mine[key].n == n, key
-        rows = tables[0][tables[0].judge == card.judge]
+        rows = tables[0][tables[0].judge == judge]
         failed = rows["count"][rows.p_first.isna()].sum() / rows["count"].sum()
-        assert card.get("errors").share == pytest.approx(failed)
+        assert errors.share == pytest.approx(failed)
         valid = rows[rows.p_first.notna()]
         tied = valid["count"][valid.p_first == 0.5].sum() / valid["count"].sum()
-        assert card.get("ties").share == pytest.approx(tied)
+        assert ties.share == pytest.approx(tied)
 
 
 def test_swapping_columns_changes_only_what_is_about_position():
@@ -164,8 +165,7 @@ def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
         for i in range(pairs)
         for a, b, words in (("x", "y", ("x", "y", "tie")), ("y", "x", ("x", "y", "tie")))
     ]
-    card = own.report_card(own.read(pd.DataFrame(rows)))[0]
-    measure = card.get("consistency")
+    (measure,) = own.report_card(own.read(pd.DataFrame(rows))).measure("consistency").itertuples()
     assert measure.coin == pytest.approx((1 + 0.3**2) / 2, abs=0.01)
     error = 0.5 / pairs**0.5
     assert measure.share == pytest.approx(measure.coin, abs=4 * error)
@@ -176,7 +176,7 @@ def test_too_few_prompts_have_no_interval_and_the_report_says_so(tmp_path):
     verdicts, items, anchors = random_tables(1)
     few = [t[t.pool.isin([f"q{i}" for i in range(9)])] for t in (verdicts, items, anchors)]
     cards = own.report_card(own.read(*few, covariates=["words"]), ["words"])
-    assert all(math.isnan(m.low) for card in cards for m in card.measures)
+    assert cards.table.low.isna().all()
     report = cards.report("Cards", ["read"])
     assert "seen on too few prompts (< 10)" in report.text(verbose=True)
     report.write(tmp_path, cards.to_frame(), cards.figure())
@@ -187,8 +187,8 @@ def test_the_answer_names_the_best_judge_first_and_what_is_missing():
     tables = random_tables(2)
     cards = own.report_card(own.read(*tables, covariates=["words"]), ["words"])
     right, preferred = cards.report("Cards", []).answer
-    best = max(cards, key=lambda card: card.get("accuracy").share)
-    assert right.startswith(f"Right on labelled pairs: {best.judge} ")
+    accuracy = cards.measure("accuracy").set_index("judge").share
+    assert right.startswith(f"Right on labelled pairs: {accuracy.idxmax()} ")
     assert preferred.startswith("The longer won: ann ")
     without = own.report_card(own.read(*tables[:2]))
     right, preferred = without.report("Cards", []).answer

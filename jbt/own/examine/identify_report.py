@@ -12,7 +12,7 @@ from jbt.border.report import Report, Section, nats, signed
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
 from jbt.own.examine.identify import Identification, Identified
 from jbt.own.fits.judges import Judges, known_in_words
-from jbt.own.tables import agreement
+from jbt.own.tables.pairs import agreement, agreement_in_words
 from jbt.own.tables.tables import Tables
 from jbt.types import Status
 
@@ -131,8 +131,8 @@ def _in_short(coefficients: list[Identified]) -> str:
 
 def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[str]:
     """State whose biases are known, who agrees with them, and whose verdicts identify each c."""
-    agreements = agreement.by_judge(tables, judges.known)
-    lines = [known_in_words(judges.trusted), *agreement.in_words(agreements)]
+    agreements = agreement(tables, judges.known)
+    lines = [known_in_words(judges.trusted), *agreement_in_words(agreements)]
     by_judge: dict[tuple[str | None, str], list[Identified]] = {}
     for c in together:
         by_judge.setdefault((c.judge, c.covariate), []).append(c)

@@ -19,7 +19,7 @@ from jbt.own.fits.shared import SharedFit, fit_judges
 from jbt.own.shared_coefficients.chunks import in_chunks
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.tables.components import chains
-from jbt.own.tables.order_flips import flips
+from jbt.own.tables.pairs import flips
 from jbt.types import Prior, Status
 
 UNKNOWN = (Basis.WEAK, Basis.NOT_CONVERGED, Basis.UNDEFINED)
@@ -224,10 +224,10 @@ class _Facts:
     def of(cls, batch: Batch) -> _Facts:
         tables = batch.tables
         linked = chains(tables, np.zeros((len(tables.items), 0)))
-        counts = flips(tables)
-        rate = np.full(len(counts.n_pairs), np.nan)
-        np.divide(counts.n_flips, counts.n_pairs, out=rate, where=counts.n_pairs > 0)
-        return cls(linked.islands.tolist(), counts.n_pairs.tolist(), rate.tolist())
+        n_pairs, n_flips = flips(tables)
+        rate = np.full(len(n_pairs), np.nan)
+        np.divide(n_flips, n_pairs, out=rate, where=n_pairs > 0)
+        return cls(linked.islands.tolist(), n_pairs.tolist(), rate.tolist())
 
 
 def _fit_group(

@@ -15,7 +15,7 @@ from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.fits.pools import PoolFit, Ranked
 from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
-from jbt.own.tables import agreement
+from jbt.own.tables.pairs import nobody_agrees
 from jbt.types import Status
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def _joint_sections(
 def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     yield known_in_words(fit.trusted)
     agreements = {j.judge: j.agreement for j in fit.judges if j.agreement is not None}
-    yield from agreement.warnings(agreements)
+    yield from nobody_agrees(agreements)
     for name, b in fit.slope.items():
         yield (
             f"slope of quality in {name}: {b.in_words()} logits per {batch.units} {name}, over all "

@@ -34,7 +34,7 @@ from jbt.own.shared_coefficients.intervals import Basis, Coefficient, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
 from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
-from jbt.own.tables.agreement import Agreement, agreement
+from jbt.own.tables.pairs import Agreement, agreement
 from jbt.types import Prior, Status
 
 
@@ -292,7 +292,7 @@ def _named(
                 discrimination=s if s is None or graded[g] else replace(s, status=Basis.FIXED),
                 n_verdicts=int(n_verdicts[g]),
                 known=bool(known[g]),
-                agreement=agreements[g],
+                agreement=agreements.get(str(name)),
             )
         )
     slope = zip(batch.covariates, at["slope"], sloped, strict=True)

@@ -21,7 +21,7 @@ from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_w
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.shared_coefficients.directions import MOVED
-from jbt.own.tables.agreement import by_judge
+from jbt.own.tables.pairs import agreement
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, Status
 
@@ -134,7 +134,7 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
         judge=JOINT,
         **_results(tables.contents, naive, fit, rows, {}),
         trusted=judges.trusted,
-        agreements=by_judge(tables, judges.known),
+        agreements=agreement(tables, judges.known),
     )
 
 

@@ -18,8 +18,8 @@ from jbt.own.leaderboards.growth import BiasByQuality
 from jbt.own.leaderboards.intervals import LEVEL, REASONS
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
-from jbt.own.tables import agreement, lengths
-from jbt.own.tables.agreement import Agreement
+from jbt.own.tables import lengths
+from jbt.own.tables.pairs import Agreement, agreement_in_words
 from jbt.types import Prior, Status
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield from entry.sentences(hint)
     if joint:
         yield known_in_words(board.trusted)
-        yield from agreement.in_words(board.agreements)
+        yield from agreement_in_words(board.agreements)
         yield from _of_judges(table)
     else:
         kappas = board.of_kind("kappa").itertuples()

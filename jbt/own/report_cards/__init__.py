@@ -1,1 +1,0 @@
-"""Report cards of judges: how often they are right and what they prefer, by counting."""

@@ -21,7 +21,7 @@ from support.example_tables import VERDICTS
 from jbt import cli, estimators, own
 from jbt.acquisition import rules
 from jbt.border import report
-from jbt.border.result import Result
+from jbt.border.report import Result
 from jbt.experiments import plots, provenance, run
 from jbt.own import formats
 from jbt.simulation import pools

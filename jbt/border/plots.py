@@ -41,20 +41,18 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
-def save(figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: str = "png") -> None:
-    """Write a figure, by default as PNG. A text with `$` that is not valid TeX is shown literally.
-    Characters that the font lacks are boxes; their number is printed on stderr.
+def save(figure: Figure, path: Path | BytesIO, *, literal: bool = True, kind: str = "png") -> None:
+    """Write a figure. Characters that the font lacks are boxes; their number is printed on stderr.
 
     Args:
-      literal: treat no text as TeX, as where names are a user's own.
+      literal: take no text for TeX: names are a user's own.
       kind: png or svg.
     """
     from matplotlib import rc_context, rcParams
     from matplotlib.text import Text
 
-    for text in figure.findobj(Text):
-        if literal or not _is_tex(text.get_text()):
-            text.set_parse_math(False)
+    for text in figure.findobj(Text) if literal else ():
+        text.set_parse_math(False)
     with warnings.catch_warnings(record=True) as caught, rc_context():
         warnings.simplefilter("always")
         rcParams["text.parse_math"] = not literal  # for ticks that are made during drawing
@@ -71,19 +69,6 @@ def save(figure: Figure, path: Path | BytesIO, *, literal: bool = False, kind: s
             "boxes",
             file=sys.stderr,
         )
-
-
-def _is_tex(text: str) -> bool:
-    """Whether a text is valid TeX, or Matplotlib does not take it for TeX."""
-    from matplotlib.mathtext import MathTextParser
-
-    try:
-        for line in text.splitlines():
-            if line.count("$") - line.count(r"\$"):
-                MathTextParser("agg").parse(line)
-    except ValueError:
-        return False
-    return True
 
 
 def band(

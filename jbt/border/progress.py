@@ -1,17 +1,13 @@
-"""Progress bars and messages on stderr while work takes long."""
+"""Progress bars on stderr while work takes long."""
 
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from jbt.border.terminal import direct
-
-PATIENCE_SECONDS = 3.0
-"""A wait longer than this is explained."""
 
 
 def bar(items: Any = None, *, name: str, unit: str, **options: Any) -> Any:
@@ -43,15 +39,3 @@ def steps(total: int, *, name: str, unit: str) -> Iterator[Callable[[int], None]
     finally:
         for shown in bars:
             shown.close()
-
-
-@contextmanager
-def said_after(seconds: float, line: str) -> Iterator[None]:
-    """Print a line on stderr if the `with` block takes longer than this."""
-    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -1,4 +1,5 @@
-"""A command's report, on screen and with `--out` as a folder of Markdown, CSV and a figure.
+"""What a command answers: its report on screen, and with `--out` a folder of Markdown, CSV and a
+figure; its numbers as JSON with `--json`.
 
 report = Report("Fit of verdicts.csv", lead, [Section("Judges", ["a sentence"], frame)])
 print(report.text())
@@ -8,10 +9,10 @@ report.write(Path("results"), frame, figure)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -112,7 +113,7 @@ class Report:
         digests: dict[str, str] = {}
 
         def write_figure(path: Path) -> None:
-            plots.save(figure, path, literal=True)
+            plots.save(figure, path)
             digests[png.name] = files.sha256(path)
 
         def write_table(path: Path) -> None:
@@ -145,11 +146,22 @@ def nats(evidence: float) -> str:
     return f"{evidence if evidence > 1e-6 else 0:.1f} nats"
 
 
-def with_interval(x: float, low: float, high: float) -> str:
-    """A signed number with its interval, if there is one."""
-    if math.isnan(low) or math.isnan(high):
-        return signed(x)
-    return f"{signed(x)} [{signed(low)}, {signed(high)}]"
+def with_interval(x: Any, low: Any, high: Any, spec: str = "", unit: str = "") -> str:
+    """A number with its interval, if there is one: `+0.3 [+0.1, +0.5]`, `57 % [50, 64]`.
+
+    Args:
+      spec: of `format`; default `signed`.
+      unit: printed after the number.
+    """
+    number, *ends = (format(v, spec) if spec else signed(v) for v in (x, low, high))
+    defined = not (math.isnan(low) or math.isnan(high))
+    return number + unit + (f" [{', '.join(ends)}]" if defined else "")
+
+
+def percent(share: Any, low: Any = math.nan, high: Any = math.nan, digits: int = 0) -> str:
+    """A share in percent, with its interval if there is one; nothing if it is undefined."""
+    shares = (100 * share, 100 * low, 100 * high)
+    return "" if math.isnan(share) else with_interval(*shares, f".{digits}f", " %")
 
 
 def _cells(table: pd.DataFrame) -> list[list[str]]:
@@ -200,3 +212,59 @@ def _piped(table: pd.DataFrame) -> str:
 def _escaped(text: str) -> str:
     """The text with Markdown's characters escaped, so that it is shown literally."""
     return "".join(f"\\{c}" if c in "\\`*_<>|[]#" else c for c in _printable(text))
+
+
+@runtime_checkable
+class Result(Protocol):
+    """What one analysis of a user's verdicts found."""
+
+    @property
+    def report(self) -> Callable[..., Report]:
+        """The result in words, from a title and notes on what was read."""
+        ...
+
+    def to_frame(self) -> pd.DataFrame:
+        """Every number, a row for each thing estimated."""
+        ...
+
+    def record(self) -> Any:
+        """As JSON has it; undefined is null."""
+        ...
+
+    def figure(self) -> Figure:
+        """The result drawn, without matplotlib's global state."""
+        ...
+
+
+def give(
+    result: Result,
+    title: str,
+    lead: list[str],
+    *,
+    settings: dict[str, Any] | None = None,
+    json_file: Path | None = None,
+    folder: Path | None = None,
+    verbose: bool = False,
+    overwrite: bool = False,
+    **in_report: Any,
+) -> None:
+    """Print the report of a result; write its JSON, and its report, table and figure, if asked for.
+
+    Args:
+      settings: what the JSON begins with.
+      json_file, folder: where to; None for nowhere.
+      verbose: print the sections of detail too; the report in the folder has them anyway.
+      overwrite: see `files.check_replaceable`.
+      in_report: what the result's own `report` takes beside title and lead.
+
+    Raises:
+      ValueError: a file cannot be written, or written over.
+    """
+    if json_file is not None:
+        record = result.record()
+        content = record if settings is None else {"settings": settings, **record}
+        files.write_json(json_file, content, overwrite=overwrite)
+    report = result.report(title, lead, **in_report)
+    print(report.text(verbose=verbose))
+    if folder is not None:
+        report.write(folder, result.to_frame(), result.figure(), overwrite=overwrite)

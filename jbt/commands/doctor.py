@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbt import own
-from jbt.border.result import give
+from jbt.border.report import give
 from jbt.commands.options import TableOptions
 
 

@@ -12,7 +12,7 @@ from jbt import __version__, own
 from jbt.border import files
 from jbt.border.parsing import parse
 from jbt.border.report import NAMES as REPORT
-from jbt.border.result import Result, give
+from jbt.border.report import Result, give
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges

@@ -14,8 +14,7 @@ from jbt import __version__, runtime
 from jbt.border import files
 from jbt.border.parsing import parse
 from jbt.border.report import NAMES as REPORT
-from jbt.border.report import counted
-from jbt.border.result import give
+from jbt.border.report import counted, give
 from jbt.own import Study, StudySettings
 from jbt.own.studies.exchange import is_done, read_answers, text_of
 from jbt.own.studies.study import LEASE

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from jbt import runtime
-from jbt.border.result import Result
+from jbt.border.report import Result
 from jbt.experiments import folder as store
 from jbt.experiments import provenance, results
 from jbt.experiments.declare import S, Sweep, check_fields

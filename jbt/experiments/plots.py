@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points, save, ticks
+from jbt.border import plots
+from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points, ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,3 +194,27 @@ def _apart(wanted: list[float], gap: float) -> list[float]:
     flat = [mean for mean, size in blocks for _ in range(size)]
     top = max(1 - (len(wanted) - 1) * gap, 0)
     return [min(max(value, 0), top) + i * gap for i, value in enumerate(flat)]
+
+
+def save(figure: Figure, path: Path | BytesIO, *, kind: str = "png") -> None:
+    """Write a figure of a sweep, as PNG or SVG. A text with `$` that is not valid TeX is shown
+    literally."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if not _is_tex(text.get_text()):
+            text.set_parse_math(False)
+    plots.save(figure, path, literal=False, kind=kind)
+
+
+def _is_tex(text: str) -> bool:
+    """Whether a text is valid TeX, or Matplotlib does not take it for TeX."""
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        for line in text.splitlines():
+            if line.count("$") - line.count(r"\$"):
+                MathTextParser("agg").parse(line)
+    except ValueError:
+        return False
+    return True

@@ -22,9 +22,10 @@ import dataclasses
 import json
 import re
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ from jbt.simulation.simulate import Simulation, check_chunking, check_seed
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+PATIENCE_SECONDS = 3.0
+"""A wait longer than this is explained."""
 
 CALL_PROBLEMS = 16_384
 """Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
@@ -118,10 +122,10 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
     runtime.start()
     if settings.distributed:
         process = (part.index, part.count) if part else None
-        with progress.said_after(progress.PATIENCE_SECONDS, "waiting for the other processes"):
+        with said_after(PATIENCE_SECONDS, "waiting for the other processes"):
             part = Part(*runtime.join(settings.coordinator, process))
     check_chunking(settings.chunk, settings.devices)
-    with progress.said_after(progress.PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
+    with said_after(PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
         groups = sweep.groups(settings)
     results.check_groups(groups, sweep.index)
     if part and part.count > (most := max(group.pools for group in groups)):
@@ -340,7 +344,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 f"lacks what its table needs now ({error}); --overwrite simulates again"
             ) from error
         if writable:
-            from jbt.border import plots
+            from jbt.experiments import plots
 
             figure = sweep.figure(dataset, table, settings)
             csv = table.to_csv(index=False, float_format="%.6g")
@@ -382,3 +386,15 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
     else:
         print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
     return table
+
+
+@contextmanager
+def said_after(seconds: float, line: str) -> Iterator[None]:
+    """Print a line on stderr if the `with` block takes longer than this."""
+    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import stats
-from jbt.border.report import Report, Section
+from jbt.border.report import Report, Section, percent
 from jbt.own.tables import lengths
 from jbt.own.tables.pairs import PAIR, both_orders, pairs, trusted_pairs
 from jbt.own.tables.tables import Tables, check_names
@@ -212,9 +212,9 @@ class ReportCards:
         for judge, rows in self.cards() if few else ():
             columns = {
                 "": _kinds(rows),
-                "share": rows["share"].map(_percent),
+                "share": rows["share"].map(percent),
                 "95 %": [_interval(row) for row in rows.itertuples()],
-                "a coin": rows["coin"].map(_percent),
+                "a coin": rows["coin"].map(percent),
                 "pairs": rows["n"],
                 "prompts": rows["n_pools"],
             }
@@ -238,7 +238,10 @@ class ReportCards:
         agreements = self.table["what"] == "agreement"
         table = self.table[~agreements | (self.table["of"] == ALL_OTHERS)]
         kinds = _kinds(table)
-        cells = pd.Series([_cell(row) for row in table.itertuples()], [kinds, table["judge"]])
+        cells = pd.Series(
+            [percent(row.share, row.low, row.high) for row in table.itertuples()],
+            [kinds, table["judge"]],
+        )
         cells = cells.unstack(fill_value="")[self.judges].loc[list(dict.fromkeys(kinds))]
         cells.columns = [judge or "" for judge in self.judges]
         few = len(self.judges) <= MOST_TABLES
@@ -252,7 +255,7 @@ class ReportCards:
             return (
                 f"How often a judge is right is not known without labelled pairs (--anchors){same}"
             )
-        named = [_name(row, _cell(row)) for row in rated.itertuples()]
+        named = [_name(row, percent(row.share, row.low, row.high)) for row in rated.itertuples()]
         if len(named) > MOST_NAMED:
             named[MOST_NAMED - 1 : -1] = ["..."]
         fewest, most = rated["n"].min(), rated["n"].max()
@@ -268,7 +271,7 @@ class ReportCards:
             )
         name = covariates.iloc[0]
         won = _named(self.measure("larger_won", name), f"{lengths.larger(name)} won: ")
-        gold = self.measure("gold_larger", name)["share"][:1].map(_percent)
+        gold = self.measure("gold_larger", name)["share"][:1].map(percent)
         beside = [f"; gold prefers it in {share} of labelled pairs" for share in gold]
         return won[0].upper() + won[1:] + "".join(beside)
 
@@ -309,15 +312,6 @@ def _kinds(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _percent(share: Any) -> str:
-    return "" if np.isnan(share) else f"{100 * share:.0f} %"
-
-
-def _cell(row: Any) -> str:
-    ends = "" if np.isnan(row.low) else f" [{100 * row.low:.0f}, {100 * row.high:.0f}]"
-    return _percent(row.share) + ends
-
-
 def _interval(row: Any) -> str:
     if np.isnan(row.low):
         return "" if np.isnan(row.coin) else "-"
@@ -330,7 +324,7 @@ def _name(row: Any, text: str) -> str:
 
 def _named(rows: pd.DataFrame, before: str) -> str:
     """The first judges with their shares; nothing without any."""
-    named = [_name(row, _percent(row.share)) for row in rows.itertuples()]
+    named = [_name(row, percent(row.share)) for row in rows.itertuples()]
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = ["..."]
     return before + ", ".join(named) if named else ""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import gate, stats
-from jbt.border.report import Report
+from jbt.border.report import Report, percent
 from jbt.gate import LABELS
 from jbt.planning.plan import SimulatedPlan, check_judged, columns, judged, lasting, report_of
 from jbt.simulation import pools
@@ -251,8 +251,7 @@ main = GatePlan.main
 
 
 def _percent(interval: Mapping[str, np.ndarray], i: Any = ()) -> str:
-    rate, low, high = (100 * v[i] for v in interval.values())
-    return "none" if np.isnan(rate) else f"{rate:.1f} % [{low:.1f}, {high:.1f}]"
+    return percent(*(v[i] for v in interval.values()), digits=1) or "none"
 
 
 def over_pools(values: np.ndarray) -> np.ndarray:

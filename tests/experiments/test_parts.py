@@ -17,7 +17,6 @@ import xarray as xr
 from support import noise
 
 from jbt import runtime
-from jbt.border import progress
 from jbt.experiments import folder as store
 from jbt.experiments import parts, provenance, run, shards
 from jbt.experiments.parts import Part
@@ -291,11 +290,11 @@ def test_what_is_missing_to_join_is_named(monkeypatch):
 
 
 def test_a_wait_is_said_when_it_is_one(capsys):
-    with progress.said_after(0.1, "waiting"):
+    with run.said_after(0.1, "waiting"):
         pass
     time.sleep(0.2)
     assert capsys.readouterr().err == ""
-    with progress.said_after(0.0, "waiting"):
+    with run.said_after(0.0, "waiting"):
         time.sleep(0.2)
     assert capsys.readouterr().err == "waiting\n"
 

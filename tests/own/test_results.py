@@ -8,7 +8,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from jbt import own
-from jbt.border.result import Result
+from jbt.border.report import Result
 from jbt.own.tables.sheets import TableError, source_of
 from jbt.own.tables.tables import check_names
 

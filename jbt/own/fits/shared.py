@@ -270,7 +270,7 @@ def _named(
     estimated, n_verdicts = model.estimated[owner], model.n_verdicts.sum(0)
     if panel is None:
         names, n_verdicts = [batch.tables.judges[owner]], n_verdicts[owner : owner + 1]
-        known, agreements = np.zeros(1, bool), [None]
+        known, agreements = np.zeros(1, bool), {}
     else:
         names, known = panel.names, panel.known
         agreements = agreement(batch.tables, known)

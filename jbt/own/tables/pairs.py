@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -120,7 +121,7 @@ def agreement_in_words(agreements: Mapping[str, Agreement]) -> list[str]:
     ]
 
 
-def nobody_agrees(agreements: Mapping[str, Agreement]) -> Iterator[str]:
+def nobody_agrees(agreements: Mapping[Any, Agreement]) -> Iterator[str]:
     """Warn where no judge clearly agrees with the trusted verdicts."""
     if agreements and not any(a.clear for a in agreements.values()):
         yield (

@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks.calibration import Cell
 from jbt import own, stats
-from jbt.own.replays.curves import needed
+from jbt.own.replays.report import needed
 from jbt.own.tables.verdicts import ALL
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge

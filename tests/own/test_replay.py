@@ -10,8 +10,8 @@ from support import twin
 
 from jbt import cli, own, runtime, stats
 from jbt.own.replays import oracle
-from jbt.own.replays.curves import COLUMNS, Curves, needed
 from jbt.own.replays.oracle import oracles
+from jbt.own.replays.report import COLUMNS, needed, summaries
 from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
 from jbt.types import Prior
 
@@ -179,8 +179,10 @@ def test_curves_by_hand(graded):
     recall[0, 0, :, 0], recall[0, 1, :, 0] = [[0, 0.5, 1], [1, 0.5, 1]], [[0, 1, 1], [0, 1, 1]]
     recall[1, :2, :, 0] = [1, 0.5, 0.5]
     recall[0, 0, :, 2] = [0.25, 0.5, 0.75]
-    curves = Curves(batch, ["lucb", "random"], recall, np.array([1, 2, 4]), np.array([4, 2, 0, 0]))
-    table = curves.table()
+    budgets, n_verdicts = np.array([1, 2, 4]), np.array([4, 2, 0, 0])
+    rules = ["lucb", "random"]
+    table, found, spent = summaries(batch.pools, rules, recall, budgets, n_verdicts, 0.7)
+    assert spent.to_numpy().tolist() == [[None, 2, 6]]
     assert tuple(table) == COLUMNS
     rows = table.set_index(["scored_by", "rule", "pool", "budget"])["recall"].sort_index()
     assert rows["full_data", "lucb", "all"].to_dict() == {1: 0.25, 2: 0.75, 4: 1}
@@ -193,7 +195,6 @@ def test_curves_by_hand(graded):
     all_pools = table[(table.pool == "all") & (table.scored_by == "full_data")].iloc[:3]
     np.testing.assert_array_equal(all_pools.low, [np.nan, np.nan, 1])
     np.testing.assert_array_equal(all_pools.high, [np.nan, np.nan, 1])
-    found = curves.needed(0.7)
     assert found.rule.tolist() == ["lucb", "random"]
     # random had 1 at first, but did not stay there.
     np.testing.assert_array_equal(found.budget, [2, np.nan])

@@ -17,6 +17,7 @@ from jbt.acquisition.loop import refit
 from jbt.kernel import metrics
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.fits.pools import check_k
+from jbt.own.replays.report import SCORED_BY
 from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
 from jbt.own.tables.places import count_within, in_order_of_names
 from jbt.own.tables.tables import Tables
@@ -26,9 +27,6 @@ Model = Literal["naive", "bias_aware"]
 
 LARGEST_ITEMS = 4 * LARGEST_COUNTS
 """Most items of a pool: a run holds several numbers for each ordered pair of them."""
-
-SCORED_BY = ("full_data", "quality", "anchors")
-"""Sources of the top k: the model's fit to all verdicts, a quality column, anchors."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

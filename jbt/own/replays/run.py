@@ -27,9 +27,8 @@ from jbt.acquisition import RULES, Loop, Rule, Task, View, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES, resolve
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import Batch
-from jbt.own.replays.curves import Curves
-from jbt.own.replays.oracle import SCORED_BY, Model, Oracle, oracles
-from jbt.own.replays.report import Replay
+from jbt.own.replays.oracle import Model, Oracle, oracles
+from jbt.own.replays.report import SCORED_BY, Replay, summaries
 from jbt.own.tables import limits
 from jbt.own.tables.tables import Tables
 from jbt.own.tables.verdicts import ALL
@@ -94,9 +93,8 @@ def replay(
         period = chosen if refit_every is None else refit_every
         grid = np.minimum(np.unique(budgets or reports(largest, min(period, largest))), largest)
         grid = np.unique(grid)
-        jobs = [
-            job for judge in judges for job in _jobs(judge, rules, k, period, grid, seeds, seed)
-        ]
+        loop = Loop(k=k, refit_every=period)
+        jobs = [job for judge in judges for job in _jobs(judge, rules, loop, grid, seeds, seed)]
         size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
         counts = f"{len(rules)} rules x {size[1]} pools of a judge x {seeds} seeds"
         remedy = "--judge NAME, fewer --rules, --seeds or --budgets"
@@ -104,26 +102,17 @@ def replay(
         limits.check(8 * math.prod(size), what, remedy)
         recall = np.full(size, np.nan)
         failed = 0
-        for job in progress(jobs):
-            recalls, status = job.run()
-            recall[job.rule, job.fit, job.seed] = recalls
-            failed += int((status > 0).sum())
+        for rule, fit, run_, call in progress(jobs):
+            recalls, status = jax.device_get(call())
+            recall[rule, fit, run_] = recalls[: len(fit)]
+            failed += int((status[: len(fit)] > 0).sum())
     if failed:
         notes.append(f"{failed} runs had a fit that did not converge")
     verdicts = np.zeros(len(batch.pools), int)
     for judge in judges:
         verdicts[judge.fits] = judge.n_verdicts
-    curves = Curves(batch, list(rules), recall, grid, verdicts)
-    return Replay(
-        table=curves.table(),
-        needed=curves.needed(target),
-        verdicts=curves.spent(),
-        k=k,
-        target=target,
-        seeds=seeds,
-        refit_every=period,
-        notes=notes,
-    )
+    table, needed, spent = summaries(batch.pools, rules, recall, grid, verdicts, target)
+    return Replay(table, needed, spent, k, target, seeds, period, notes)
 
 
 def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[int]) -> None:
@@ -143,46 +132,22 @@ def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[in
 # --- the runs
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Job:
-    """Runs of one rule in one call of a compiled program."""
-
-    call: Callable[..., Any]
-    rule: int
-    fit: np.ndarray
-    """[n] index into `Batch.pools`."""
-    seed: np.ndarray
-    """[n] number of the run."""
-    arguments: tuple[Any, ...]
-
-    def run(self) -> tuple[np.ndarray, np.ndarray]:
-        """Recall [n, scored_by, budgets] and the worst status [n]."""
-        results = jax.device_get(self.call(*self.arguments))
-        return tuple(v[: len(self.fit)] for v in results)  # type: ignore[return-value]
-
-
 def _jobs(
-    oracle: Oracle,
-    rules: Sequence[str],
-    k: int,
-    refit_every: int,
-    grid: np.ndarray,
-    seeds: int,
-    seed: int,
-) -> Iterator[_Job]:
-    """Yield every rule and seed on every pool, in calls that take some seconds."""
+    oracle: Oracle, rules: Sequence[str], loop: Loop, grid: np.ndarray, seeds: int, seed: int
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, Callable[[], Any]]]:
+    """Yield every rule and seed on every pool, in calls that take some seconds: number of the rule;
+    [n] index into `Batch.pools`; [n] number of the run; and a function that returns recall
+    [n or more, scored_by, budgets] and the worst status [n or more]."""
     largest = int(oracle.n_verdicts.max())
-    period = min(refit_every, largest)
+    loop = dataclasses.replace(loop, refit_every=min(loop.refit_every, largest))
     at_most = np.minimum(grid, largest)
     budgets = np.union1d(at_most, largest).tolist()
-    at = np.searchsorted(reports(budgets, period), at_most)
+    at = np.searchsorted(reports(budgets, loop.refit_every), at_most)
     n_fits, n_items = oracle.tasks.answers.shape[:2]
-    problems = n_fits * seeds
-    devices = jax.local_devices()
-    batch = max(1, min(CPU_PROBLEMS, NUMBERS // (64 * n_items**2), -(-problems // len(devices))))
-    unit = batch * len(devices)
-    calls = -(-problems // (UNITS * unit))
-    size = -(-problems // (calls * unit)) * unit
+    problems, n_devices = n_fits * seeds, jax.local_device_count()
+    batch = max(1, min(CPU_PROBLEMS, NUMBERS // (64 * n_items**2), -(-problems // n_devices)))
+    unit = batch * n_devices
+    size = -(-problems // (-(-problems // (UNITS * unit)) * unit)) * unit
     root = jax.random.key(seed)
     # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
     of_pool = jnp.asarray([zlib.crc32(name.encode()) for name in oracle.names], jnp.uint32)
@@ -190,26 +155,19 @@ def _jobs(
     fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
     for fresh in (False, True):
         # With a refit after every pick, `fresh` makes no difference.
-        names = [name for name in rules if (resolve(name).fresh and period > 1) == fresh]
+        names = [n for n in rules if (resolve(n).fresh and loop.refit_every > 1) == fresh]
         if not names:
             continue
         few = problems * len(names) * n_items**2 <= quick_compilation.FEW
-        program = _program(names, fresh, Loop(k=k, refit_every=period), budgets, at, batch, few)
+        program = _program(names, fresh, loop, budgets, at, batch, few)
         for number, name in enumerate(names):
             for begin in range(0, problems, size):
                 chunk = slice(begin, begin + size)
-                at_fit = np.resize(fit[chunk], size)
-                yield _Job(
-                    call=partial(program, number),
-                    rule=list(rules).index(name),
-                    fit=oracle.fits[fit[chunk]],
-                    seed=run_[chunk],
-                    arguments=(
-                        key_of(of_pool[at_fit], jnp.asarray(np.resize(run_[chunk], size))),
-                        jax.tree.map(lambda v, at_fit=at_fit: v[at_fit], oracle.tasks),
-                        jnp.asarray(oracle.tops[at_fit]),
-                    ),
-                )
+                at_fit, of_run = np.resize(fit[chunk], size), np.resize(run_[chunk], size)
+                keys = key_of(of_pool[at_fit], jnp.asarray(of_run))
+                problem = jax.tree.map(lambda v, rows=at_fit: v[rows], (oracle.tasks, oracle.tops))
+                call = partial(program, number, keys, *problem)
+                yield list(rules).index(name), oracle.fits[fit[chunk]], run_[chunk], call
 
 
 def _program(

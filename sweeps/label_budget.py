@@ -5,7 +5,7 @@ and for uses of labels without a switch.
     census            label every content that one top k alone has; switch on if recall rises
     fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
                       (`jbt.estimators.reference.joint`, `correlated`)
-    adjudicate        labels of contents correct the naive top k directly (`jbt.gate.adjudicate`)
+    adjudicate        labels of contents correct the naive top k directly (`_shared/adjudicate.py`)
     naive, bias_aware, best   without labels; `best` is the better of the two in each pool, as of a
                       gate that never errs
 
@@ -15,7 +15,7 @@ All methods of a pool see the same labels:
                       order differently; those near the boundary of the top k by either
     members           is it one of the truly best k: contents that one top k alone has, in random
                       order (the gate: draws with replacement, `n_labels` counts these)
-    members_ranked    the same, in the order of `jbt.gate.adjudicate`
+    members_ranked    the same, in the order of `_shared/adjudicate.py`
     contents          then all other contents, nearest to the boundary first
 """
 
@@ -36,12 +36,12 @@ from jbt.estimators import reference
 from jbt.estimators.reference import Rankings
 from jbt.experiments import declare, plots
 from jbt.experiments.run import main
-from jbt.gate.adjudicate import TURNS, adjudicate, labelled
-from jbt.gate.fuse import discordant, pair_labels
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, check_positive
 
+from ._shared.adjudicate import TURNS, adjudicate, labelled
+from ._shared.fuse import discordant, pair_labels
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 with which guarantees.
 
 `labels` defines the kinds of labels, `draws` draws them, `rules` and `betting` decide; `trials`
-tries every rule on every kind of label. `fuse` and `adjudicate` use labels without a switch.
+tries every rule on every kind of label.
 """
 
 from jbt import _moved
@@ -21,10 +21,8 @@ from jbt.gate.labels import (
 )
 from jbt.gate.rules import (
     OF_COUNTS,
-    RULES,
     SHARE,
     check_alpha,
-    check_share,
     critical_values,
     decide,
     p_value,
@@ -38,7 +36,6 @@ __all__ = [
     "LABELS",
     "OF_COUNTS",
     "OF_PAIRS",
-    "RULES",
     "SHARE",
     "Drawn",
     "Members",
@@ -48,7 +45,6 @@ __all__ = [
     "Trial",
     "Urn",
     "check_alpha",
-    "check_share",
     "critical_values",
     "decide",
     "decided",

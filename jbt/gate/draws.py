@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,17 +52,6 @@ class Drawn:
 
 _Account = tuple[Array, ...]
 """For pairs, how many of each sort are left; for members, which are labelled. [sets] each."""
-
-
-@container
-class _State:
-    right: Array
-    wrong: Array
-    used: Array
-    stopped: Array
-    used_stopped: Array
-    wealth: betting.Wealth
-    source: _Account
 
 
 def of_pairs(
@@ -112,13 +102,10 @@ def of_pairs(
         label = right + turn * (wrong - right), wrong + turn * (right - wrong)
         return tuple(n - d for n, d in zip(left, drawn, strict=True)), *label, drawn[4]
 
-    def used(before: _Account, after: _Account) -> Array:
-        return sum(before, 0 * before[0]) - sum(after, 0 * after[0])
-
     source = tuple(jnp.full(sets, n, dtype) for n in sorts)
     uniforms = jax.random.uniform(key, (n_anchors[-1], 2, sets), dtype)
     population = urn.right + urn.wrong + urn.tied
-    return _draw_all(draw, used, source, uniforms, n_anchors, alpha, population, most)
+    return _draw_all(draw, source, uniforms, n_anchors, alpha, population, most)
 
 
 def of_members(
@@ -162,19 +149,15 @@ def of_members(
         right, wrong = exists * label[0] * (1 - label[1]), exists * label[1] * (1 - label[0])
         return tuple(map(jnp.maximum, seen, drawn)), right, wrong, zero
 
-    def used(before: _Account, after: _Account) -> Array:
-        return sum((b - a for a, b in zip(before, after, strict=True)), zero)
-
     source = (zero,) * (2 * k)
     uniforms = jax.random.uniform(key_draws, (n_anchors[-1], 4, sets), dtype)
-    draws = _draw_all(draw, used, source, uniforms, n_anchors, alpha, jnp.inf)
+    draws = _draw_all(draw, source, uniforms, n_anchors, alpha, jnp.inf)
     good = (labels & (jnp.arange(k) < tops.n[:, None])).sum(-1)
     return draws, good[:, 0] > good[:, 1]
 
 
 def _draw_all(
     draw: Callable[[_Account, Array], tuple[_Account, Array, Array, Array]],
-    used: Callable[[_Account, _Account], Array],
     source: _Account,
     uniforms: Float[Array, "n_max _ sets"],
     n_anchors: Sequence[int],
@@ -190,30 +173,29 @@ def _draw_all(
     dtype, sets = uniforms.dtype, uniforms.shape[-1]
     threshold = 1 / jnp.asarray(alpha, dtype)[:, None]
 
-    def step(s: _State, u: Array) -> tuple[_State, tuple[Array, ...]]:
-        source, right, wrong, tied = draw(s.source, u)
-        outcome = right + tied / 2
-        discordant = (right + wrong + tied) > 0
-        after = jax.vmap(betting.bet, in_axes=(0, 0, None))(s.wealth, outcome, population)
-        wealth = jax.tree.map(lambda new, old: jnp.where(discordant, new, old), after, s.wealth)
-        bought = used(s.source, source)
-        s = _State(
-            s.right + right,
-            s.wrong + wrong,
-            s.used + bought,
-            jnp.maximum(s.stopped, (wealth.wealth >= threshold).astype(dtype)),
-            s.used_stopped + (1 - s.stopped) * bought,
-            wealth,
-            source,
+    def step(state: tuple[Any, ...], u: Array) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
+        (right, wrong, used, stopped, used_stopped), wealth, source = state
+        account, is_right, is_wrong, tied = draw(source, u)
+        bets = jax.vmap(betting.bet, in_axes=(0, 0, None))
+        after = bets(wealth, is_right + tied / 2, population)
+        discordant = (is_right + is_wrong + tied) > 0
+        wealth = jax.tree.map(lambda new, old: jnp.where(discordant, new, old), after, wealth)
+        bought = jnp.abs(sum(account) - sum(source))
+        counts = (
+            right + is_right,
+            wrong + is_wrong,
+            used + bought,
+            jnp.maximum(stopped, (wealth.wealth >= threshold).astype(dtype)),
+            used_stopped + (1 - stopped) * bought,
         )
-        return s, (s.right, s.wrong, s.used, s.stopped, s.used_stopped)
+        return (counts, wealth, account), counts
 
     zero = jnp.zeros(sets, dtype)
     zeros = jnp.zeros((len(alpha), sets), dtype)
     start = jax.tree.map(lambda v: jnp.broadcast_to(v, (sets,)), betting.start(dtype))
-    state = _State(zero, zero, zero, zeros, zeros, start, source)
+    state = (zero, zero, zero, zeros, zeros), start, source
     steps = len(uniforms) if most is None else min(most, len(uniforms))
     _, path = jax.lax.scan(step, state, uniforms[:steps])
     last = np.minimum(n_anchors, steps) - 1
-    right, wrong, n_used, stopped, used_stopped = (jnp.moveaxis(v[last], 0, -1) for v in path)
-    return Drawn(right, wrong, n_used, stopped > 0, used_stopped)
+    right, wrong, used, stopped, used_stopped = (jnp.moveaxis(v[last], 0, -1) for v in path)
+    return Drawn(right, wrong, used, stopped > 0, used_stopped)

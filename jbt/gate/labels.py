@@ -132,17 +132,8 @@ def urn(r: Rankings, t: Tops, labels: str) -> Urn:
     else:
         tied = jnp.zeros_like(tied)
 
-    def count(pairs: Bool[Array, "M M"]) -> Float[Array, ""]:
-        return pairs.sum().astype(r.naive.dtype)
-
-    return Urn(
-        count(right),
-        count(right & short),
-        count(wrong),
-        count(wrong & short),
-        count(tied),
-        count(agreed),
-    )
+    sorts = (right, right & short, wrong, wrong & short, tied, agreed)
+    return Urn(*(pairs.sum().astype(r.naive.dtype) for pairs in sorts))
 
 
 def members(r: Rankings, t: Tops) -> tuple[Members, Members]:

@@ -7,8 +7,6 @@ labels the two rankings agree, or one of them is tied, and they cannot be compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -16,34 +14,14 @@ from jaxtyping import Array, Bool, Float
 Counts = Float[Array, "*labels"]
 
 
-def at_least(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
-    """The paper's rule: enable if bias-aware "agrees with these anchors at least as well as naive".
-    So a tie enables: as many right as wrong, also none of either."""
-    return right >= wrong
-
-
-def strict(right: Counts, wrong: Counts) -> Bool[Array, "*labels"]:
-    """Enable if bias-aware agrees with the labels better than naive."""
-    return right > wrong
-
+OF_COUNTS = ("at_least", "strict", "margin", "margin_share", "sign")
+"""Rules that use only numbers of labels: bias-aware agrees with the labels at least as well as
+naive (the paper's words; a tie enables, also none of either); better; by at least so many labels;
+by at least a share of all labels bought; the sign test, which alone has a guarantee."""
 
 SHARE = 0.075
 """Default of `margin_share`. Found by looking at the paper's table: among simple rules of counts
 this one came near its enable rates. No theory gives it."""
-
-
-def margin_share(
-    right: Counts, wrong: Counts, bought: Counts, share: float = SHARE
-) -> Bool[Array, "*labels"]:
-    """Enable if bias-aware leads, by at least a share of all labels bought. No guarantee.
-
-    Args:
-      right, wrong: numbers of discordant labels.
-      bought: numbers of labels, those on which the rankings agree included.
-      share: in (0, 1].
-    """
-    # Less the rounding of the product, which would exclude a lead of exactly that share.
-    return (right > wrong) & (right - wrong >= share * (1 - 1e-6) * bought)
 
 
 def critical_values(alpha: float, most: int) -> np.ndarray:
@@ -115,22 +93,6 @@ def p_value(right: np.ndarray | int, wrong: np.ndarray | int) -> np.ndarray:
     return np.asarray(binom.sf(right - 1, right + wrong, 0.5))
 
 
-RULES: Mapping[str, str] = {
-    "at_least": "bias-aware agrees with the labels at least as well as naive (the paper's words)",
-    "strict": "better than naive",
-    "margin": "with at least so many labels more than naive",
-    "margin_share": "a lead of at least a share of all labels (found by looking at the paper's "
-    "table)",
-    "sign": "exact one-sided sign test on the discordant labels",
-    "sign_sequential": "test by betting on them, one label at a time",
-    "census": "every disputed member labelled, and recall rises",
-}
-"""Every decision rule, and when it enables the correction."""
-
-OF_COUNTS = ("at_least", "strict", "margin", "margin_share", "sign")
-"""Rules that use only numbers of labels; `sign` alone has a guarantee."""
-
-
 def decide(
     rule: str,
     right: Counts,
@@ -148,33 +110,28 @@ def decide(
       right, wrong: numbers of discordant labels.
       critical: for `sign`, from `critical_values`.
       margin: for `margin`, the least excess of right over wrong labels.
-      bought, share: for `margin_share`, the number of labels and the least share of it by which
-        right exceeds wrong.
+      bought, share: for `margin_share`, the number of labels, those on which the rankings agree
+        included, and the least share of it by which right exceeds wrong, in (0, 1].
 
     Raises:
       ValueError: a rule not in `OF_COUNTS`, `sign` without its critical values, `margin_share`
         without the number of labels.
     """
+    lead = right - wrong
+    if rule == "at_least":
+        return lead >= 0
+    if rule == "strict":
+        return lead > 0
+    if rule == "margin":
+        return lead >= margin
+    if rule == "margin_share" and bought is not None:
+        # Less the rounding of the product, which would exclude a lead of exactly that share.
+        return (lead > 0) & (lead >= share * (1 - 1e-6) * bought)
     if rule == "sign" and critical is not None:
         return sign(right, wrong, critical)
-    if rule == "margin_share" and bought is not None:
-        return margin_share(right, wrong, bought, share)
-    rules = {
-        "at_least": lambda: at_least(right, wrong),
-        "strict": lambda: strict(right, wrong),
-        "margin": lambda: right - wrong >= margin,
-    }
-    if rule not in rules:
-        needed = {"sign": "critical values", "margin_share": "the number of labels"}
-        why = f" with {needed[rule]}" if rule in needed else ""
-        raise ValueError(f"a rule of counts{why} is needed ({', '.join(OF_COUNTS)}), got {rule!r}")
-    return rules[rule]()
-
-
-def check_share(name: str, share: float) -> None:
-    """Raise `ValueError` unless a share of the labels lies above 0 and at most at 1."""
-    if not 0 < share <= 1:
-        raise ValueError(f"{name} must lie above 0 and at most at 1, got {share:g}")
+    needed = {"sign": "critical values", "margin_share": "the number of labels"}
+    why = f" with {needed[rule]}" if rule in needed else ""
+    raise ValueError(f"a rule of counts{why} is needed ({', '.join(OF_COUNTS)}), got {rule!r}")
 
 
 def check_alpha(alpha: float) -> None:

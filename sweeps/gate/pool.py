@@ -149,7 +149,8 @@ def check(s: Settings) -> None:
                 raise ValueError(what)
     for name in ("sets", "many_sets", "margin"):
         check_count(name, getattr(s, name))
-    gate.check_share("margin_share", s.margin_share)
+    if not 0 < s.margin_share <= 1:
+        raise ValueError(f"margin_share must lie above 0 and at most at 1, got {s.margin_share:g}")
     if not s.alpha:
         raise ValueError("alpha must have a level at least")
     for level in s.alpha:

@@ -11,10 +11,10 @@ import pytest
 from jbt import estimators, gate
 from jbt.estimators import reference
 from jbt.estimators.reference import Rankings
-from jbt.gate.adjudicate import TURNS, adjudicate, labelled
-from jbt.gate.fuse import discordant, pair_labels
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Design, Judge, Pool, Prior
+from sweeps._shared.adjudicate import TURNS, adjudicate, labelled
+from sweeps._shared.fuse import discordant, pair_labels
 
 N, K = 12, 4
 

@@ -192,7 +192,8 @@ def decide(
         sums = sums.assign(population=np.inf, settled="")
         judges = _decided(sums, drawn, rule, alpha, which=" (one a pool)")
         judges = judges.assign(pool=None, judge=np.asarray(tables.judges, object))
-    return tuple(rows[list(COLUMNS)].reset_index(drop=True) for rows in (pools, judges))
+    columns = list(COLUMNS)
+    return pools[columns].reset_index(drop=True), judges[columns].reset_index(drop=True)
 
 
 def _decided(
@@ -229,17 +230,16 @@ def _p_by_betting(used: pd.DataFrame, population: pd.Series) -> np.ndarray:
     """The inverse of the largest wealth that betting reaches on the outcomes of each entry of
     `population`, the number of pairs they were drawn from: a p-value whenever labelling stops, if
     under the null hypothesis each has a mean of at most 1/2 given those before it."""
-    groups = used.groupby(population.index.names)
+    by = [str(name) for name in population.index.names]
+    groups = used.groupby(by)
     at = groups.ngroup().to_numpy(), groups.cumcount().to_numpy()
     outcomes = np.full([padding.size(int(number.max(initial=0)) + 1) for number in at], TIE)
     odds = np.full(len(outcomes), np.inf)
-    outcomes[at], odds[at[0]] = (
-        used["right"],
-        used.join(population, on=population.index.names)["population"],
-    )
+    outcomes[at] = used["right"]
+    odds[at[0]] = used.join(population, on=by)["population"]
     with runtime.precision("float64"):
         wealth = jax.device_get(_wealth(outcomes, odds))
-    largest = used.assign(wealth=wealth[at]).groupby(population.index.names)["wealth"].max()
+    largest = used.assign(wealth=wealth[at]).groupby(by)["wealth"].max()
     return 1 / largest.reindex(population.index, fill_value=1).clip(lower=1).to_numpy()
 
 

@@ -45,9 +45,6 @@ class Labelling:
     n_listed: int
     """How many of them the anchors list."""
 
-    def to_frame(self) -> pd.DataFrame:
-        return self.table
-
 
 def labelling(
     tables: Tables,

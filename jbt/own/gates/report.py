@@ -21,12 +21,6 @@ ENABLE, KEEP_OFF = "enable", "keep off"
 LISTED = 20
 """Most pools of a judge that a report lists."""
 
-COLUMNS = (
-    *("pool", "judge", "decision"),
-    *("n_labels", "n_discordant", "n_right", "n_used", "n_used_right"),
-    *("p_value", "reason"),
-)
-
 HEADINGS = {
     "n_labels": "labels",
     "n_discordant": "discordant",
@@ -37,14 +31,8 @@ HEADINGS = {
 }
 """What a report calls a column."""
 
-OVERALL = ("judge", *HEADINGS, "decision")
-"""Columns of decisions over pools in a report."""
-
-IN_A_POOL = (
-    *("judge", "pool", "n_labels", "n_discordant", "n_right"),
-    *("p_value", "decision", "reason"),
-)
-"""Columns of decisions for a pool."""
+COLUMNS = ("pool", "judge", "decision", *HEADINGS, "reason")
+"""Columns of decisions."""
 
 DRAWN = {
     "pairs": "pairs drawn at random from the pool",
@@ -91,13 +79,16 @@ class Gate:
         """The report; `per_pool` lists all pools with a discordant label, however many."""
         judges, pools = _named(self.judges), _named(self.pools)
         few = len(pools) <= LISTED * len(judges)
-        listed = pools[pools["n_discordant"] > 0] if per_pool or few else pools[:0]
+        listed = pools[(pools["n_discordant"] > 0) & (per_pool or few)]
+        listed = listed.assign(p_value=[f"{p:.2g}" for p in listed["p_value"]])
         counts = [_count(str(name), rows) for name, rows in pools.groupby("judge", sort=False)]
-        cells = [f"{p:.2g}" if np.isfinite(p) else "" for p in listed["p_value"]]
-        by_pool = self._table(listed.assign(p_value=cells), IN_A_POOL)
+        overall = ["judge", *HEADINGS, "decision"]
+        in_a_pool = ["judge", "pool", *HEADINGS, "decision", "reason"]
+        unused = ["n_used", "n_used_right"]  # in a pool all are used
+        by_pool = self._table(listed[in_a_pool].drop(columns=unused)) if len(listed) else None
         sections = [
-            Section("Over all pools of a judge", list(_fitted(self)), self._table(judges, OVERALL)),
-            Section("Pool by pool", counts, by_pool if len(listed) else None),
+            Section("Over all pools of a judge", list(_fitted(self)), self._table(judges[overall])),
+            Section("Pool by pool", counts, by_pool),
             Section("What is guaranteed, and what is not", list(_guarantee(self))),
         ]
         answer = [
@@ -105,9 +96,9 @@ class Gate:
         ]
         return Report(title, lead, sections, answer=answer)
 
-    def _table(self, decisions: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns, with the names that the report gives them."""
-        table = decisions[list(columns)].rename(columns=HEADINGS)
+    def _table(self, decisions: pd.DataFrame) -> pd.DataFrame:
+        """Decisions with the names that the report gives their columns."""
+        table = decisions.rename(columns=HEADINGS)
         return table.drop(columns="p") if self.rule == "census" else table
 
     def to_frame(self) -> pd.DataFrame:

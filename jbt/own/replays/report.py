@@ -144,7 +144,7 @@ class Replay:
 def _by_judge(table: pd.DataFrame) -> list[tuple[str | None, pd.DataFrame]]:
     """The rows of each judge."""
     groups = table.groupby("judge", sort=False, dropna=False)
-    return [(None if pd.isna(judge) else judge, rows) for judge, rows in groups]
+    return [(None if pd.isna(judge) else str(judge), rows) for judge, rows in groups]
 
 
 def _percent(share: float) -> str:

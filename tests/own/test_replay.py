@@ -10,9 +10,8 @@ from support import twin
 
 from jbt import cli, own, runtime, stats
 from jbt.own.replays import oracle
-from jbt.own.replays.oracle import oracles
+from jbt.own.replays.oracle import oracles, top_by_anchors, top_by_members, top_by_quality
 from jbt.own.replays.report import COLUMNS, needed, summaries
-from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
 from jbt.types import Prior
 
 GRADED = """pool,first,second,p_first,count,order
@@ -138,7 +137,7 @@ def test_anchors_define_the_top_k_only_where_they_place_every_content(
     found, _ = read(tables, tmp_path, FEW, ITEMS, f"pool,better,worse\n{anchors}")
     owner = np.array([0, 0, 1, 2])
     expected = [[np.nan] * 3] if top is None else [top]
-    np.testing.assert_array_equal(top_by_anchors(found, owner, 3, k), expected)
+    np.testing.assert_array_equal(top_by_anchors(found, owner, k), expected)
 
 
 @pytest.mark.parametrize(
@@ -157,17 +156,17 @@ def test_members_define_the_top_k_where_they_leave_no_choice(tables, tmp_path, m
     found, _ = read(tables, tmp_path, FEW, ITEMS, f"pool,item,member\n{members}")
     expected = [[np.nan] * 3] if top is None else [top]
     owner = np.array([0, 0, 1, 2])
-    np.testing.assert_array_equal(top_by_members(found, owner, 3, k), expected)
+    np.testing.assert_array_equal(top_by_members(found, owner, k), expected)
 
 
 def test_items_of_one_content_must_agree_on_their_quality(tables, tmp_path):
     owner = np.array([0, 0, 1, 2])
     found, _ = read(tables, tmp_path, FEW, ITEMS, "pool,better,worse\np,a,c\n")
-    np.testing.assert_array_equal(top_by_quality(found, owner, 3, 2), [[0, 1, 1]])
+    np.testing.assert_array_equal(top_by_quality(found, owner, 2), [[0, 1, 1]])
     other = ITEMS.replace("b,A,1", "b,A,2")
     found, _ = read(tables, tmp_path, FEW, other, "pool,better,worse\np,a,c\n")
     with pytest.raises(own.TableError, match=r"line 2: content 'A' .* different qualities"):
-        top_by_quality(found, owner, 3, 2)
+        top_by_quality(found, owner, 2)
 
 
 # --- curves

@@ -144,15 +144,13 @@ def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Repor
 
 def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:
     """Say what the annotator fills in."""
-    asked = tables.items["pool"].isin(
-        [tables.pools.index(p) for p in planned.table["pool"].unique()]
-    )
-    contents = tables.items[asked].groupby("pool")["content"]
-    sizes, shared = contents.nunique(), bool((contents.nunique() < contents.size()).any())
+    asked = pd.Index(tables.pools).get_indexer(pd.Index(planned.table["pool"].unique()))
+    contents = tables.items[tables.items["pool"].isin(asked)].groupby("pool")["content"]
+    sizes = contents.nunique()
+    shared = bool((sizes < contents.size()).any())
     if "better" in planned.table:
-        how = "fill in better: first, second, tie, or the name of the better one"
-        why = ", judging contents: items of one content count as one"
-        return how + why * shared
+        why = ", judging contents: items of one content count as one" * shared
+        return f"fill in better: first, second, tie, or the name of the better one{why}"
     best = "the best" if options.k == 1 else f"one of the {options.k} best"
     if not shared:
         return f"fill in member: yes if the item is {best} of its pool, else no"
@@ -171,18 +169,17 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
     critical = critical_values(ALPHA, int(judges["most_used"].max()))
     of_each = judges[["judge", "most_used", "n_pools"]]
     for judge, most, differ in of_each.itertuples(index=False):
+        smallest = critical[most]
         used = counted(most, "pool" if n_pools > 1 else noun)
-        used = f"{most} of its {differ} pools" if n_pools > 1 and most < differ else used
-        if most < needed(ALPHA):
+        if n_pools > 1 and most < differ:
+            used = f"{most} of its {differ} pools"
+        can = f"{'all ' if smallest == most else ''}{smallest} must be right"
+        if smallest > most:
             can = f"cannot enable, {at_least}"
-        else:
-            smallest = critical[most]
-            can = f"all {most} must be right" if smallest == most else f"{smallest} must be right"
         lines.append(f"{judge}: {used}: {can}")
     most = int(judges["most_in_pool"].max())
     if n_pools > 1:
-        used = f"at most {counted(most, noun)}; {at_least}"
-        lines.append(f"in a single pool: {used}")
+        lines.append(f"in a single pool: at most {counted(most, noun)}; {at_least}")
     if not pairs:
         lines.append(
             "by --rule census, for labels without errors: in a pool once all its items listed here "

@@ -86,7 +86,8 @@ def labelling(
     if labels == "members":
         contents, differing = np.arange(len(rankings.pool))[None], ins | outs
     else:
-        contents = a, b = rankings.pairs()
+        contents = rankings.pairs()
+        a, b = contents
         naive, aware = rankings.orders(a, b)
         differing = naive * aware < 0
         if labels == "swaps":

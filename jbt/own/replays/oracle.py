@@ -1,4 +1,5 @@
-"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and their top k."""
+"""Recorded verdicts as a frozen judge: an answer for each ordered pair, and the top k by these
+answers, by a quality column and by anchors."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Literal, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array
 
 from jbt import quick_compilation
@@ -18,8 +20,8 @@ from jbt.kernel import metrics
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch, Group
 from jbt.own.fits.pools import check_k
 from jbt.own.replays.report import SCORED_BY
-from jbt.own.replays.truth import top_by_anchors, top_by_members, top_by_quality
 from jbt.own.tables.places import count_within, in_order_of_names
+from jbt.own.tables.sheets import TableError, location
 from jbt.own.tables.tables import Tables
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
 
@@ -69,8 +71,7 @@ def oracles(
     _, place, _ = in_order_of_names(pool, tables.items["item"])
     owner = _owners(tables, batch, place)
     by_anchors = top_by_anchors if tables.members.empty else top_by_members
-    labels = [top(tables, owner, int(owner.max()) + 1, k) for top in (top_by_quality, by_anchors)]
-    trusted = np.stack(labels, 1)
+    trusted = np.stack([top(tables, owner, k) for top in (top_by_quality, by_anchors)], 1)
     unknown = np.zeros(len(batch.pools), bool)
     of_unknown = tables.verdicts[~tables.verdicts["shown"]]
     unknown[of_unknown["pool"] * n_judges + of_unknown["judge"]] = True
@@ -99,14 +100,12 @@ def oracles(
 
 
 def _check_size(batch: Batch) -> None:
-    largest = max(batch.pools, key=lambda pool: len(pool.contents))
-    if (n := len(largest.contents)) > LARGEST_COUNTS:
-        size = f"pool {largest.pool!r} has {n} contents"
-        raise ValueError(f"{size}; at most {LARGEST_COUNTS} are allowed")
-    largest = max(batch.pools, key=lambda pool: len(pool.items))
-    if (n := len(largest.items)) > LARGEST_ITEMS:
-        size = f"pool {largest.pool!r} has {n} items"
-        raise ValueError(f"{size}; at most {LARGEST_ITEMS} are allowed")
+    """Raise `ValueError` for a pool whose matrices would be too large."""
+    for noun, most in {"contents": LARGEST_COUNTS, "items": LARGEST_ITEMS}.items():
+        sizes = [len(getattr(pool, noun)) for pool in batch.pools]
+        if (n := max(sizes)) > most:
+            name = batch.pools[sizes.index(n)].pool
+            raise ValueError(f"pool {name!r} has {n} {noun}; at most {most} are allowed")
 
 
 def _answers(tables: Tables, group: Group, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,10 +141,8 @@ def _by_name(tables: Tables, group: Group, place: np.ndarray, owner: np.ndarray)
     items = tables.items["pool"].to_numpy()
     rows = np.flatnonzero(np.isin(items, pools))
     at = items[rows], place[rows]
-    before, content = (
-        np.tile(np.arange(n), (len(tables.pools), 1)),
-        np.zeros((len(tables.pools), n), int),
-    )
+    before = np.tile(np.arange(n), (len(tables.pools), 1))
+    content = np.zeros_like(before)
     before[at], content[at] = count_within(items)[rows], owner[rows]
     covariates = jnp.take_along_axis(group.items.covariates, before[pools][..., None], 1)
     contents = None if group.items.content is None else jnp.asarray(content[pools])
@@ -213,3 +210,86 @@ def _notes(
             f"{label} define{'s' * (label == 'quality')} the top {k} in {n} of {len(pools)} pools"
         )
     return notes
+
+
+# --- the top k by trusted labels
+
+
+def top_by_quality(tables: Tables, owner: np.ndarray, k: int) -> np.ndarray:
+    """The contents of highest quality in the table, with all that tie with the k-th place.
+
+    Args:
+      owner: [rows of items] content of each item, numbered within its pool.
+      k: size of the top set.
+
+    Returns:
+      [pools, M] 1 for the top set, else 0; all NaN in pools with an item without a quality; M is
+      the number of contents of the largest pool.
+
+    Raises:
+      TableError: two items of one content have different qualities.
+    """
+    pool, quality = tables.items["pool"].to_numpy(), tables.items["quality"].to_numpy(float)
+    given = np.full((len(tables.pools), owner.max() + 1), -np.inf)
+    known = ~np.isnan(quality)
+    given[pool[known], owner[known]] = quality[known]
+    for row in np.flatnonzero(known & (given[pool, owner] != quality)).tolist():
+        content = tables.contents[tables.items["content"].to_numpy()[row]]
+        problem = f"content {content!r} of pool {tables.pools[pool[row]]!r} has different qualities"
+        raise TableError(f"{location(tables.items_path, int(tables.item_lines[row]))}: {problem}")
+    cut = -np.sort(-given, axis=1)[:, k - 1 : k]
+    top = np.where(given >= cut, 1.0, 0.0)
+    top[pool[~known]] = np.nan
+    return top
+
+
+def top_by_anchors(tables: Tables, owner: np.ndarray, k: int) -> np.ndarray:
+    """The top k by anchors, where they define it.
+
+    Anchors are chained: if a is better than b and b better than c, a is better than c. They define
+    the top k of a pool if each of k contents is better than each of the others, and none the other
+    way round; the order within the two sets does not matter.
+
+    Args and returns: as `top_by_quality`; all NaN in pools where anchors do not define it.
+    """
+    top, size = _unknown(tables, owner)
+    pool, better, worse = (tables.anchors[c].to_numpy() for c in ("pool", "better", "worse"))
+    for p in np.unique(pool).tolist():
+        in_pool, m = pool == p, int(size[p])
+        reaches = np.zeros((m, m), bool)
+        reaches[owner[better[in_pool]], owner[worse[in_pool]]] = True
+        for _ in range(m.bit_length()):  # doubles the length of the chains
+            reaches |= reaches @ reaches
+        strict = reaches & ~reaches.T
+        # A content of the set is above at least m - k others, one outside above fewer.
+        inside = strict.sum(1) >= m - k
+        if inside.sum() == k and strict[np.ix_(inside, ~inside)].all():
+            top[p] = 0
+            top[p, :m] = inside
+    return top
+
+
+def top_by_members(tables: Tables, owner: np.ndarray, k: int) -> np.ndarray:
+    """The top k by labels of members, in pools where k contents are labelled yes, or all but k no.
+
+    A content whose items are labelled both ways counts as unlabelled.
+
+    Args and returns: as `top_by_quality`; all NaN in pools where labels do not define it.
+    """
+    top, size = _unknown(tables, owner)
+    pool, item, member = (tables.members[c].to_numpy() for c in ("pool", "item", "member"))
+    labelled = np.zeros((2, *top.shape), bool)
+    labelled[member.astype(int), pool, owner[item]] = True
+    outside, inside = labelled & ~labelled[::-1]
+    for p in np.unique(pool).tolist():
+        if inside[p].sum() == k:
+            top[p] = inside[p]
+        elif outside[p].sum() == size[p] - k:
+            top[p] = (np.arange(top.shape[1]) < size[p]) & ~outside[p]
+    return top
+
+
+def _unknown(tables: Tables, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[pools, M] NaN, and [pools] number of contents."""
+    size = pd.Series(owner).groupby(tables.items["pool"].to_numpy()).max().to_numpy() + 1
+    return np.full((len(size), size.max()), np.nan), size

@@ -147,7 +147,8 @@ def _jobs(
     problems, n_devices = n_fits * seeds, jax.local_device_count()
     batch = max(1, min(CPU_PROBLEMS, NUMBERS // (64 * n_items**2), -(-problems // n_devices)))
     unit = batch * n_devices
-    size = -(-problems // (-(-problems // (UNITS * unit)) * unit)) * unit
+    calls = -(-problems // (UNITS * unit))
+    size = -(-problems // (calls * unit)) * unit
     root = jax.random.key(seed)
     # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
     of_pool = jnp.asarray([zlib.crc32(name.encode()) for name in oracle.names], jnp.uint32)

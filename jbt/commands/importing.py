@@ -15,7 +15,7 @@ from jbt.border import files
 from jbt.border.parsing import parse
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
-from jbt.own.formats.generic import SwappedCodes
+from jbt.own.formats.records import SwappedCodes
 from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
@@ -119,8 +119,8 @@ def _write_json(
     content = {
         "settings": {**json.loads(json.dumps(asdict(options), default=str)), "jbt": __version__},
         "format": imported.format.name,
-        "mapping": {role: list(keys) for role, keys in imported.mapping.items()},
-        "unused": list(imported.unused),
+        "mapping": imported.mapping,
+        "unused": imported.unused,
         "counts": imported.counts,
         "judges": imported.judges,
         "contents": imported.contents,

@@ -27,7 +27,7 @@ from support.foreign_files import (
 
 from jbt import own
 from jbt.own import formats
-from jbt.own.formats import GenericColumns, registry, sources, texts
+from jbt.own.formats import GenericColumns, sources, texts
 from jbt.own.formats.records import Refused, Row
 
 
@@ -136,7 +136,7 @@ def test_codings_outside_a_format_are_refused_with_their_line(name, message, tmp
 
 
 def test_the_names_of_formats_are_those_of_the_option():
-    assert registry.Name.__args__ == ("auto", *registry.known_formats())
+    assert formats.Name.__args__ == ("auto", *formats.FORMATS)
 
 
 ODD = [None, 0, 1e300, -1.5, True, "", "x", "\0", "\ud800", "[", [], [None], [[]], {}, {"a": [{}]}]
@@ -147,7 +147,7 @@ def test_values_of_any_kind_are_refused_or_read(name, tmp_path):
     """Whatever stands where a format has something else; and all names that are read can be
     written."""
     sample = SAMPLES[name]
-    format = registry.known_formats()[name.split()[0]]
+    format = formats.FORMATS[name.split()[0]]
     last = sample.records[-1]
     variants = [{**last, key: value} for key in last for value in ODD]
     variants += [{k: v for k, v in last.items() if k != key} for key in last]
@@ -333,7 +333,7 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
     record = {"x": "k", "y": "m", "won": "m", "prompt": 3, "by": "j", "text x": "a b", "text y": "",
               "n x": 5, "n y": "0.5"}  # fmt: skip
     found = generic(tmp_path, columns, record)
-    assert found.verdicts == [("3", "j", "k", "m", 0.0, 1, False, False)]
+    assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False)]
     items = found.items["3"]
     assert (items["k"].measures["words"], items["k"].measures["tokens"]) == (2, 5)
     assert (items["m"].measures["words"], items["m"].measures["tokens"]) == (0, 0.5)
@@ -349,7 +349,7 @@ def test_pools_of_a_generic_table(tmp_path):
     assert list(generic(tmp_path, with_texts, row, row).items) == ["mine/000000", "mine/000001"]
     unnamed = GenericColumns(winner=("w",), texts=("one", "two"))
     (verdict,) = generic(tmp_path, unnamed, {**row, "w": "two"}).verdicts
-    assert verdict[:5] == ("mine/000000", None, "one", "two", 0.0)
+    assert verdict[:5] == ("mine/000000", "one", "two", 0.0, None)
 
 
 @pytest.mark.parametrize("name", ["llmbar", "judgebench", "generic"])

@@ -5,15 +5,13 @@
     imported = formats.collect(["annotations.json"])
     imported.write("verdicts")
 
-`jbt import` does the same on the command line. A kind of file is a `Format`; a module in `known`
-for each family of sources recognises it and reads one of its records.
+`jbt import` does the same on the command line. `known` says for each format how its records are
+recognised and read; `generic` reads tables of the user's own.
 """
 
-from jbt.own.formats.collection import collect
-from jbt.own.formats.generic import GenericColumns
-from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder
-from jbt.own.formats.records import Format
-from jbt.own.formats.registry import FORMATS, Name, known_formats
+from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder, collect
+from jbt.own.formats.known import FORMATS, Name
+from jbt.own.formats.records import Format, GenericColumns
 
 __all__ = [
     "FORMATS",
@@ -25,5 +23,4 @@ __all__ = [
     "Name",
     "check_folder",
     "collect",
-    "known_formats",
 ]

@@ -1,371 +1,357 @@
-"""Read a table of the user's own: a verdict a row, in columns named by options or called as usual
-(`usual_names`)."""
+"""Read a table of the user's own: a verdict a row, in columns named by options or called as usual.
+
+Usual names are compared without regard to case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
-from jbt.own.formats import texts, usual_names
-from jbt.own.formats.known.alpaca_eval import digest
-from jbt.own.formats.known.chatbot_arena import one_hot
+from jbt.own.formats import texts
 from jbt.own.formats.records import (
-    Format,
+    GenericColumns,
     Item,
     Record,
     Refused,
     Row,
+    SwappedCodes,
     Verdict,
     as_name,
     as_number,
     brief,
+    digest,
+    one_hot,
 )
-from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, Outcomes, read_winner
-from jbt.own.tables.verdicts import ALL, ORDERS, check_distinct
-from jbt.types import check_word
+from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, read_winner
+from jbt.own.tables.verdicts import ALL, ORDERS
 
 ONE_LINE = 40
 """Most characters of a prompt that names its pool; a longer one is named by a digest."""
 
-SwappedCodes = Literal["shown", "columns"]
+ENDS = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"))
+"""What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
+
+FORMS = ("{stem}_{end}", "{stem} {end}", "{stem}{end}", "{end}_{stem}")
+
+PLAIN = (("first", "second"), ("left", "right"))
+"""Pairs of columns with the items' names that are called by the side alone."""
+
+COUNTS = ("words", "tokens", "length", "chars")
+
+CHOSEN = ("chosen", "rejected")
+"""Texts of which the first won."""
+
+STEMS = {
+    "items": ("model", "generator", "item", "system", "candidate", "assistant"),
+    "texts": (
+        *("response", "answer", "output", "completion", "text", "reply", "generation"),
+        "summary",
+    ),
+    "scores": ("score", "rating", "grade"),
+}
+"""Usual names of pairs of columns, without what tells the two apart."""
+
+NAMES = {
+    "pool": ("pool", "question_id", "prompt_id", "instruction_id", "task_id", "qid"),
+    "prompt": ("prompt", "question", "instruction", "query", "input"),
+    "judge": ("judge", "judge_model", "annotator", "evaluator", "rater"),
+    "winner": (
+        *("winner", "preference", "preferred", "verdict", "choice", "decision", "better"),
+        *("outcome", "judgment", "judgement", "vote", "label"),
+    ),
+}
+"""Usual names of columns."""
+
+SWAPPED = ("{}_swapped", "swapped_{}", "{}_reversed", "reversed_{}", "{}_swap")
+
+OPTIONS = {
+    "items": "--first --second",
+    "prompt": "--pool",
+    "judge": "--judge-column",
+    "winner in the other order": "--swapped",
+}
+"""The option that names the column or columns of a role; else it is called as the role."""
 
 
 @dataclass(frozen=True)
-class GenericColumns:
-    """Columns of the user's table; None: the usual name, if the table has it."""
+class _Layout:
+    """Where a record with these keys has what."""
 
-    first: str | None = None
-    second: str | None = None
-    winner: tuple[str, ...] = ()
-    """One column; or two or three, marked 1 where the first won, the second won, they tied."""
-    pool: str | None = None
-    judge: str | None = None
-    texts: tuple[str, str] | None = None
-    """Columns of the two answers' texts."""
-    counts: tuple[tuple[str, str, str], ...] = ()
-    """Covariates already counted: a name, and the columns of the first and second answer."""
-    outcomes: Outcomes | None = None
-    """What the winner's codes mean, in place of the usual words."""
-    scores: tuple[str, str] | None = None
-    """Columns of two scores, of which the higher wins."""
-    swapped: str | None = None
-    """Column with the winner where the second was shown first."""
-    swapped_codes: SwappedCodes | None = None
-    """Whether a code such as `A` in that column is about the order shown, or about the columns."""
-
-    def given(self) -> bool:
-        """Whether the user named any column."""
-        return self != USUAL
-
-    def check(self) -> None:
-        """Raise `ValueError` for columns that cannot belong to one table."""
-        if (self.first is None) != (self.second is None):
-            raise ValueError("--first and --second go together")
-        if len(self.winner) > 3:
-            raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
-        if self.swapped_codes is not None:
-            check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
-        if self.scores is not None and (self.winner or self.outcomes is not None):
-            raise ValueError("--scores are in place of --winner, --map and --scale")
-        if self.outcomes is not None and len(self.winner) > 1:
-            raise ValueError(f"{self.outcomes.option} needs one column of winners")
-        used = [self.first, self.second, *self.winner, self.pool, self.judge, self.swapped]
-        check_distinct([name for name in used if name is not None])
-        counted = [name for name, _, _ in self.counts]
-        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
-            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
-
-
-USUAL = GenericColumns()
-"""No option given."""
-
-
-def generic(columns: GenericColumns) -> Format:
-    """Return the format of a table with these columns."""
-    return Format(
-        name="generic",
-        title="Table of your own",
-        recognises=_recognises,
-        records=lambda row: _records(row, columns),
-        order="unknown",
-    )
-
-
-def _recognises(values: Mapping[str, Any]) -> bool:
-    """Whether two items, or their texts, and a winner or two scores have columns with usual
-    names."""
-    if set(usual_names.CHOSEN) <= values.keys():
-        return True
-    named = usual_names.models(values) or usual_names.texts(values)
-    decided = "p_first" in values or usual_names.winner(values) or usual_names.scores(values)
-    return bool(named and decided)
-
-
-def _records(row: Row, columns: GenericColumns) -> Iterator[Record]:
-    first, second = _items(row, columns)
-    if first.name == second.name:
-        raise Refused(f"first and second are the same item, {brief(first.name)}")
-    pool, judge = _pool(row, columns), _judge(row, columns)
-    outcome = _Outcome(row, columns, first.name, second.name)
-    swapped = outcome.swapped_column()
-    shown = swapped is not None or _shown(row)
-    more: dict[str, Any] = {"count": _count(row), "numbered": outcome.numbered()}
-    yield Verdict(pool, first, second, outcome.p_first(), judge, shown=shown, **more)
-    if swapped is not None:
-        turned = outcome.p_first_swapped(swapped)
-        yield Verdict(pool, second, first, turned, judge, shown=True, **more)
-
-
-def _pool(row: Row, columns: GenericColumns) -> str:
-    """The pool's name: of the column named, or a usual one; else the prompt; else, as answers given
-    with their row form a pool of their own, the row."""
-    if columns.pool is not None:
-        return row.name("pool", columns.pool)
-    if (column := next(iter(usual_names.single(row.values, usual_names.POOLS)), None)) is not None:
-        return row.name("pool", column)
-    prompts = usual_names.single(row.values, usual_names.PROMPTS)
-    if (column := usual_names.only("prompt", "--pool", prompts)) is not None:
-        prompt = row.need("pool", column)
-        if isinstance(prompt, str) and len(prompt) <= ONE_LINE:
-            return row.name("pool", column)
-        return digest(prompt)
-    by_row = columns.texts or columns.counts or _texts(row, columns)
-    return row.numbered() if by_row else ALL
-
-
-def _judge(row: Row, columns: GenericColumns) -> str | None:
-    if columns.judge is not None:
-        return row.name("judge", columns.judge)
-    candidates = usual_names.single(row.values, usual_names.JUDGES)
-    column = usual_names.only("judge", "--judge-column", candidates)
-    return None if column is None else row.name("judge", column)
-
-
-def _texts(row: Row, columns: GenericColumns) -> tuple[str, str] | None:
-    """The columns of the two texts."""
-    if columns.texts is not None:
-        return columns.texts
-    return usual_names.CHOSEN if _is_chosen(row, columns) else usual_names.texts(row.values)
-
-
-def _is_chosen(row: Row, columns: GenericColumns) -> bool:
-    """Whether the row has a text that was chosen and one that was not, and no other winner."""
-    has = set(usual_names.CHOSEN) <= row.values.keys()
-    return has and not (columns.winner or columns.scores or columns.texts)
-
-
-def _items(row: Row, columns: GenericColumns) -> tuple[Item, Item]:
-    names, by_place = _names(row, columns)
-    answers: list[str | None] = [None, None]
-    if (pair := _texts(row, columns)) is not None:
-        answers = [_text(row.need("texts", column), column) for column in pair]
-    counts = columns.counts
-    if not counts and pair is None:
-        found = [(stem, usual_names.pairs(row.values, [stem])) for stem in usual_names.COUNTS]
-        counts = tuple((stem, *sides[0]) for stem, sides in found if len(sides) == 1)
-    measures: tuple[dict[str, float], dict[str, float]] = ({}, {})
-    for name, *sides in counts:
-        for side, column in enumerate(sides):
-            measures[side][name] = texts.as_count(row.need(name, column), column)
-    first, second = (
-        Item(name, text=text, measures=measure, by_place=by_place)
-        for name, text, measure in zip(names, answers, measures, strict=True)
-    )
-    return first, second
-
-
-def _text(value: Any, column: str) -> str | None:
-    """A text; of a conversation, its answers."""
-    if isinstance(value, list):
-        return "\n".join(texts.answers(value, column))
-    if value is not None and not isinstance(value, str):
-        raise Refused(f"{column} is {brief(value)}, allowed: a text")
-    return value
-
-
-def _names(row: Row, columns: GenericColumns) -> tuple[tuple[str, str], bool]:
-    """Names of the two items, and whether they are only the names of the columns of their texts."""
-    if columns.first is not None and columns.second is not None:
-        pair = columns.first, columns.second
-    else:
-        pair = usual_names.models(row.values)
-    if pair is not None:
-        return (row.name("first", pair[0]), row.name("second", pair[1])), False
-    for there, missing in usual_names.halves(row.values, usual_names.MODELS):
-        raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
-    if (pair := _texts(row, columns)) is not None:
-        first, second = pair
-        return (as_name(first, "the column"), as_name(second, "the column")), True
-    keys = ", ".join(map(repr, list(row.values)[:12]))
-    raise Refused(f"no items here, name their columns (--first --second); columns are {keys}")
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """Who won a row."""
-
-    row: Row
     columns: GenericColumns
-    first: str
-    second: str
-    """Names of the items."""
-
-    def p_first(self) -> float | None:
-        """The share that the first won; None for a failed judgment.
-
-        Raises:
-          Refused: nothing says who won, or a value that is not known.
-        """
-        row, columns = self.row, self.columns
-        if len(columns.winner) > 1:
-            return one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
-        if columns.scores is not None:
-            return self._by_score(columns.scores)
-        column = self._column()
-        if column is not None:
-            value = row.need("winner", column)
-            return self._coded(column, value, self.first, self.second)
-        if "p_first" in row.values:
-            return _share(row.need("p_first", "p_first"))
-        if (scores := usual_names.scores(row.values)) is not None:
-            return self._by_score(scores)
-        if _is_chosen(row, columns):
-            return 1.0
-        keys = ", ".join(map(repr, list(row.values)[:12]))
-        raise Refused(f"nothing says who won, name the column (--winner); columns are {keys}")
-
-    def numbered(self) -> bool:
-        """Whether the winner is a bare 1 or 2 whose meaning nobody gave."""
-        columns = self.columns
-        if columns.outcomes is not None or columns.scores is not None or len(columns.winner) > 1:
-            return False
-        column = self._column()
-        value = None if column is None else self.row.values.get(column)
-        return str(value).strip() in ("1", "2", "1.0", "2.0")
-
-    def _column(self) -> str | None:
-        if self.columns.winner:
-            return self.columns.winner[0]
-        return None if "p_first" in self.row.values else usual_names.winner(self.row.values)
-
-    def swapped_column(self) -> str | None:
-        """The column with the winner where the second was shown first."""
-        column = self._column()
-        if self.columns.swapped is not None or column is None:
-            return self.columns.swapped
-        return usual_names.swapped(self.row.values, column)
-
-    def p_first_swapped(self, column: str) -> float | None:
-        """The share that the item shown first, here the second, won in the other order.
-
-        Raises:
-          Refused: a code of which it is not said whether it is about the order shown.
-        """
-        value = self.row.need("winner", column)
-        given = self.columns.swapped_codes
-        meanings = get_args(SwappedCodes) if given is None else (given,)
-        shares = {self._swapped(meaning, column, value) for meaning in meanings}
-        if len(shares) > 1:
-            raise Refused(
-                f"{column} is {brief(value)}: of the order shown then, or of the columns? "
-                "(--swapped-codes shown | columns)"
-            )
-        return shares.pop()
-
-    def _swapped(self, meaning: SwappedCodes, column: str, value: Any) -> float | None:
-        """The same, for codes of this meaning."""
-        if meaning == "shown":
-            return self._coded(column, value, self.second, self.first)
-        share = self._coded(column, value, self.first, self.second)
-        return None if share is None else 1 - share
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        """The columns of the items' names, and those of their texts, in lower case."""
-        columns = self.columns
-        named = columns.first, columns.second
-        pairs = [
-            usual_names.models(self.row.values) if columns.first is None else named,
-            _texts(self.row, columns),
-        ]
-        return [(str(a).casefold(), str(b).casefold()) for a, b in filter(None, pairs)]
-
-    def _coded(self, column: str, value: Any, first: str, second: str) -> float | None:
-        """The share that the item `first` won."""
-        if value is None:
-            return None  # no answer was read
-        outcomes = self.columns.outcomes
-        if outcomes is not None:
-            code = f"{value:g}" if isinstance(value, float) else str(value)
-            try:
-                return outcomes.share(code)
-            except KeyError:
-                option = outcomes.option
-                raise Refused(f"{column} is {brief(value)}, not covered by {option}") from None
-        code, pairs = as_name(value, column), self._pairs()
-        words: dict[str, float | None] = {}
-        for pair in pairs:  # the name of a column is a word for its side
-            words |= dict(zip(pair, (1.0, 0.0), strict=True))
-        words |= CODES
-        if crossed := _crossed(pairs):
-            words = {word: share for word, share in words.items() if share not in (0, 1)}
-        try:
-            return read_winner(code, first, second, words)
-        except ValueError as error:
-            raise Refused(f"{column} is {error}") from None
-        except KeyError:
-            allowed, option = f"{first}, {second}, {', '.join(SIDES)}, A>>B", "--map your words"
-            if as_number(value) == as_number(value):
-                codes = '--map "0=first,1=tie,2=second"'
-                option = f"{codes} or --scale BEST:WORST says what a number means"
-            if crossed:
-                allowed = f"{first}, {second}, {', '.join(words)}"
-                option = f"--map says what a code means where {' is first, '.join(crossed)} second"
-            raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})") from None
-
-    def _by_score(self, pair: tuple[str, str]) -> float | None:
-        first, second = (self.row.need("winner", column) for column in pair)
-        if first is None or second is None:
-            return None
-        one, other = as_number(first), as_number(second)
-        if one != one or other != other:
-            given = f"{brief(first)} and {brief(second)}"
-            raise Refused(f"{' and '.join(pair)} are {given}, allowed: numbers")
-        return 0.5 if one == other else float(one > other)
-
-
-def _crossed(pairs: list[tuple[str, str]]) -> tuple[str, str] | None:
+    """With usual names for what the user did not name; `winner` and `scores` are of what says who
+    won, one of them or neither."""
+    prompt: str | None
+    is_row_a_pool: bool
+    """Whether answers are given with their row."""
+    words: Mapping[str, float | None]
+    """What a winner may be: the share that the first won."""
+    crossed: tuple[str, str] | None
     """A pair of columns whose names say the opposite of their places: first `model_b`, second
     `model_a`."""
-    for first, second in pairs:
-        if any(first.endswith(b) and second.endswith(a) for a, b in PAIRS):
-            return first, second
-    return None
 
 
-def _share(value: Any) -> float | None:
-    if value is None:
-        return None
-    share = as_number(value)
-    if not 0 <= share <= 1:
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether two items, or their texts, and a winner or two scores have columns with usual
+    names."""
+    keys = tuple(values)
+    if set(CHOSEN) <= set(keys):
+        return True
+    named = _items(keys) or _only("texts", _pairs(keys, STEMS["texts"]))
+    return bool(
+        named
+        and ("p_first" in keys or _winner(keys) or _only("scores", _pairs(keys, STEMS["scores"])))
+    )
+
+
+def records(row: Row) -> Iterator[Record]:
+    """Read one row: a verdict, or two where it has the winner in either order."""
+    layout = _layout(row.columns, tuple(row.values))
+    columns = layout.columns
+    first, second = _read_items(row, columns)
+    if first.name == second.name:
+        raise Refused(f"first and second are the same item, {brief(first.name)}")
+    pool = _pool(row, layout)
+    judge = None if columns.judge is None else row.name("judge", columns.judge)
+    shown, count = columns.swapped is not None, 1
+    if not shown and "order" in row.values:
+        order = row.need("order", "order")
+        if order not in ORDERS:
+            raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
+        shown = order == "shown"
+    if "count" in row.values:
+        count = texts.as_count(row.need("count", "count"), "count")
+        if not count.is_integer():
+            raise Refused(f"count is {brief(row.values['count'])}, allowed: whole numbers from 0")
+    p_first, numbered = _p_first(row, layout, first.name, second.name), False
+    if len(columns.winner) == 1 and columns.outcomes is None:
+        numbered = str(row.values[columns.winner[0]]).strip() in ("1", "2", "1.0", "2.0")
+    outcome = {"count": int(count), "numbered": numbered}
+    yield Verdict(pool, first, second, p_first, judge, shown, **outcome)
+    if columns.swapped is not None:
+        p_first = _p_first_swapped(row, layout, columns.swapped, first.name, second.name)
+        yield Verdict(pool, second, first, p_first, judge, shown, **outcome)
+
+
+@functools.lru_cache  # the rows of a table have the same keys
+def _layout(given: GenericColumns, keys: tuple[str, ...]) -> _Layout:
+    """Find the columns that the user did not name.
+
+    Raises:
+      Refused: a column is missing, or there are several for one role.
+    """
+    items = _items(keys) if given.first is None else (given.first, given.second)
+    for there, missing in _halves(keys) if items is None else ():
+        raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
+    is_chosen = set(CHOSEN) <= set(keys) and not (given.winner or given.scores or given.texts)
+    answers = given.texts or (CHOSEN if is_chosen else _only("texts", _pairs(keys, STEMS["texts"])))
+    columns = ", ".join(map(repr, keys[:12]))
+    if items is None and answers is None:
+        raise Refused(
+            f"no items here, name their columns (--first --second); columns are {columns}"
+        )
+    counts = given.counts
+    if not counts and answers is None:
+        found = [(stem, _pairs(keys, [stem])) for stem in COUNTS]
+        counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
+    pool, prompt = given.pool or next(iter(_single(keys, NAMES["pool"])), None), None
+    if pool is None:
+        prompt = _only("prompt", _single(keys, NAMES["prompt"]))
+    judge = given.judge or _only("judge", _single(keys, NAMES["judge"]))
+
+    winner, scores, swapped = given.winner, given.scores, given.swapped
+    if not winner and "p_first" not in keys and (usual := _winner(keys)) is not None:
+        winner = (usual,)
+    if winner and swapped is None:
+        names = [form.format(winner[0].casefold()) for form in SWAPPED]
+        swapped = _only("winner in the other order", _single(keys, names))
+    if scores is not None:
+        winner = ()
+    elif not winner and "p_first" not in keys:
+        scores = _only("scores", _pairs(keys, STEMS["scores"]))
+        if scores is None and not is_chosen:
+            raise Refused(
+                f"nothing says who won, name the column (--winner); columns are {columns}"
+            )
+
+    named = [tuple(map(str.casefold, pair)) for pair in (items, answers) if pair]
+    words = {name: 1.0 - side for pair in named for side, name in enumerate(pair)} | CODES
+    crossed = next(
+        (p for p in named if any(p[0].endswith(b) and p[1].endswith(a) for a, b in PAIRS)), None
+    )
+    if crossed:
+        words = {word: share for word, share in words.items() if share not in (0, 1)}
+    first, second = items or (None, None)
+    found = {"first": first, "second": second, "texts": answers, "counts": counts, "pool": pool}
+    found |= {"judge": judge, "winner": winner, "scores": scores, "swapped": swapped}
+    is_row_a_pool = bool(answers or given.counts)
+    return _Layout(replace(given, **found), prompt, is_row_a_pool, words, crossed)
+
+
+def _pairs(keys: tuple[str, ...], stems: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of columns such as `STEM_a` and `STEM_b`, as they are written in the table."""
+    written = {key.casefold(): key for key in keys}
+    names = [
+        tuple(form.format(stem=stem, end=end) for end in ends)
+        for stem, ends, form in itertools.product(stems, ENDS, FORMS)
+    ]
+    return [(written[a], written[b]) for a, b in names if a in written and b in written]
+
+
+def _halves(keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Columns such as `STEM_a` without `STEM_b`: the column, and the name of the missing one."""
+    written = {key.casefold(): key for key in keys}
+    for stem, ends in itertools.product(STEMS["items"], ENDS):
+        a, b = (f"{stem}_{end}" for end in ends)
+        if (a in written) != (b in written):
+            yield (written[a], b) if a in written else (written[b], a)
+
+
+def _single(keys: tuple[str, ...], names: Iterable[str]) -> list[str]:
+    """Columns that have one of these names, as they are written in the table."""
+    written = {key.casefold(): key for key in keys}
+    return [written[name] for name in names if name in written]
+
+
+def _only(role: str, candidates: list[Any]) -> Any:
+    """The one candidate for a role; None without any.
+
+    Raises:
+      Refused: there are several.
+    """
+    if len(candidates) > 1:
+        shown = " or ".join(" and ".join(c) if isinstance(c, tuple) else c for c in candidates)
+        raise Refused(f"the {role} may be in {shown}: say which ({OPTIONS.get(role, f'--{role}')})")
+    return candidates[0] if candidates else None
+
+
+def _items(keys: tuple[str, ...]) -> tuple[str, str] | None:
+    """The columns with the names of the two items."""
+    plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
+    return _only("items", plain[:1] or _pairs(keys, STEMS["items"]))
+
+
+def _winner(keys: tuple[str, ...]) -> str | None:
+    """The column with the winner: `winner` if there is one."""
+    found = _single(keys, NAMES["winner"])
+    return _only("winner", found[:1] if found[:1] == ["winner"] else found)
+
+
+def _read_items(row: Row, columns: GenericColumns) -> list[Item]:
+    """The two items; without names they are called as the columns of their texts."""
+    by_place, named = columns.first is None, (columns.first, columns.second)
+    if by_place:
+        names = [as_name(column, "the column") for column in columns.texts or ()]
+    else:
+        names = [row.name(role, c) for role, c in zip(("first", "second"), named, strict=True)]
+    answers: list[str | None] = [None, None]
+    for side, column in enumerate(columns.texts or ()):
+        value = row.need("texts", column)
+        if isinstance(value, list):
+            value = "\n".join(texts.answers(value, column))
+        if value is not None and not isinstance(value, str):
+            raise Refused(f"{column} is {brief(value)}, allowed: a text")
+        answers[side] = value
+    measures: list[dict[str, float]] = [{}, {}]
+    for name, *pair in columns.counts:
+        for counts, column in zip(measures, pair, strict=True):
+            counts[name] = texts.as_count(row.need(name, column), column)
+    return [
+        Item(name, text=text, measures=counts, by_place=by_place)
+        for name, text, counts in zip(names, answers, measures, strict=True)
+    ]
+
+
+def _pool(row: Row, layout: _Layout) -> str:
+    """The pool's name; else the prompt; else, as answers given with their row form a pool of their
+    own, the row."""
+    if layout.columns.pool is not None:
+        return row.name("pool", layout.columns.pool)
+    if layout.prompt is not None:
+        prompt = row.need("pool", layout.prompt)
+        if isinstance(prompt, str) and len(prompt) <= ONE_LINE:
+            return row.name("pool", layout.prompt)
+        return digest(prompt)
+    return row.numbered() if layout.is_row_a_pool else ALL
+
+
+def _p_first(row: Row, layout: _Layout, first: str, second: str) -> float | None:
+    """The share that the first won; None for a failed judgment.
+
+    Raises:
+      Refused: a value that is not known.
+    """
+    columns = layout.columns
+    if len(columns.winner) > 1:
+        return one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
+    if columns.winner:
+        (column,) = columns.winner
+        return _coded(layout, column, row.need("winner", column), first, second)
+    if columns.scores is not None:
+        values = [row.need("winner", column) for column in columns.scores]
+        if None in values:
+            return None
+        one, other = map(as_number, values)
+        if one != one or other != other:
+            given = " and ".join(map(brief, values))
+            raise Refused(f"{' and '.join(columns.scores)} are {given}, allowed: numbers")
+        return 0.5 if one == other else float(one > other)
+    if "p_first" not in row.values:
+        return 1.0  # chosen
+    value = row.need("p_first", "p_first")
+    if value is not None and not 0 <= as_number(value) <= 1:
         raise Refused(f"p_first is {brief(value)}, allowed: 0 to 1, empty")
-    return share
+    return None if value is None else as_number(value)
 
 
-def _shown(row: Row) -> bool:
-    """Whether the order is known to be the one shown; only a column `order` can say so."""
-    if "order" not in row.values:
-        return False
-    order = row.need("order", "order")
-    if order not in ORDERS:
-        raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
-    return order == "shown"
+def _p_first_swapped(
+    row: Row, layout: _Layout, column: str, first: str, second: str
+) -> float | None:
+    """The share that the item shown first, here the second, won in the other order.
+
+    Raises:
+      Refused: a code of which it is not said whether it is about the order shown.
+    """
+    value, meaning, shares = row.need("winner", column), layout.columns.swapped_codes, set()
+    if meaning in (None, "shown"):
+        shares.add(_coded(layout, column, value, second, first))
+    if meaning in (None, "columns"):
+        share = _coded(layout, column, value, first, second)
+        shares.add(None if share is None else 1 - share)
+    if len(shares) > 1:
+        options = " | ".join(get_args(SwappedCodes))
+        raise Refused(
+            f"{column} is {brief(value)}: of the order shown then, or of the columns? "
+            f"(--swapped-codes {options})"
+        )
+    return shares.pop()
 
 
-def _count(row: Row) -> int:
-    if "count" not in row.values:
-        return 1
-    count = texts.as_count(row.need("count", "count"), "count")
-    if not count.is_integer():
-        raise Refused(f"count is {brief(row.values['count'])}, allowed: whole numbers from 0")
-    return int(count)
+def _coded(layout: _Layout, column: str, value: Any, first: str, second: str) -> float | None:
+    """The share that the item `first` won."""
+    if value is None:
+        return None  # no answer was read
+    outcomes, crossed = layout.columns.outcomes, layout.crossed
+    if outcomes is not None:
+        try:
+            return outcomes.share(f"{value:g}" if isinstance(value, float) else str(value))
+        except KeyError:
+            known = f"not covered by {outcomes.option}"
+            raise Refused(f"{column} is {brief(value)}, {known}") from None
+    code = as_name(value, column)
+    try:
+        return read_winner(code, first, second, layout.words)
+    except ValueError as error:
+        raise Refused(f"{column} is {error}") from None
+    except KeyError:
+        allowed, option = f"{first}, {second}, {', '.join(SIDES)}, A>>B", "--map your words"
+        if as_number(value) == as_number(value):
+            codes = '--map "0=first,1=tie,2=second"'
+            option = f"{codes} or --scale BEST:WORST says what a number means"
+        if crossed:
+            allowed = f"{first}, {second}, {', '.join(layout.words)}"
+            option = f"--map says what a code means where {' is first, '.join(crossed)} second"
+        raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})") from None

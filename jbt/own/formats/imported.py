@@ -1,18 +1,36 @@
-"""Write what was read from a source as three tables; count it, and list what the source lacks."""
+"""Collect the records of files of one format, check them against each other, and write them as
+three tables; count them, and list what the source lacks."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
+
+import pandas as pd
 
 from jbt.border import files
-from jbt.own.formats import texts
-from jbt.own.formats.records import Format, Item, Refused, brief
+from jbt.own.formats import sources, texts
+from jbt.own.formats.known import FORMATS, Name, recognise
+from jbt.own.formats.records import (
+    USUAL,
+    Anchor,
+    Format,
+    GenericColumns,
+    Item,
+    Refused,
+    Row,
+    Verdict,
+    as_name,
+    brief,
+)
+from jbt.own.tables.decoding import Damaged
 from jbt.own.tables.outcomes import OUTCOMES, names_that_are_words
+from jbt.own.tables.sheets import Problems, TableError
+from jbt.types import check_word
 
 TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
 
@@ -22,70 +40,170 @@ MANY = 20
 GivenOrder = Literal["shown", "unknown"] | None
 
 
-class VerdictRow(NamedTuple):
-    """A verdict, without the texts of its items: see `records.Verdict`."""
+def collect(
+    paths: Sequence[Path | str],
+    *,
+    format: Name = "auto",
+    order: GivenOrder = None,
+    judges: Sequence[str] = (),
+    columns: GenericColumns = USUAL,
+    strong_weight: int = 1,
+) -> Imported:
+    """Read files of one format.
 
-    pool: str
-    judge: str | None
-    first: str
-    second: str
-    p_first: float | None
-    count: int
-    shown: bool
-    numbered: bool = False
+    Args:
+      format: `auto` recognises it by the keys of each file's first record.
+      order: overrides what the source says about every verdict.
+      judges: the judge, or one for each file, instead of the source's; needed for several files
+        that name none.
+      columns: columns of a generic table; naming any makes `auto` mean `generic`.
+      strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
+
+    Raises:
+      TableError: a file that cannot be read, is of no known format, or has records outside its
+        format: a line each for the first twenty, then a count.
+      ValueError: arguments that do not go together.
+    """
+    columns.check()
+    judges = [as_name(judge, "--judge") for judge in judges]
+    paths = [Path(path) for path in paths]
+    real = [path.resolve() for path in paths]
+    if not paths:
+        raise ValueError("no file to import")
+    if twice := [path for i, path in enumerate(paths) if real[i] in real[:i]]:
+        raise ValueError(f"{twice[0]} is given twice")
+    if len(judges) not in (0, 1, len(paths)):
+        raise ValueError(f"{len(judges)} judges for {len(paths)} files: give one, or one a file")
+    if columns != USUAL and format not in ("auto", "generic"):
+        raise ValueError(f"columns are named for a generic table, not for {format}")
+    if strong_weight < 1:
+        raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
+    check_word("format", format, ("auto", *FORMATS))
+    is_auto = format == "auto" and columns == USUAL
+    imported = Imported(FORMATS["generic" if columns != USUAL or is_auto else format], order)
+    problems, stems = Problems(), {}
+    for i, path in enumerate(paths):
+        stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
+        stems[stem] = stems.get(stem, 0) + 1
+        source = stem if stems[stem] == 1 else f"{stem} ({stems[stem]})"
+        judge = judges[i % len(judges)] if judges else None
+        number = -1
+        try:
+            for number, (line, values) in enumerate(sources.read(path)):
+                row = Row(path, source, number, line, values, imported.used, columns, strong_weight)
+                try:
+                    if number == 0:
+                        imported.begin(row, is_auto)
+                    imported.add(row, judge)
+                except Refused as refused:
+                    problems.add(path, str(refused), line)
+        except Damaged as damaged:
+            problems.add(path, str(damaged), damaged.line)
+            continue
+        if number < 0:
+            problems.add(path, "no records")
+    problems.check()
+    if not imported.verdicts:
+        raise TableError(f"{paths[0]}: no verdicts")
+    if strong_weight != 1 and imported.format.name != "arena_hard":
+        raise ValueError(f"strong weight {strong_weight}: {imported.format.name} has no `>>`")
+    if (unnamed := list(imported.unnamed))[1:]:
+        raise ValueError(
+            f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge needs "
+            f"{len(paths)} names, one a file, or a single name for one judge"
+        )
+    imported.leave_out_unjudged()
+    return imported
 
 
-@dataclass
-class KnownItem:
-    """What the records read so far say about an item."""
-
-    content: str | None = None
-    text: int | None = None
-    """Hash of its text."""
-    measures: dict[str, float] = field(default_factory=dict)
-    by_place: bool = False
-
-    def learn(self, item: Item) -> None:
-        """Add what one more record says.
-
-        Raises:
-          Refused: it contradicts an earlier record.
-        """
-        again = f"item {brief(item.name)} again in one pool, with another"
-        if None not in (self.content, item.content) and self.content != item.content:
-            raise Refused(f"{again} content")
-        for name in self.measures.keys() & item.measures.keys():
-            if self.measures[name] != item.measures[name]:
-                raise Refused(f"{again} {name}")
-        if item.text is not None and self.text != (text := hash(item.text)):
-            if self.text is not None:
-                raise Refused(f"{again} text")
-            self.text = text
-            self.measures = {**texts.measures(item.text), **self.measures}
-        self.content = self.content or item.content
-        self.by_place = self.by_place or item.by_place
-        self.measures = {**self.measures, **item.measures}
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Imported:
     """Verdicts, items and anchors of one or more files of one format."""
 
     format: Format
-    verdicts: list[VerdictRow]
-    items: dict[str, dict[str, KnownItem]]
-    """By pool and name."""
-    anchors: dict[tuple[str, frozenset[str]], str]
-    """Name of the better of two items of a pool."""
     given_order: GivenOrder
     """The order of every verdict according to the user; None: according to the source."""
-    mapping: Mapping[str, tuple[str, ...]]
-    """For each thing written, the keys of the source that it came from."""
-    unused: tuple[str, ...]
-    """Keys of the files' first records that were not used."""
-    n_records: int
-    n_unjudged: int
+    verdicts: list[Verdict] = field(default_factory=list)
+    """Their items are names."""
+    items: dict[str, dict[str, Item]] = field(default_factory=dict)
+    """By pool and name."""
+    anchors: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    """Name of the better of two items of a pool."""
+    used: dict[str, dict[tuple[str, str], None]] = field(default_factory=dict)
+    """See `Row.used`."""
+    keys: dict[str, None] = field(default_factory=dict)
+    """Of the files' first records."""
+    unnamed: dict[Path, None] = field(default_factory=dict)
+    """Files with verdicts of an unnamed judge."""
+    n_records: int = 0
+    n_unjudged: int = 0
     """Answers left out because no verdict compares them."""
+
+    def begin(self, row: Row, is_auto: bool) -> None:
+        """Begin a file with its first record, whose keys show the format if `is_auto`.
+
+        Raises:
+          Damaged: it is of no known format, or of another one than the files before.
+        """
+        is_first = not self.keys
+        self.keys |= dict.fromkeys(row.values)
+        if not is_auto:
+            return
+        try:
+            format = recognise(row.values)
+        except Refused as refused:
+            raise Damaged(str(refused), row.line) from None
+        if not is_first and format != self.format:
+            what = f"this is {format.name}, but {self.format.name} came before it"
+            raise Damaged(what, row.line)
+        self.format = format
+
+    def add(self, row: Row, judge: str | None) -> None:
+        """Add one record of the source; a judge given by the user replaces its own.
+
+        Raises:
+          Refused: it is outside the format, or contradicts earlier records.
+        """
+        self.n_records += 1
+        for record in self.format.records(row):
+            if isinstance(record, Anchor):
+                pair = record.pool, frozenset((record.better, record.worse))
+                if self.anchors.setdefault(pair, record.better) != record.better:
+                    what = f"the label of pool {brief(record.pool)} again, and another one"
+                    raise Refused(what)
+                continue
+            known = self.items.setdefault(record.pool, {})
+            items = record[1:3] if isinstance(record, Verdict) else [record.item]
+            for item in items:
+                known[item.name] = _merged(known.get(item.name, Item(item.name)), item)
+            if isinstance(record, Verdict):
+                by = judge or record.judge
+                if by is None:
+                    self.unnamed[row.file] = None
+                first, second = (item.name for item in items)
+                self.verdicts.append(record._replace(first=first, second=second, judge=by))
+
+    def leave_out_unjudged(self) -> None:
+        """Leave out answers that no verdict compares."""
+        every, judged = self.items, {}
+        for v in self.verdicts:
+            judged.setdefault(v.pool, set()).update((v.first, v.second))
+        self.items = {
+            pool: {name: item for name, item in every[pool].items() if name in names}
+            for pool, names in judged.items()
+        }
+        self.n_unjudged = sum(map(len, every.values())) - sum(map(len, self.items.values()))
+
+    @property
+    def mapping(self) -> dict[str, list[str]]:
+        """For each thing written, the keys of the source that it came from."""
+        return {role: [k + within for k, within in keys] for role, keys in self.used.items()}
+
+    @property
+    def unused(self) -> list[str]:
+        """Keys of the files' first records that were not used."""
+        used = {key for keys in self.used.values() for key, _ in keys}
+        return [key for key in self.keys if key not in used]
 
     @cached_property
     def pattern(self) -> str | None:
@@ -99,12 +217,11 @@ class Imported:
             return "first and second are in alphabetical order"
         return None
 
-    def order(self, verdict: VerdictRow) -> Literal["shown", "unknown"]:
+    def is_shown(self, verdict: Verdict) -> bool:
         """Whether the first is known to have been shown first."""
         if self.given_order is not None:
-            return self.given_order
-        doubtful = self.format.order == "columns" and self.pattern is not None
-        return "shown" if verdict.shown and not doubtful else "unknown"
+            return self.given_order == "shown"
+        return verdict.shown and (self.format.order != "columns" or self.pattern is None)
 
     @cached_property
     def judges(self) -> list[str]:
@@ -121,17 +238,16 @@ class Imported:
         """Who wrote the items, where the source says so."""
         return [c for c in dict.fromkeys(item.content for item in self._items()) if c]
 
-    @property
     def _by_place(self) -> bool:
         return any(item.by_place for item in self._items())
 
-    def _items(self) -> Iterator[KnownItem]:
+    def _items(self) -> Iterator[Item]:
         return (item for items in self.items.values() for item in items.values())
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """Number of each thing; a verdict is counted once whatever its `count`."""
-        shown = sum(self.order(v) == "shown" for v in self.verdicts)
+        shown = sum(map(self.is_shown, self.verdicts))
         n_measures = max(len(self.measures), 1)
         return {
             "records": self.n_records,
@@ -177,7 +293,7 @@ class Imported:
         if missing := counts["items_without_lengths"]:
             gaps.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
         if not self.contents:
-            default = "; each is its own, pool/item" * self._by_place
+            default = "; each is its own, pool/item" * self._by_place()
             gaps.append(f"content: which items are of one model{default}")
         if not self.anchors:
             gaps.append("anchors: no gold labels")
@@ -203,69 +319,75 @@ class Imported:
         """
         out = Path(out)
         check_folder(out, overwrite)
-        tables = dict(
-            zip(TABLES, (self._verdicts(), self._item_rows(), self._anchors()), strict=True)
-        )
-        if not self.anchors:
-            del tables["anchors.csv"]
+        tables = {"verdicts.csv": self._verdict_rows(), "items.csv": self._item_rows()}
+        if self.anchors:
+            anchors = [
+                [pool, better, *(pair - {better})] for (pool, pair), better in self.anchors.items()
+            ]
+            tables["anchors.csv"] = pd.DataFrame(anchors, columns=["pool", "better", "worse"])
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
-        writes = {out / name: _writer(rows) for name, rows in tables.items()}
-        files.write_together(writes, overwrite=overwrite)
+        files.write_together(
+            {
+                out / name: lambda path, rows=rows: rows.to_csv(
+                    path, index=False, lineterminator="\n"
+                )
+                for name, rows in tables.items()
+            },
+            overwrite=overwrite,
+        )
         for name in set(TABLES) - set(tables):
             (out / name).unlink(missing_ok=True)  # of another import
         return [out / name for name in tables]
 
-    def _verdicts(self) -> Iterator[list[Any]]:
-        graded = self.format.graded or any(v.p_first not in OUTCOMES for v in self.verdicts)
+    def _verdict_rows(self) -> pd.DataFrame:
+        rows = pd.DataFrame(self.verdicts, dtype=object)
+        rows["judge"] = [v.judge or "unknown" for v in self.verdicts]
+        rows["winner"] = [OUTCOMES.get(v.p_first) for v in self.verdicts]
+        rows["order"] = ["shown" if self.is_shown(v) else "unknown" for v in self.verdicts]
         names = (name for items in self.items.values() for name in items)
+        graded = self.format.graded or any(v.p_first not in OUTCOMES for v in self.verdicts)
         graded = graded or bool(names_that_are_words(names))  # "first" might be either
-        judges, counted = bool(self.judges), any(v.count != 1 for v in self.verdicts)
-        yield [
-            "pool",
-            *(["judge"] if judges else []),
-            "first",
-            "second",
-            "p_first" if graded else "winner",
-            *(["count"] if counted else []),
-            "order",
-        ]
-        for v in self.verdicts:
-            yield [
-                v.pool,
-                *([v.judge or "unknown"] if judges else []),
-                v.first,
-                v.second,
-                v.p_first if graded else OUTCOMES[v.p_first],
-                *([v.count] if counted else []),
-                self.order(v),
-            ]
+        columns = ["pool", *["judge"] * bool(self.judges), "first", "second"]
+        columns += ["p_first" if graded else "winner"]
+        columns += ["count"] * any(v.count != 1 for v in self.verdicts)
+        return rows[[*columns, "order"]]
 
-    def _item_rows(self) -> Iterator[list[Any]]:
-        content, measures = bool(self.contents) or self._by_place, self.measures
-        yield ["pool", "item", *(["content"] if content else []), *measures]
+    def _item_rows(self) -> pd.DataFrame:
+        rows = []
         for pool, items in self.items.items():
             for name, item in items.items():
-                values = [item.measures.get(m) for m in measures]
-                counts = [int(v) if v is not None and v.is_integer() else v for v in values]
                 # The same place in another pool holds an answer of another model.
                 owner = item.content or (f"{pool}/{name}" if item.by_place else name)
-                yield [pool, name, *([owner] if content else []), *counts]
-
-    def _anchors(self) -> Iterator[list[Any]]:
-        yield ["pool", "better", "worse"]
-        for (pool, pair), better in self.anchors.items():
-            yield [pool, better, *(pair - {better})]
+                counts = {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
+                rows.append({"pool": pool, "item": name, "content": owner, **counts})
+        content = ["content"] * (bool(self.contents) or self._by_place())
+        return pd.DataFrame(rows, columns=["pool", "item", *content, *self.measures], dtype=object)
 
 
-def _writer(rows: Iterable[list[Any]]):
-    def write(path: Path) -> None:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+def _merged(known: Item, item: Item) -> Item:
+    """What is known of an item once one more record is read.
 
-    return write
+    Raises:
+      Refused: it contradicts an earlier record.
+    """
+    again = f"item {brief(item.name)} again in one pool, with another"
+    if None not in (known.content, item.content) and known.content != item.content:
+        raise Refused(f"{again} content")
+    for name in known.measures.keys() & item.measures.keys():
+        if known.measures[name] != item.measures[name]:
+            raise Refused(f"{again} {name}")
+    text, measures = known.text, known.measures
+    if item.text is not None and text != hash(item.text):
+        if text is not None:
+            raise Refused(f"{again} text")
+        text, measures = hash(item.text), {**texts.measures(str(item.text)), **measures}
+    measures = {**measures, **item.measures}
+    return Item(
+        item.name, known.content or item.content, text, measures, known.by_place or item.by_place
+    )
 
 
 def check_folder(out: Path, overwrite: bool) -> None:

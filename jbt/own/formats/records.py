@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
+from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.sheets import NUMBER
+from jbt.own.tables.verdicts import check_distinct
+from jbt.types import check_word
 
 
 class Refused(ValueError):
     """A record that cannot be used; the message says what was found and what is allowed."""
-
-
-class RefusedFile(Refused):
-    """A file that cannot be used: of no known format, of another format than the files before it,
-    or with a name that lacks what it must say."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,21 @@ class Item:
     name: str
     content: str | None = None
     """Who wrote it, where the source says so."""
-    text: str | None = None
+    text: str | int | None = None
+    """Its text; of what earlier records say, the hash of it."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """What the source counted itself, beside what is counted in `text`."""
     by_place: bool = False
     """Whether it is named after its place in the record, and not after who wrote it."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a judge said about two answers."""
 
     pool: str
-    first: Item
-    second: Item
+    first: Any
+    """An `Item`; of what was read already, its name."""
+    second: Any
     p_first: float | None
     """Share that the first won: 0.5 for a tie, any share if graded; None if the judgment failed."""
     judge: str | None
@@ -53,16 +53,14 @@ class Verdict:
     """Whether the winner is a bare 1 or 2, which may also be two steps of a longer scale."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """An answer that the source lists apart from its verdicts."""
 
     pool: str
     item: Item
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(NamedTuple):
     """A gold label: names of the better and the worse item of a pool."""
 
     pool: str
@@ -72,21 +70,58 @@ class Anchor:
 
 Record = Verdict | Answer | Anchor
 
+SwappedCodes = Literal["shown", "columns"]
 
-@dataclass
-class Used:
-    """Records which keys of a source were used for what, so that the mapping shown is what was
-    read."""
 
-    mapping: dict[str, dict[str, None]] = field(default_factory=dict)
-    """For each thing written (pool, judge, …) the keys it came from."""
-    keys: set[str] = field(default_factory=set)
+@dataclass(frozen=True)
+class GenericColumns:
+    """Columns of a table of the user's own; None: the usual name, if the table has it."""
+
+    first: str | None = None
+    second: str | None = None
+    winner: tuple[str, ...] = ()
+    """One column; or two or three, marked 1 where the first won, the second won, they tied."""
+    pool: str | None = None
+    judge: str | None = None
+    texts: tuple[str, str] | None = None
+    """Columns of the two answers' texts."""
+    counts: tuple[tuple[str, str, str], ...] = ()
+    """Covariates already counted: a name, and the columns of the first and second answer."""
+    outcomes: Outcomes | None = None
+    """What the winner's codes mean, in place of the usual words."""
+    scores: tuple[str, str] | None = None
+    """Columns of two scores, of which the higher wins."""
+    swapped: str | None = None
+    """Column with the winner where the second was shown first."""
+    swapped_codes: SwappedCodes | None = None
+    """Whether a code such as `A` in that column is about the order shown, or about the columns."""
+
+    def check(self) -> None:
+        """Raise `ValueError` for columns that cannot belong to one table."""
+        if (self.first is None) != (self.second is None):
+            raise ValueError("--first and --second go together")
+        if len(self.winner) > 3:
+            raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
+        if self.swapped_codes is not None:
+            check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
+        if self.scores is not None and (self.winner or self.outcomes is not None):
+            raise ValueError("--scores are in place of --winner, --map and --scale")
+        if self.outcomes is not None and len(self.winner) > 1:
+            raise ValueError(f"{self.outcomes.option} needs one column of winners")
+        check_distinct([self.first, self.second, *self.winner, self.pool, self.judge, self.swapped])
+        counted = [name for name, _, _ in self.counts]
+        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
+            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
+
+
+USUAL = GenericColumns()
+"""No column named."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One record of a file: `values` by key, and where they stand. `used` notes every key that is
-    looked up."""
+    """One record of a file: `values` by key, and where they stand. Every key that is looked up is
+    noted in `used`."""
 
     file: Path
     source: str
@@ -96,14 +131,20 @@ class Row:
     line: int
     """Line of the file, from 1; row number in Parquet."""
     values: Mapping[str, Any]
-    used: Used = field(default_factory=Used)
-    judge: str | None = None
-    """Name of the judge, if the user gives it."""
+    used: dict[str, dict[tuple[str, str], None]] = field(default_factory=dict)
+    """For each thing written (pool, judge, …) the keys it came from, and the place within each."""
+    columns: GenericColumns = USUAL
+    """Of a table of the user's own."""
+    strong_weight: int = 1
+    """How often a verdict `>>` of Arena-Hard counts (count); Arena-Hard itself takes 3."""
 
     def note(self, role: str, key: str, within: str = "") -> None:
         """Note that a key, or the part of it at `within`, was used for this role."""
-        self.used.mapping.setdefault(role, {})[key + within] = None
-        self.used.keys.add(key)
+        self.used.setdefault(role, {})[key, within] = None
+
+    def keys(self) -> str:
+        """Some keys of the record, for messages."""
+        return ", ".join(map(repr, list(self.values)[:12]))
 
     def find(self, role: str, *keys: str) -> Any:
         """The value of the first of these keys that is present; None if none is."""
@@ -120,8 +161,7 @@ class Row:
           Refused: the record has no such key.
         """
         if key not in self.values:
-            keys = ", ".join(map(repr, list(self.values)[:12]))
-            raise Refused(f"no {key!r} here; keys are {keys}")
+            raise Refused(f"no {key!r} here; keys are {self.keys()}")
         self.note(role, key, within)
         return self.values[key]
 
@@ -254,11 +294,39 @@ def as_objects(value: object, key: str) -> Sequence[Mapping[str, Any] | None]:
     raise Refused(f"{key} is {brief(value)}, allowed: a list of objects")
 
 
-def pair(first: Item, second: Item, names: tuple[str, str]) -> tuple[Item, Item]:
-    """Two answers of one record, distinguished by `names` if the same model gave both."""
-    if first.name != second.name:
-        return first, second
-    return tuple(  # type: ignore[return-value]
-        Item(f"{item.name} ({name})", item.content, item.text, item.measures)
-        for item, name in zip((first, second), names, strict=True)
-    )
+def digest(*parts: Any) -> str:
+    """Make a short name for a text, the same in every file.
+
+    Raises:
+      Refused: it is not a text.
+    """
+    if not all(isinstance(part, str) for part in parts):
+        raise Refused(f"{', '.join(map(brief, parts))}, allowed: texts")
+    whole = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return f"q{hashlib.sha256(whole).hexdigest()[:12]}"
+
+
+MARKS = {
+    **dict.fromkeys(("0", "0.0", "False", "false"), False),
+    **dict.fromkeys(("1", "1.0", "True", "true"), True),
+}
+
+
+def one_hot(row: Row, columns: Mapping[str, float]) -> float:
+    """The share that the first won, of a verdict whose outcomes have a column each, marked 1 or 0.
+
+    Raises:
+      Refused: another mark, or not exactly one column marked.
+    """
+    marked = []
+    for column, p_first in columns.items():
+        value = row.need("winner", column)
+        mark = MARKS.get(str(value).strip())
+        if mark is None:
+            raise Refused(f"{column} is {brief(value)}, allowed: 0, 1")
+        if mark:
+            marked.append((column, p_first))
+    if len(marked) != 1:
+        names = " and ".join(column for column, _ in marked) or "none"
+        raise Refused(f"{names} of {', '.join(columns)} marked, allowed: one")
+    return marked[0][1]

@@ -82,9 +82,9 @@ def _decoded(value: Any) -> Any:
     return value
 
 
-def style(metadata: Any, suffix: str, key: str) -> dict[str, float]:
-    """Style counts that the Arena records beside its conversations: `header_count`, `list_count`,
-    `bold_count`, each summed over its kinds.
+def style(metadata: Any, suffix: str, key: str, tokens: str) -> dict[str, float]:
+    """Counts that the Arena records beside its conversations: `tokens`; `header_count`,
+    `list_count`, `bold_count`, each summed over its kinds.
 
     Raises:
       Refused: not an object, or a count is not a number.
@@ -98,6 +98,9 @@ def style(metadata: Any, suffix: str, key: str) -> dict[str, float]:
             kinds = list(value.values()) if isinstance(value, Mapping) else [value]
             counts = [as_count(v, f"{key}.{name}{suffix}") for v in kinds if v is not None]
             totals[name] = float(sum(counts))
+    if (n_tokens := metadata.get(tokens)) is not None:
+        where = tokens if suffix else f"{key}.{tokens}"
+        totals = {"tokens": as_count(n_tokens, where), **totals}
     return totals
 
 

@@ -7,6 +7,7 @@ import codecs
 import csv
 import io
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Set
 
@@ -133,7 +134,7 @@ def _plain(text: str, separator: str, width: int) -> pd.DataFrame | None:
         any(c in text for c in '"\r\0\ufeff')
         or {line.count(separator) for line in lines} != {width - 1}
         or max(map(len, lines)) > csv.field_size_limit()
-        or not all(line.replace(separator, "").strip() for line in lines)
+        or re.search(rf"^(?:[^\S\n]|{separator})*$", text, re.MULTILINE)
         or len(lines) == 1
     ):
         return None

@@ -119,8 +119,8 @@ class Sheet:
 
     source: Source
     rows: pd.DataFrame
-    """The index is the line of the file on which a row begins; its number from 1 in a Parquet
-    table, its position from 0 in a data frame."""
+    """Text is categorical. The index is the line of the file on which a row begins; its number from
+    1 in a Parquet table, its position from 0 in a data frame."""
     problems: Problems
     has_pools: bool = True
     """Whether the table has a column of pools."""
@@ -150,8 +150,8 @@ class Sheet:
 
 def each(column: pd.Series, function: Callable[[Any], Any], kind: Any = None) -> np.ndarray:
     """[rows] a function of the values, called once for each distinct value; of this dtype."""
-    codes, values = pd.factorize(column)
-    return np.array([function(v) for v in values.tolist()], kind)[codes]
+    values = pd.Categorical(column)
+    return np.array([function(v) for v in values.categories.tolist()], kind)[values.codes]
 
 
 def numbers(column: pd.Series) -> np.ndarray:
@@ -190,7 +190,7 @@ def read_sheet(
         for name in (*needed, *optional)
         if name in header
     }
-    sheet = Sheet(source, pd.DataFrame(columns, table.index, dtype=object), problems)
+    sheet = Sheet(source, pd.DataFrame(columns, table.index), problems)
     for name in columns:
         broken = each(sheet.rows[name], lambda v: "\n" in v or "\r" in v)
         sheet.refuse(broken, lambda _, n=name: f"a line break within {n}")
@@ -225,7 +225,8 @@ def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
     read_sheet(source, needed, [], problems)
     problems.check()
     table, _ = _read(source, set(needed), problems)
-    return pd.DataFrame({str(name): _texts(column) for name, column in table.items()})
+    cells = {str(name): _texts(column) for name, column in table.items()}
+    return pd.DataFrame({name: np.asarray(column, object) for name, column in cells.items()})
 
 
 def _read(
@@ -256,12 +257,15 @@ def _read(
         problems.end(source, f"not a readable table ({str(error).splitlines()[0]})")
 
 
-def _texts(column: pd.Series, change: Callable[[str], str] = str) -> np.ndarray:
+def _texts(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
     """[rows] values as CSV would have them, then changed."""
     if pd.api.types.is_datetime64_any_dtype(column):
         column = column.astype("string")
-    codes, values = pd.factorize(column)  # a missing value is -1, the last
-    return np.array([change(v) for v in [*map(_as_csv, values.tolist()), ""]], object)[codes]
+    codes, values = pd.factorize(column)
+    texts = [change(_as_csv(v)) for v in values.tolist()]
+    texts += [""] * (-1 in codes)  # a missing value is -1, the last
+    merged, distinct = pd.factorize(np.array(texts, object))
+    return pd.Categorical.from_codes(merged[codes], pd.Index(distinct, dtype=object))
 
 
 def _as_csv(value: object) -> str:

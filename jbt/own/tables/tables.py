@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -201,7 +201,7 @@ def read(
     if problems.count > n_problems:  # the rows of some items are not known
         problems.check()
     first, second = find_items(listed, sheet, ("first", "second"))
-    pool, pools = pd.factorize(listed.rows["pool"])
+    pool, pools = _numbered(listed.rows["pool"])
     labels = no_anchors()
     if anchors is not None:
         source = source_of(anchors, "anchors")
@@ -216,7 +216,7 @@ def read(
         problems.check()
 
     named = sheet.rows.get("judge")
-    judge_of, judges = (0, [None]) if named is None else pd.factorize(named)
+    judge_of, judges = (0, [None]) if named is None else _numbered(named)
     rows = sheet.rows[["p_first", "count", "shown"]].rename_axis("line").reset_index()
     rows = rows.assign(pool=pool[first], judge=judge_of, first=first, second=second)
     rows["source"] = rows["pool"]
@@ -225,7 +225,6 @@ def read(
         kinds["contents"] = listed.rows["content"].unique()
     if named is not None:
         kinds["judges"] = judges
-    judges = list(judges)
     if judge is not None:
         if judge not in judges:
             names = "the table has no judge column" if named is None else listing(judges)
@@ -233,6 +232,7 @@ def read(
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
     item_rows = listed.rows.drop(columns="content", errors="ignore").assign(pool=pool)
+    item_rows["item"] = item_rows["item"].astype(object)
     owner = listed.rows.get("content", listed.rows["item"])
     if merge_pools:
         item_rows["item"] = joined(
@@ -241,7 +241,7 @@ def read(
         owner, pools = listed.rows.get("content", item_rows["item"]), [ALL]
         for frame in (item_rows, rows, labels["anchors"], labels["tied"], labels["members"]):
             frame["pool"] = 0
-    content_of, contents = pd.factorize(owner)
+    content_of, contents = _numbered(owner)
     item_rows.insert(2, "content", content_of)
     n_pools, n_judges = len(pools), len(judges)
     check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
@@ -251,9 +251,9 @@ def read(
     tables = Tables(
         verdicts=valid,
         items=item_rows.reset_index(drop=True).infer_objects(),
-        pools=list(pools),
+        pools=pools,
         judges=judges,
-        contents=list(contents),
+        contents=contents,
         counts=_counts(rows, n_pools, n_judges),
         summary=[],
         items_path=listed.source,
@@ -331,6 +331,12 @@ def check_names(covariates: Sequence[str]) -> None:
     if not listed or not all(isinstance(name, str) for name in covariates):
         shown = repr(covariates) if isinstance(covariates, str) else type(covariates).__name__
         raise ValueError(f"covariates must be a list of columns, got {shown}")
+
+
+def _numbered(names: pd.Series) -> tuple[np.ndarray, list[Any]]:
+    """[rows] number of each name, and the names in the order of their appearance."""
+    numbers, names = pd.factorize(names)
+    return numbers, names.tolist()
 
 
 def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame:

@@ -71,7 +71,7 @@ def read_verdicts(
     sheet.refuse_empty(
         [n for n in (columns.pool, columns.judge, columns.first, columns.second) if n]
     )
-    first, second = rows[columns.first], rows[columns.second]
+    first, second = (rows[name].to_numpy(object) for name in (columns.first, columns.second))
     sheet.refuse(
         (first == second) & (first != ""),
         lambda row: (
@@ -153,7 +153,7 @@ def named_shares(
 
     # What a row says depends on its winner and on which items the winner matches.
     match = sum(2**n * at for n, at in enumerate([*is_name, *is_like]))
-    kind = 16 * pd.factorize(winner)[0] + match
+    kind = 16 * pd.factorize(sheet.rows[column])[0] + match
     _, first_of, kind = np.unique(kind, return_index=True, return_inverse=True)
     outcomes = [read(winner[row], *(item[row] for item in items)) for row in first_of]
     wrong = np.array([isinstance(outcome, str) for outcome in outcomes])

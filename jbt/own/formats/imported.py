@@ -195,15 +195,15 @@ class Imported:
         self.n_unjudged = sum(map(len, every.values())) - sum(map(len, self.items.values()))
 
     @property
-    def mapping(self) -> dict[str, list[str]]:
+    def mapping(self) -> dict[str, tuple[str, ...]]:
         """For each thing written, the keys of the source that it came from."""
-        return {role: [k + within for k, within in keys] for role, keys in self.used.items()}
+        return {role: tuple(map("".join, keys)) for role, keys in self.used.items()}
 
     @property
-    def unused(self) -> list[str]:
+    def unused(self) -> tuple[str, ...]:
         """Keys of the files' first records that were not used."""
         used = {key for keys in self.used.values() for key, _ in keys}
-        return [key for key in self.keys if key not in used]
+        return tuple(key for key in self.keys if key not in used)
 
     @cached_property
     def pattern(self) -> str | None:

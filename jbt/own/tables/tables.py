@@ -217,9 +217,17 @@ def read(
 
     named = sheet.rows.get("judge")
     judge_of, judges = (0, [None]) if named is None else _numbered(named)
-    rows = sheet.rows[["p_first", "count", "shown"]].rename_axis("line").reset_index()
-    rows = rows.assign(pool=pool[first], judge=judge_of, first=first, second=second)
-    rows["source"] = rows["pool"]
+    rows = pd.DataFrame(
+        {
+            "pool": pool[first],
+            "judge": judge_of,
+            "first": first,
+            "second": second,
+            **sheet.rows[["p_first", "count", "shown"]],
+            "line": sheet.rows.index,
+            "source": pool[first],
+        }
+    )
     kinds = {"pools": pools, "items": listed.rows["item"].unique()}
     if "content" in listed.rows and content != "item":
         kinds["contents"] = listed.rows["content"].unique()
@@ -246,8 +254,7 @@ def read(
     n_pools, n_judges = len(pools), len(judges)
     check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
     error, never = rows["p_first"].isna(), rows["count"] == 0
-    columns_of = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
-    valid = rows.loc[~error & ~never, columns_of].reset_index(drop=True)
+    valid = rows[~error & ~never].reset_index(drop=True)
     tables = Tables(
         verdicts=valid,
         items=item_rows.reset_index(drop=True).infer_objects(),

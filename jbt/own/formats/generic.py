@@ -143,7 +143,10 @@ def _layout(given: GenericColumns, keys: tuple[str, ...]) -> _Layout:
     Raises:
       Refused: a column is missing, or there are several for one role.
     """
-    items = _items(keys) if given.first is None else (given.first, given.second)
+    if given.first is not None and given.second is not None:
+        items = given.first, given.second
+    else:
+        items = _items(keys)
     for there, missing in _halves(keys) if items is None else ():
         raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
     is_chosen = set(CHOSEN) <= set(keys) and not (given.winner or given.scores or given.texts)
@@ -177,7 +180,7 @@ def _layout(given: GenericColumns, keys: tuple[str, ...]) -> _Layout:
                 f"nothing says who won, name the column (--winner); columns are {columns}"
             )
 
-    named = [tuple(map(str.casefold, pair)) for pair in (items, answers) if pair]
+    named = [(p[0].casefold(), p[1].casefold()) for p in (items, answers) if p is not None]
     words = {name: 1.0 - side for pair in named for side, name in enumerate(pair)} | CODES
     crossed = next(
         (p for p in named if any(p[0].endswith(b) and p[1].endswith(a) for a, b in PAIRS)), None
@@ -242,11 +245,11 @@ def _winner(keys: tuple[str, ...]) -> str | None:
 
 def _read_items(row: Row, columns: GenericColumns) -> list[Item]:
     """The two items; without names they are called as the columns of their texts."""
-    by_place, named = columns.first is None, (columns.first, columns.second)
-    if by_place:
+    by_place = columns.first is None
+    if columns.first is None or columns.second is None:
         names = [as_name(column, "the column") for column in columns.texts or ()]
     else:
-        names = [row.name(role, c) for role, c in zip(("first", "second"), named, strict=True)]
+        names = [row.name("first", columns.first), row.name("second", columns.second)]
     answers: list[str | None] = [None, None]
     for side, column in enumerate(columns.texts or ()):
         value = row.need("texts", column)

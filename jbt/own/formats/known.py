@@ -7,7 +7,7 @@ anything outside the format is refused, and nothing is guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from jbt.own.formats import generic, texts
@@ -35,14 +35,14 @@ def _has(*keys: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda values: set(keys) <= values.keys()
 
 
-def _apart(first: Item, second: Item, names: tuple[str, str]) -> tuple[Item, ...]:
+def _apart(items: Sequence[Item], names: tuple[str, str]) -> list[Item]:
     """Two answers of one record, distinguished by `names` if the same model gave both."""
-    if first.name != second.name:
-        return first, second
-    return tuple(
+    if items[0].name != items[1].name:
+        return list(items)
+    return [
         Item(f"{item.name} ({name})", item.content, item.text, item.measures)
-        for item, name in zip((first, second), names, strict=True)
-    )
+        for item, name in zip(items, names, strict=True)
+    ]
 
 
 def _two_models(row: Row, first: str, second: str) -> list[str]:
@@ -105,7 +105,8 @@ def _arena(row: Row) -> Iterator[Record]:
         p_first = one_hot(row, ARENA_ONE_HOT)
     else:
         p_first = as_code(row.need("winner", "winner"), ARENA, "winner")
-    yield Verdict(pool, *_apart(*items, ("a", "b")), p_first, judge, shown=True)
+    first, second = _apart(items, ("a", "b"))
+    yield Verdict(pool, first, second, p_first, judge, shown=True)
 
 
 # MT-Bench: models judged by models (`*_pair.jsonl`) and by people, turn by turn.
@@ -159,7 +160,8 @@ def _mt_bench_human(row: Row) -> Iterator[Record]:
     if isinstance(winner, str) and "tie" in winner:  # also "tie (inconsistent)"
         winner = "tie"
     p_first = as_code(winner, MT_BENCH_HUMAN, "winner")
-    yield Verdict(_turn_of(row), *items, p_first, _judge_of(row), shown=False)
+    first, second = items
+    yield Verdict(_turn_of(row), first, second, p_first, _judge_of(row), shown=False)
 
 
 # AlpacaEval `annotations.json`: models against one baseline, with graded preferences.
@@ -181,7 +183,8 @@ def _alpaca_eval(row: Row) -> Iterator[Record]:
             raise Refused(f"preference is {brief(preference)}, allowed: {allowed}")
         p_first = 0.5 if number == 0 else round(2 - number, 12)
     judge = row.optional_name("judge", "annotator")
-    yield Verdict(pool, *_apart(*items, ("1", "2")), p_first, judge, shown=False)
+    first, second = _apart(items, ("1", "2"))
+    yield Verdict(pool, first, second, p_first, judge, shown=False)
 
 
 # Arena-Hard v2: judgments of a model against a baseline in two games, and the models' answers.
@@ -217,8 +220,8 @@ def _arena_hard(row: Row) -> Iterator[Record]:
         score = None if game is None else game.get("score")
         p_first = _share(score, ARENA_HARD, f"games[{number}].score")
         count = row.strong_weight if re.search(">>|<<", score or "") else 1
-        yield Verdict(pool, *items, p_first, judge, shown=True, count=count)
-        items.reverse()
+        first, second = items[number], items[1 - number]
+        yield Verdict(pool, first, second, p_first, judge, shown=True, count=count)
 
 
 # LLMBar `result.json`: pairs with a gold label, each judged in both orders.
@@ -286,8 +289,8 @@ def _judgebench(row: Row) -> Iterator[Record]:
     for number, judgment in enumerate(judgments):
         decision = None if judgment is None else judgment.get("decision")
         p_first = _share(decision, JUDGEBENCH, f"judgments[{number}].decision")
-        yield Verdict(pool, *items, p_first, judge, shown=True)
-        items.reverse()
+        first, second = items[number], items[1 - number]
+        yield Verdict(pool, first, second, p_first, judge, shown=True)
 
 
 # compar:IA: votes of visitors, who chose a model by name or found both equal.
@@ -316,7 +319,8 @@ def _comparia(row: Row) -> Iterator[Record]:
             raise Refused(f"chosen_model_name is {brief(chosen)}, allowed: {allowed}")
         if names[0] != names[1]:  # else either may have been chosen
             p_first = float(chosen == names[0])
-    yield Verdict(pool, *_apart(*items, ("a", "b")), p_first, None, shown=False)
+    first, second = _apart(items, ("a", "b"))
+    yield Verdict(pool, first, second, p_first, None, shown=False)
 
 
 # The journal of a study (`own.Study`): the answers among its records.
@@ -330,14 +334,14 @@ def _study(row: Row) -> Iterator[Record]:
     """Read one answer; what is asked, and the study's settings, are no verdicts."""
     if row.need("event", "event") != "tell":
         return
-    items = [Item(row.name(side, side)) for side in ("first", "second")]
+    first, second = (Item(row.name(side, side)) for side in ("first", "second"))
     p_first = row.find("p_first", "p_first")
     if p_first is not None:
         p_first = float(p_first)
     elif "winner" in row.values:
         p_first = as_code(row.need("winner", "winner"), WORDS, "winner")
     judge = row.find("judge", "judge")
-    yield Verdict(row.name("pool", "pool"), *items, p_first, judge, shown=True)
+    yield Verdict(row.name("pool", "pool"), first, second, p_first, judge, shown=True)
 
 
 FORMATS: dict[str, Format] = {

@@ -5,7 +5,6 @@ gzipped. A file is only data: nothing in it is run.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -110,14 +109,15 @@ def _record(value: Any, line: int) -> Mapping[str, Any]:
 def _csv(text: str) -> Iterator[Located]:
     """The rows below the header; an empty field is null."""
     cells, wrong = read_csv(text, texts=True)
-    header = list(cells)
+    header = list(map(str, cells))
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise Damaged(f"two columns are called {twice[0]!r}")
-    last = min(wrong, default=math.inf)
-    for line, *fields in cells[cells.index < last].itertuples(name=None):
+    end = min(wrong, default=None)
+    read = cells if end is None else cells[cells.index < end]
+    for line, fields in zip(read.index.tolist(), read.to_numpy(object).tolist(), strict=True):
         yield line, {name: v or None for name, v in zip(header, fields, strict=True)}
-    if wrong:
-        raise Damaged(wrong[last], last)
+    if end is not None:
+        raise Damaged(wrong[end], end)
 
 
 def _parquet(path: Path) -> Iterator[Located]:

@@ -132,9 +132,9 @@ class Sheet:
           bad: [rows]
           what: describes the problem of a row, given the row.
         """
-        at = np.flatnonzero(bad)
+        at, lines = np.flatnonzero(bad), self.rows.index.to_numpy()
         for row in at[:SHOWN]:
-            self.problems.add(self.source, what(self.rows.iloc[row]), int(self.rows.index[row]))
+            self.problems.add(self.source, what(self.rows.iloc[row]), int(lines[row]))
         self.problems.count += max(len(at) - SHOWN, 0)
 
     def refuse_values(self, name: str, bad: Any, allowed: str) -> None:

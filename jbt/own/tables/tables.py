@@ -216,7 +216,10 @@ def read(
         problems.check()
 
     named = sheet.rows.get("judge")
-    judge_of, judges = (0, [None]) if named is None else _numbered(named)
+    judges: list[str | None] = [None]
+    judge_of = np.zeros(len(first), np.int64)
+    if named is not None:
+        judge_of, judges = _numbered(named)
     rows = pd.DataFrame(
         {
             "pool": pool[first],
@@ -235,7 +238,11 @@ def read(
         kinds["judges"] = judges
     if judge is not None:
         if judge not in judges:
-            names = "the table has no judge column" if named is None else listing(judges)
+            names = (
+                "the table has no judge column"
+                if named is None
+                else listing(list(map(str, judges)))
+            )
             raise TableError(f"{sheet.source}: no judge {judge!r}: {names}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
@@ -342,8 +349,8 @@ def check_names(covariates: Sequence[str]) -> None:
 
 def _numbered(names: pd.Series) -> tuple[np.ndarray, list[Any]]:
     """[rows] number of each name, and the names in the order of their appearance."""
-    numbers, names = pd.factorize(names)
-    return numbers, names.tolist()
+    numbers, distinct = pd.factorize(names)
+    return numbers, distinct.tolist()
 
 
 def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame:

@@ -157,5 +157,5 @@ def named_shares(
     _, first_of, kind = np.unique(kind, return_index=True, return_inverse=True)
     outcomes = [read(winner[row], *(item[row] for item in items)) for row in first_of]
     wrong = np.array([isinstance(outcome, str) for outcome in outcomes])
-    sheet.refuse(wrong[kind], lambda row: read(*row[names]))
+    sheet.refuse(wrong[kind], lambda row: str(read(*row[names])))
     return np.where(wrong, np.nan, np.array(outcomes, object)).astype(float)[kind]

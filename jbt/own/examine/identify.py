@@ -239,11 +239,11 @@ def _of_group(
     of all judges together in `Tables.pools`."""
     d = len(batch.covariates)
     if judges is None:
-        pools, verdicts, identified_by = group, group.comparisons, None
+        pools, verdicts, by_judges = group, group.comparisons, None
         coefficients, n_parameters = [(0, i) for i in range(d)], group.n_parameters
     else:
         pools = panels_of(group, judges)
-        verdicts, identified_by = pools.panel, _IdentifiedByJudges(pools)
+        verdicts, by_judges = pools.panel, _IdentifiedByJudges(pools)
         coefficients = [(g, i) for g in np.flatnonzero(~judges.known).tolist() for i in range(d)]
         n_parameters = pools.design.n_contents + (d + 1) * len(judges.names)
     limits.check_profiles(len(pools.index), len(coefficients), n_parameters)
@@ -258,14 +258,14 @@ def _of_group(
         facts = batch.pools[number if judges is None else number * len(judges.names)]
         made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
         contents = [*facts.contents, *[""] * (design.n_contents - len(facts.contents))]
-        if judges is None:
+        if judges is None or by_judges is None:
             made = made if isinstance(made, Rows) else made.shown
             whose: dict[str, Any] = {"position": bool(variant.kappa)}
             names, identifiers = [facts.judge], None
         else:
             whose = {"judges": judges.names, "variant": variant}
             names = judges.names
-            identifiers = list(judges.identified_by(partial(identified_by.in_pool, i)))
+            identifiers = list(judges.identified_by(partial(by_judges.in_pool, i)))
         null = null_space(design, made, batch.covariates, contents=contents, **whose)
         yield (
             number,

@@ -117,13 +117,13 @@ class PoolFit:
             return
         for content in self.ranking:
             yield {**content.row(), **facts, "prior_selected": "theta" in self.prior_selected}
-        biases = [
-            ("c", *of_c) for of_c in zip(covariates, self.c, self.c_low, self.c_high, strict=True)
+        biases: list[tuple[str, Any]] = [
+            ("c", of_c) for of_c in zip(covariates, self.c, self.c_low, self.c_high, strict=True)
         ]
         if not np.isnan(self.kappa):
-            biases.append(("kappa", None, self.kappa, self.kappa_low, self.kappa_high))
-        for quantity, *rest in biases:
-            row = dict(zip(("name", "estimate", "low", "high"), rest, strict=True))
+            biases.append(("kappa", (None, self.kappa, self.kappa_low, self.kappa_high)))
+        for quantity, values in biases:
+            row = dict(zip(("name", "estimate", "low", "high"), values, strict=True))
             selected = quantity in self.prior_selected
             yield {**facts, "quantity": quantity, **row, "prior_selected": selected}
 

@@ -448,6 +448,7 @@ def _joint_coefficients(fit: PanelFit, alone: Sequence[JudgeSummary]) -> pd.Data
                 }
             )
         s, agreed = judge.discrimination, judge.agreement
+        assert s is not None  # as in every panel
         rows.append(
             {
                 "judge": judge.judge,

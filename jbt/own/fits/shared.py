@@ -35,7 +35,7 @@ from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
 from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
 from jbt.own.tables.pairs import Agreement, agreement
-from jbt.types import Prior, Status
+from jbt.types import Panel, Prior, Status
 
 
 def shared_places(d: int, j: int) -> dict[str, np.ndarray]:
@@ -125,7 +125,9 @@ class SharedModel:
         for stack in self.stacks:
             loadings = np.asarray(stack.loadings).copy()
             loadings[:, :, self.places["slope"]] *= sloped[stack.owner][:, None]
-            verdicts = stack.comparisons if members is None else only(stack.comparisons, members)
+            verdicts = stack.comparisons
+            if members is not None and isinstance(verdicts, Panel):
+                verdicts = only(verdicts, members)
             parts.append(stack._replace(comparisons=verdicts, loadings=jnp.asarray(loadings)))
         return parts
 
@@ -237,11 +239,11 @@ def fit_shared(
     (d, j), panel = model.shape, model.judges
     nulls = model.null_directions()
     identified = model.identified(nulls)
-    sloped = identified[:, :-1].any(2)
+    sloped = np.asarray(identified[:, :-1].any(2))
     parts = model.parts(sloped)
     graded = np.zeros(0, bool)
     if panel is not None:
-        graded = panel.graded & (model.n_verdicts.sum(0) > 0)
+        graded = np.asarray(panel.graded & (model.n_verdicts.sum(0) > 0))
     lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
     precision = np.r_[np.repeat(lam_b, j), lam_b[:-1]]
     top = maximum(parts, prior, precision, model.n_owners, spread=spread, graded=graded)

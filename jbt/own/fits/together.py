@@ -94,8 +94,8 @@ class PanelFit:
             rows.append({**b.row(status), **of_slope, "name": name})
         for pool in self.pools:
             facts = {"judge": JOINT, "pool": pool.pool, "status": pool.status.name.lower()}
-            facts["prior_selected"] = pool.prior_selected
-            rows += [{**r.row(), **facts} for r in pool.ranking]
+            selected = {"prior_selected": pool.prior_selected}
+            rows += [{**r.row(), **facts, **selected} for r in pool.ranking]
         return frame(rows)
 
     def record(self) -> dict[str, Any]:

@@ -276,6 +276,7 @@ class Slopes:
         shown, wins, p = np.asarray(rows.shown), np.asarray(rows.wins), expit(logits)
         likelihood = wins @ log_expit(logits) + (shown - wins) @ log_expit(-logits)
         residual, weight = wins - shown * p, shown * p * (1 - p)
+        assert sides is not None
         slopes = 1 + sides @ (beta[gamma] * self.free[gamma])
         ends = np.r_[np.asarray(rows.first), np.asarray(rows.second)]
         cells = np.tile(np.arange(len(shown)), 2), ends

@@ -99,7 +99,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     if tables.ties == "davidson":
         rows.append({"place": at["log_nu"][0] if "log_nu" in at else NO_TIES, "kind": "log nu"})
     seen = tables.items.iloc[judged_items(tables, judge)].groupby("content")
-    columns = {
+    columns: dict[Any, Any] = {
         f"average_{name}": seen[name].mean().reindex(range(len(tables.contents)))
         for name in setup.settings.covariates
     }

@@ -125,7 +125,7 @@ class Leaderboard:
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
         sentences = []
-        for c in self.coefficients.itertuples():
+        for c in _each(self.coefficients):
             if c.status != "converged":
                 whose = "" if c.judge is None else f"{c.judge}: "
                 sentences.append(f"{whose}{c.covariate}: {c.status}, {_reason(c.status)}")
@@ -143,7 +143,7 @@ class Leaderboard:
     def to_frame(self) -> pd.DataFrame:
         """A row for each model: the columns of the JSON, and `status` of theta."""
         table = self.models.drop(columns=["low_naive", "high_naive", "degrees", "pull", "runaway"])
-        table.insert(table.columns.get_loc("rank_naive") + 1, "win_rate", self.win_rates())
+        table.insert(list(table).index("rank_naive") + 1, "win_rate", self.win_rates())
         ranks = ["rank_naive", *RANKS]
         ranks += [f"ppi_{rank}" for rank in RANKS] if self.labelled is not None else []
         table = table.astype(dict.fromkeys(ranks, "Int64"))
@@ -275,7 +275,7 @@ def _answer(board: Leaderboard) -> str:
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         return f"{line}; the correction changes no rank"
-    furthest = models.loc[moved.abs().idxmax()]
+    furthest = models.iloc[int(moved.abs().argmax())]
     n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
     changed = f"{(moved != 0).sum()} of {n_known} ranks"
     if has_ends:
@@ -353,6 +353,11 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _each(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows, with columns for attributes."""
+    return table.itertuples()
+
+
 def _rows(table: pd.DataFrame, *columns: str) -> Iterator[Any]:
     return table[list(columns)].itertuples(index=False)
 
@@ -399,10 +404,11 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
             f"turn), t with {' to '.join(ends)} effective degrees of freedom; about the estimates "
             "without the prior's pull"
         )
-    for c in () if joint else board.of_kind("c").itertuples():
-        evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
-        evidence = evidence if _known(c.profile_range) else ""
-        yield f"c[{c.covariate}] {_logits(c)} per {c.unit}{evidence}"
+    if not joint:
+        for c in _each(board.of_kind("c")):
+            evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
+            evidence = evidence if _known(c.profile_range) else ""
+            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}{evidence}"
     hint = "" if settings.interaction else "; --interaction ranks with c + gamma theta"
     for entry in board.by_quality:
         yield from entry.sentences(hint)
@@ -411,10 +417,10 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield from agreement_in_words(board.agreements)
         yield from _of_judges(table)
     else:
-        kappas = board.of_kind("kappa").itertuples()
+        kappas = _each(board.of_kind("kappa"))
         lines = [f"kappa {_logits(kappa)} in favour of the first shown" for kappa in kappas]
         yield from lines or ["kappa is fixed at 0 (--position)"]
-    for tie in board.of_kind("log nu").dropna(subset="estimate").itertuples():
+    for tie in _each(board.of_kind("log nu").dropna(subset="estimate")):
         nu = np.exp(tie.estimate)
         yield (
             f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
@@ -428,8 +434,8 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     if (pull > PULLED).any():
         yield (
             f"the prior has moved theta by up to {pull.max():.1f} standard errors "
-            f"({models['model'][pull.idxmax()]}); intervals correct for this, estimates do not; a "
-            f"--lam below {settings.prior.lam:g} moves it less"
+            f"({models['model'].iloc[int(pull.argmax())]}); intervals correct for this, estimates "
+            f"do not; a --lam below {settings.prior.lam:g} moves it less"
         )
     if board.labelled is not None:
         yield from board.labelled.notes
@@ -440,7 +446,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
 
 def _of_judges(table: pd.DataFrame) -> Iterator[str]:
     """The coefficients of all judges together."""
-    for c in table.itertuples():
+    for c in _each(table):
         if c.kind == "discrimination":
             yield f"{c.judge}: discrimination {_interval(c.estimate, c.low, c.high)}"
             continue
@@ -455,7 +461,7 @@ def _logits(c: Any) -> str:
 
 
 def _outside(models: pd.DataFrame) -> Iterator[str]:
-    for model in models.head(SHOWN).itertuples():
+    for model in _each(models.head(SHOWN)):
         side = "above" if model.distance > 0 else "below"
         yield (
             f"{model.model} lies outside the other models in {model.covariate}: on average "

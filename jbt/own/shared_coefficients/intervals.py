@@ -191,6 +191,13 @@ def known(
         else:
             basis = Basis.MEASURED
         low, high = (value - half, value + half) if basis == Basis.MEASURED else (np.nan, np.nan)
-        numbers = {"estimate": float(value), "low": float(low), "high": float(high)}
-        found.append(Coefficient(**numbers, status=basis, p_alike=float(p_alike)))
+        found.append(
+            Coefficient(
+                estimate=float(value),
+                low=float(low),
+                high=float(high),
+                status=basis,
+                p_alike=float(p_alike),
+            )
+        )
     return found

@@ -136,7 +136,9 @@ def study(problem: Problem) -> Study:
         "theta, the best": ends.parameters.loc[0],
         "theta, a middle model": ends.parameters.loc[m // 2],
     }
-    result = {name: tuple(map(float, c[["estimate", "low", "high"]])) for name, c in named.items()}
+    result = {
+        name: (float(c["estimate"]), float(c["low"]), float(c["high"])) for name, c in named.items()
+    }
     rank = 1.0 + ends.better[m // 2].sum(), float(m - ends.better[:, m // 2].sum())
     return Study(result, rank if ends.ranked[m // 2] else (np.nan, np.nan))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -128,7 +129,7 @@ def study(problem: Problem) -> Study:
     (entry,), growing = bias_by_quality(problem.fit(), ["x"])
     assert growing is not None
     ends, m = intervals(growing), problem.design.n_contents
-    named = {
+    named: dict[str, Any] = {
         "c of the stronger half": entry.parts.loc["stronger"],
         "c of the weaker half": entry.parts.loc["weaker"],
         "gamma": entry.parts.loc["gamma"],
@@ -136,9 +137,7 @@ def study(problem: Problem) -> Study:
         "theta, the best": ends.parameters.loc[0],
         "theta, a middle model": ends.parameters.loc[m // 2],
     }
-    result = {
-        name: (float(c["estimate"]), float(c["low"]), float(c["high"])) for name, c in named.items()
-    }
+    result = {name: (c.estimate, c.low, c.high) for name, c in named.items()}
     rank = 1.0 + ends.better[m // 2].sum(), float(m - ends.better[:, m // 2].sum())
     return Study(result, rank if ends.ranked[m // 2] else (np.nan, np.nan))
 

@@ -30,7 +30,7 @@ from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.replays.report import Replay
 from jbt.own.replays.run import replay
-from jbt.own.report_card import ReportCards, report_card
+from jbt.own.report_cards import ReportCards, report_card
 from jbt.own.studies.report import StudySummary
 from jbt.own.studies.settings import StudySettings
 from jbt.own.studies.study import Query, Study

@@ -69,10 +69,10 @@ def test_what_a_study_asks_and_shows(orders, tmp_path):
             asked.append((query.pool, query.first, query.second))
             study.tell(query.id, "first" if turn % 3 else "second")
         summary = study.summary()
+        rows = summary.ranking.merge(summary.pools[["pool", "certainty"]])
         pools = {
-            (pool.pool, row.content): (row.membership, row.best, row.worst, pool.certainty)
-            for pool in summary.pools
-            for row in pool.ranking
+            (row.pool, row.content): (row.membership, row.best, row.worst, row.certainty)
+            for row in rows.itertuples()
         }
         shown.append((asked, pools))
     for asked, pools in shown[1:]:

@@ -6,7 +6,6 @@ import json
 
 import xarray as xr
 
-from jbt.border import files
 from jbt.experiments import folder as store
 from jbt.experiments import provenance
 
@@ -25,10 +24,7 @@ def finished(folder, name, table, preset="full", **changes):
     attrs |= {**provenance.packages(), "wall_seconds": 1.5}
     run = folder / name
     run.mkdir(parents=True)
-    files.write_whole(
-        run / store.RESULTS,
-        lambda path: xr.Dataset(attrs=attrs).to_netcdf(path, engine="h5netcdf"),
-        digest=run / store.DIGEST,
-    )
+    results = xr.Dataset(attrs=attrs)
+    store.write_results(run, lambda path: results.to_netcdf(path, engine="h5netcdf"))
     table.to_csv(run / store.TABLE, index=False)
     return folder

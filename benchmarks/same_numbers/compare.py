@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import itertools
 import json
 import math
 import re
@@ -59,7 +60,9 @@ def _files(root: Path, runs: set[str], exact: bool) -> Iterator[str]:
 def _lines(before: str, after: str) -> Iterator[str]:
     """The lines that only one of two texts has, marked - (before) and + (after)."""
     changes = difflib.unified_diff(before.split("\n"), after.split("\n"), n=0, lineterm="")
-    yield from (f": {line}" for line in changes if line[:2] not in ("--", "++", "@@"))
+    for line in itertools.islice(changes, 2, None):  # after the names of the files
+        if not line.startswith("@@"):
+            yield f": {line}"
 
 
 def _content(path: Path) -> Any:

@@ -14,7 +14,7 @@ from jbt.border.parsing import parse
 from jbt.border.report import NAMES as REPORT
 from jbt.border.report import Result, give
 from jbt.experiments.declare import check_number
-from jbt.own import Batch, Columns, Position, Tables, Ties, Transform
+from jbt.own import Batch, Columns, Model, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.tables import check_transform
@@ -130,13 +130,11 @@ class TableOptions:
 
     def batch(self, tables: Tables) -> Batch:
         """The tables as a batch, with the covariates asked for."""
-        return Batch.of(
-            tables,
-            self.covariates,
-            transform=self.transform,
-            standardise=self.standardise,
-            position=self.position,
-        )
+        return Batch.of(tables, **self.model())
+
+    def model(self) -> dict[str, Any]:
+        """The fields of `own.Model`."""
+        return {f.name: getattr(self, f.name) for f in fields(Model)}
 
     def prior(self) -> Prior:
         """The prior of the fits.

@@ -18,7 +18,7 @@ from jbt.own.examine.checks import Check, Checks
 from jbt.own.examine.doctor import doctor
 from jbt.own.examine.identify import Identification, Identified, identify
 from jbt.own.fits.analysis import Analysis, JudgeSummary, analyse
-from jbt.own.fits.batch import Batch, Group, PoolTable, Position, load
+from jbt.own.fits.batch import Batch, Group, Model, PoolTable, Position, load
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.pools import PoolFit, fit
 from jbt.own.fits.shared import JudgeFit, SharedFit, fit_judges
@@ -57,6 +57,7 @@ __all__ = [
     "Labelling",
     "Leaderboard",
     "Leaderboards",
+    "Model",
     "Outcomes",
     "PanelFit",
     "PoolFit",

@@ -42,13 +42,10 @@ def main(argv: Sequence[str]) -> int:
     runtime.start()
     plan = separation(
         tables,
-        options.covariates,
+        **options.model(),
         better=options.better,
         worse=options.worse,
         power=options.power,
-        transform=options.transform,
-        standardise=options.standardise,
-        position=options.position,
         prior=options.prior(),
     )
     checks = own.doctor(merge_pools(tables), options.typed())

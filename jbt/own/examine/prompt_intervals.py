@@ -28,13 +28,7 @@ def with_prompts(
     tables = batch.tables
     if not tables.merged:
         return coefficients
-    settings = Settings(
-        covariates=batch.columns,
-        transform=batch.transform,
-        standardise=batch.standardise,
-        position=batch.position,
-        prior=prior,
-    )
+    settings = Settings(**vars(batch.model), prior=prior)
     setup, intervals, by_quality = Setup.of(tables, settings), {}, {}
     with runtime.precision("float64"):
         problems = (

@@ -41,6 +41,30 @@ LARGEST_TABLE = 2**22
 """Largest number of table cells searched for null directions in one call."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+    """What may bias the judges, and how it enters every fit."""
+
+    covariates: Sequence[str] = ()
+    """Columns of the items table."""
+    transform: Transform = "none"
+    """Of every covariate, before it is standardised."""
+    standardise: bool = True
+    """Whether covariates are centred and scaled over the whole items table, so that c is in logits
+    per standard deviation; else it is in logits per unit."""
+    position: Position = "auto"
+    """Whether kappa is estimated, or fixed at 0. auto estimates it in each pool where some pair was
+    shown in both orders. Elsewhere kappa would rest on the additivity of the model and on the prior
+    of quality, and absorb that better items were listed first, say."""
+
+    def check(self) -> None:
+        """Raise `ValueError` where a word is not allowed."""
+        own_tables.check_names(self.covariates)
+        check_word("transform", self.transform, get_args(Transform))
+        check_word("standardise", self.standardise, (True, False))
+        check_word("position", self.position, get_args(Position))
+
+
 @dataclasses.dataclass(frozen=True)
 class PoolTable:
     """Facts about one pool and one judge."""
@@ -102,37 +126,32 @@ class Batch:
     units: str
     """The unit of a covariate, in words."""
     tables: Tables
-    """The tables of the batch; the fields below say how they were turned into it."""
-    columns: tuple[str, ...] = ()
-    """Columns of the items table used as covariates."""
-    transform: Transform = "none"
-    standardise: bool = True
-    position: Position = "auto"
+    model: Model
+    """How the tables were turned into the batch."""
 
     @classmethod
-    def of(
-        cls,
-        tables: Tables,
-        covariates: Sequence[str] = (),
-        *,
-        transform: Transform = "none",
-        standardise: bool = True,
-        position: Position = "auto",
-    ) -> Batch:
-        """A batch of tables that were read, see `load`.
+    def of(cls, tables: Tables, covariates: Sequence[str] = (), **model: Any) -> Batch:
+        """A batch of tables that were read.
+
+        Args:
+          model: the other fields of `Model`: transform, standardise, position.
 
         Raises:
-          ValueError: the tables were read with Davidson's ties.
+          ValueError: the tables were read with Davidson's ties; an argument is not allowed.
         """
+        asked = Model(covariates=tuple(covariates), **model)
+        asked.check()
         if tables.ties == "davidson":
             raise ValueError("--ties davidson is for jbt leaderboard only: half or drop")
         check_memory(tables)
         n_judges, n_pools = len(tables.judges), len(tables.pools)
         results = f"results of {n_judges} judges on {n_pools} pools"
         limits.check(limits.FIT * n_judges * n_pools, results, limits.ONE_JUDGE)
-        x, names, units = own_tables.covariate_values(tables, covariates, transform, standardise)
+        x, names, units = own_tables.covariate_values(
+            tables, asked.covariates, asked.transform, asked.standardise
+        )
         layout = Layout.of(tables, x)
-        free = kappa_free(tables, position)
+        free = kappa_free(tables, asked.position)
         as_rows = _listed(tables, layout, free)
         fitted = _fitted(tables)
         groups = [
@@ -150,23 +169,11 @@ class Batch:
             else dataclasses.replace(facts[fit], judge=judges[i % len(judges)], n_errors=errors[i])
             for i, fit in enumerate(fitted.ravel().tolist())
         ]
-        return cls(
-            pools,
-            fitted.ravel(),
-            tuple(groups),
-            names,
-            units,
-            tables,
-            tuple(covariates),
-            transform,
-            standardise,
-            position,
-        )
+        return cls(pools, fitted.ravel(), tuple(groups), names, units, tables, asked)
 
     def of_tables(self, tables: Tables) -> Batch:
-        """Other tables, with the covariates and settings of these."""
-        settings: Any = {"standardise": self.standardise, "position": self.position}
-        return Batch.of(tables, self.columns, transform=self.transform, **settings)
+        """Other tables, with the same model."""
+        return Batch.of(tables, **vars(self.model))
 
     def of_all(
         self, results: Mapping[int, Result], copy: Callable[[Result, PoolTable], Result]
@@ -191,30 +198,23 @@ def load(
     covariates: Sequence[str] = (),
     *,
     columns: Columns = USUAL,
-    transform: Transform = "none",
-    standardise: bool = True,
     judge: str | None = None,
     ties: Ties = "half",
     content: str | None = "content",
     merge_pools: bool = False,
-    position: Position = "auto",
+    **model: Any,
 ) -> Batch:
     """Read a user's tables into a batch: all pools with all judges, or with the one named.
 
     Args:
       verdicts, items, covariates, columns, judge, ties, content, merge_pools: see `tables.read`.
-      transform, standardise: see `tables.covariate_values`.
-      position: whether kappa is estimated, or fixed at 0. auto estimates it in each pool where some
-        pair was shown in both orders. Elsewhere kappa would rest on the additivity of the model
-        and on the prior of quality, and absorb that better items were listed first, say.
+      model: the other fields of `Model`: transform, standardise, position.
 
     Raises:
       TableError: see `tables`; a pool too large for the memory of this machine.
       ValueError: an argument is not allowed.
     """
-    check_word("transform", transform, get_args(Transform))
-    check_word("standardise", standardise, (True, False))
-    check_word("position", position, get_args(Position))
+    Model(**model).check()
     tables = own_tables.read(
         verdicts,
         items,
@@ -225,9 +225,7 @@ def load(
         content=content,
         merge_pools=merge_pools,
     )
-    return Batch.of(
-        tables, covariates, transform=transform, standardise=standardise, position=position
-    )
+    return Batch.of(tables, covariates, **model)
 
 
 def kappa_free(tables: Tables, position: Position) -> np.ndarray:

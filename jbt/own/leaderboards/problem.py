@@ -18,12 +18,12 @@ import pandas as pd
 from jbt import identifiability, quick_compilation, runtime
 from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
-from jbt.own.fits.batch import Position, kappa_free
+from jbt.own.fits.batch import Model, kappa_free
 from jbt.own.fits.judges import Judges
 from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
 from jbt.own.tables.places import check_memory
-from jbt.own.tables.tables import Tables, Transform, covariate_values
+from jbt.own.tables.tables import Tables, covariate_values
 from jbt.own.tables.verdicts import ALL
 from jbt.types import Design, Parameters, Prior, Rows, Status, Variant, check_word
 
@@ -63,20 +63,15 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Choices):
+class Settings(Choices, Model):
     """How models are ranked: the arguments of `leaderboard`."""
 
-    covariates: tuple[str, ...] = ()
-    """Columns of the items table."""
-    transform: Transform = "none"
     standardise: bool = True
     """c is per standard deviation of the covariate over all items; with relative differences, per
     root mean square of the difference over all verdicts."""
-    position: Position = "auto"
-    """See `load`."""
     prior: Prior = field(default_factory=Prior)
 
-    def check(self, tables: Tables, *, joint: bool) -> None:
+    def check_with(self, tables: Tables, *, joint: bool) -> None:
         """Raise `ValueError` where these settings do not go with each other or with the tables;
         `joint`: all judges are ranked together, too."""
         for i, name in enumerate(self.beside):

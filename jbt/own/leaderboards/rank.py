@@ -57,11 +57,11 @@ def leaderboard(
       with interaction one whose verdicts do not identify gamma, has a status and no ranking.
 
     Raises:
-      ValueError: fewer than two models; see also `Settings.check`, `covariate_values` and
+      ValueError: fewer than two models; see also `Settings.check_with`, `covariate_values` and
         `labelled_win_rates`.
     """
     asked = Settings(covariates=tuple(covariates), prior=prior or Prior(), **settings)
-    asked.check(tables, joint=together is not None)
+    asked.check_with(tables, joint=together is not None)
     judges = range(len(tables.judges))
     labelled = [labelled_win_rates(tables, judge) if asked.beside else None for judge in judges]
     robust = under_other_choices(tables, asked) if asked.robust else [None] * len(judges)

@@ -19,6 +19,7 @@ favour.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -108,7 +109,7 @@ class SharedModel:
     def n_owners(self) -> int:
         return len(self.batch.tables.judges) if self.judges is None else 1
 
-    @property
+    @cached_property
     def n_verdicts(self) -> np.ndarray:
         """[pools, judges]"""
         counts = self.batch.tables.counts["n_verdicts"].to_numpy()
@@ -143,7 +144,7 @@ class SharedModel:
         unmoved = null_directions.identified[:, : (d + 1) * j].reshape(-1, d + 1, j)
         return unmoved & self.estimated
 
-    @property
+    @cached_property
     def estimated(self) -> np.ndarray:
         """[owners, D + 1, J] which of (c, kappa) are free and enter some verdict."""
         n = self.n_verdicts

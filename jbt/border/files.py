@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,10 @@ def check_replaceable(path: Path, *, overwrite: bool) -> None:
     Raises:
       ValueError: it is read by this command, belongs to a study, or was not made by jbt.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):  # which of them depends on the version of Python
+        raise ValueError(f"cannot write {path}: its links lead in a circle") from None
     if inputs.is_read(path):
         raise ValueError(f"cannot write {path}: this command reads it; choose another name")
     if target.name in STUDY_FILES and _is_study(target.parent):
@@ -118,12 +121,12 @@ def check_replaceable(path: Path, *, overwrite: bool) -> None:
 
 
 def _is_study(folder: Path) -> bool:
-    """Whether a folder holds the journal of a study, by its first line."""
+    """Whether a folder holds the journal of a study, be it damaged."""
     journal = folder / JOURNAL
     if not journal.is_file():
         return False
     with journal.open("rb") as file:
-        return b'"event": "study"' in file.readline(HEAD)
+        return b'"event": ' in file.read(HEAD)
 
 
 def is_own(path: Path) -> bool:
@@ -209,6 +212,15 @@ def check_folder(path: Path | None, names: Sequence[str] = (), *, overwrite: boo
         raise ValueError(f"cannot write to {path}: no permission")
     for name in names:
         check_replaceable(path / name, overwrite=overwrite)
+
+
+def check_apart(json: Path | None, files: Iterable[Path]) -> None:
+    """Raise `ValueError` where the file of `--json` is also one of the other files to write."""
+    if json is None:
+        return
+    for path in files:
+        if os.path.realpath(json) == os.path.realpath(path):
+            raise ValueError(f"--json and --out both write {path}: choose two names")
 
 
 def make_folder(path: Path) -> None:

@@ -211,7 +211,7 @@ def _piped(table: pd.DataFrame) -> str:
 
 def _escaped(text: str) -> str:
     """The text with Markdown's characters escaped, so that it is shown literally."""
-    return "".join(f"\\{c}" if c in "\\`*_<>|[]#" else c for c in _printable(text))
+    return "".join(f"\\{c}" if c in "\\`*_<>|[]#$" else c for c in _printable(text))
 
 
 @runtime_checkable

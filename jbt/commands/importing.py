@@ -86,6 +86,7 @@ def main(argv: Sequence[str]) -> int:
     options = parse(ImportOptions, argv, prog="jbt import")
     files.check_writable(options.json, overwrite=options.overwrite)
     formats.check_folder(options.out, options.overwrite)
+    files.check_apart(options.json, (options.out / name for name in formats.TABLES))
     imported = formats.collect(
         options.files,
         format=options.format,

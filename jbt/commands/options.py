@@ -89,6 +89,8 @@ class TableOptions:
         """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
         files.check_writable(self.json, overwrite=self.overwrite)
         files.check_folder(self.out, REPORT, overwrite=self.overwrite)
+        if self.out is not None:
+            files.check_apart(self.json, (self.out / name for name in REPORT))
 
     @classmethod
     def parse(cls: type[Options], argv: Sequence[str], command: str) -> Options:

@@ -131,6 +131,8 @@ def status(argv: Sequence[str]) -> int:
     options = parse(StatusOptions, argv, prog="jbt status")
     files.check_writable(options.json, overwrite=options.overwrite)
     files.check_folder(options.out, REPORT, overwrite=options.overwrite)
+    if options.out is not None:
+        files.check_apart(options.json, (options.out / name for name in REPORT))
     runtime.start()
     study = Study.open(options.study)
     settings = {**study.settings.record(), "study": str(options.study), "jbt": __version__}

@@ -82,6 +82,11 @@ def holds(folder: Path, configuration: Mapping[str, Any], code: Mapping[str, str
     file = folder / CONFIG
     outputs = [name for name in (*WRITTEN, SHARDS) if (folder / name).exists()]
     if not outputs:  # a configuration alone comes from a run that computed nothing
+        if file.exists() and CODE not in _configuration(file):
+            raise ValueError(
+                f"{folder} holds a {CONFIG} that no sweep wrote; choose another --out, or "
+                "--overwrite"
+            )
         return False
     if not file.exists():
         raise ValueError(

@@ -136,3 +136,62 @@ def test_queries_are_written_over_once_their_answers_are_told(folder, capsys):
     assert cli.main(["tell", "study", "asked.csv"]) == 0
     assert cli.main(ask.split()) == 0
     assert "winner" not in pd.read_csv("asked.csv")
+
+
+def test_a_study_does_not_begin_over_files_of_the_user(tmp_path, capsys):
+    items = tmp_path / "mine.csv"
+    items.write_text("item,text\na,x\nb,x\n")
+    for name in ("items.csv", "anchors.csv"):
+        study = tmp_path / f"of {name}"
+        study.mkdir()
+        (study / name).write_text("precious")
+        anchors = tmp_path / "labels.csv"
+        anchors.write_text("better,worse\na,b\n")
+        argv = ["ask", str(study), "--items", str(items), "--anchors", str(anchors)]
+        assert cli.main(argv) == 2
+        assert f"{study / name} exists" in capsys.readouterr().err
+        assert (study / name).read_text() == "precious"
+        (study / name).unlink()
+        assert cli.main(argv) == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"judge {TABLES} --out both --json both/table.csv",
+        f"plan labels {CORRECTED} --out both.csv --json both.csv",
+        "import verdicts.csv --out both --json both/items.csv",
+        "status study --out both --json both/report.md",
+    ],
+)
+def test_one_file_is_not_written_twice(command, folder, capsys):
+    (folder / "both").mkdir(exist_ok=True)
+    assert cli.main(command.split()) == 2
+    assert "--json and --out both write both" in capsys.readouterr().err
+
+
+def test_links_that_lead_in_a_circle_end_with_one_line(folder, tmp_path, capsys):
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    assert cli.main(f"judge {TABLES} --json {tmp_path / 'one'}".split()) == 2
+    assert "lead in a circle" in capsys.readouterr().err
+
+
+def test_a_damaged_journal_is_still_a_study_s(folder, tmp_path, capsys):
+    journal = tmp_path / "journal.jsonl"
+    lines = (folder / "study" / "journal.jsonl").read_bytes()
+    journal.write_bytes(lines.replace(b'"study"', b'"stXdy"', 1))
+    before = journal.read_bytes()
+    assert cli.main(f"judge {TABLES} --overwrite --json {journal}".split()) == 2
+    assert "belongs to the study" in capsys.readouterr().err
+    assert journal.read_bytes() == before
+
+
+def test_a_sweep_takes_no_other_program_s_configuration_for_its_own(tmp_path, capsys):
+    folder = tmp_path / "partial_pairing"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"my": "config"}')
+    argv = ["sweep", "partial_pairing", "--preset", "smoke", "--out", str(tmp_path)]
+    assert cli.main(argv) != 0
+    assert "no sweep wrote" in capsys.readouterr().err
+    assert (folder / "config.json").read_text() == '{"my": "config"}'

@@ -416,11 +416,14 @@ def test_a_kill_at_any_byte_of_the_last_write_loses_nothing_told(tmp_path):
     ) - 1
 
 
-def test_an_edited_last_line_is_named_and_one_before_it_refused(tmp_path):
+def test_a_line_cut_off_is_named_and_an_edited_one_refused(tmp_path):
     told_study(tmp_path)
     path = tmp_path / "journal.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:-1], "{broken\n"]))
+    with pytest.raises(ValueError, match=f"line {len(lines)} is no record: '{{broken'"):
+        own.Study.open(tmp_path)
+    path.write_text("".join([*lines[:-1], "{broken"]))
     study = own.Study.open(tmp_path)
     assert "is left out: '{broken'" in study.notes[0]
     assert study.waiting == 0

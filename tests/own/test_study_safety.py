@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -292,3 +293,35 @@ def test_answers_are_decoded_as_tables_are(copy, encoding, name):
     (copy / name).write_text(text, encoding=encoding)
     assert cli.main(["tell", str(copy), str(copy / name)]) == 0
     assert own.Study.open(copy).verdicts().iloc[-1]["note"] == "à côté"
+
+
+def test_a_whole_last_line_that_is_damaged_is_refused(copy):
+    """It was told: to leave it out would lose the answer, and ask for it again."""
+    journal = copy / "journal.jsonl"
+    before = journal.read_bytes()
+    *_, last = before.splitlines(keepends=True)
+    journal.write_bytes(before.removesuffix(last) + last.replace(b'"winner"', b"'winner\""))
+    with pytest.raises(ValueError, match="is no record"):
+        own.Study.open(copy)
+    journal.write_bytes(before[:-9])  # cut off while it was written
+    assert own.Study.open(copy).notes
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": 5, "winner": "first", "winner": "second"}', "'winner' is given twice"),
+        ('{"id": 5, "winner": "first", "note": "\\ud800"}', "line 1: .*surrogates not allowed"),
+        ('{"winner": "first"}', "line 1: no id of a query"),
+        ('{"id": 5, "winner": "first", "cost": 1e308}', "cost must be at most 1e"),
+    ],
+)
+def test_answers_that_are_refused_by_name(line, message, copy, capsys):
+    answers = copy / "answers.jsonl"
+    answers.write_text(line + "\n")
+    before = (copy / "journal.jsonl").read_bytes()
+    assert cli.main(["tell", str(copy), str(answers)]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert re.search(message, error), error
+    assert (copy / "journal.jsonl").read_bytes() == before

@@ -57,6 +57,8 @@ class LabelsOptions(TableOptions):
         """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
         for path in (self.json, self.out):
             files.check_writable(path, overwrite=self.overwrite)
+        if self.out is not None:
+            files.check_apart(self.json, [self.out])
 
     def gate(self) -> str:
         """The command line that decides from these labels."""

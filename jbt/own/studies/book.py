@@ -28,6 +28,9 @@ ANSWERED = ("winner", "p_first", "error")
 RESERVED = ("event", "id", "pool", "first", "second", "judge", "time", "line", "crc32")
 """Names in a record of the journal that further facts about a verdict cannot have."""
 
+MOST_COST = 1e15
+"""Largest cost of one answer, so that their sum stays finite."""
+
 At = tuple[int, int, int, int]
 """Number of the pool, places in it of the item shown first and of the second, number of the judge
 among `StudyItems.judges`."""
@@ -312,7 +315,9 @@ def _answer(
     if cost is None:
         cost = 0.0 if name == "error" else price
     elif _number(cost) < 0:
-        raise ValueError(f"cost must be at least 0 and finite, got {cost!r}")
+        raise ValueError(f"cost must be at least 0 and finite, got {str(cost)[:40]!r}")
+    elif _number(cost) > MOST_COST:
+        raise ValueError(f"cost must be at most {MOST_COST:g}, got {str(cost)[:40]}")
     facts = {k: v for k, v in answer.items() if k not in ("id", "cost", *ANSWERED)}
     for fact, v in facts.items():
         if fact in RESERVED:

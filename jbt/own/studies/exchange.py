@@ -83,6 +83,9 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
         answer = {k: v for k, v in said.items() if k not in query_columns}
         if answer.keys().isdisjoint(ANSWERED):
             continue
+        if "id" not in said:
+            problems.append(f"{path}, line {line}: no id of a query")
+            continue
         query = _query(row, study)  # where there is none, `tell_all` says so
         if query is not None and (mismatch := _mismatch(said, query)):
             problems.append(f"{path}, line {line}: {mismatch}")
@@ -113,13 +116,26 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = json.loads(line, object_pairs_hook=_without_repeats)
+            json.dumps(row, ensure_ascii=False).encode()  # half a pair of surrogates is no text
+        except RecursionError:
+            raise ValueError(f"{path}, line {number}: too many brackets") from None
+        except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: needs an object, got {line.strip()[:40]}")
         rows.append((number, row))
     return rows
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which each key may be given once."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is given twice")
+    return row
 
 
 def _query(row: Mapping[str, Any], study: Study) -> Query | None:

@@ -96,7 +96,8 @@ class Journal:
 
     def news(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the records that were appended since the last call, by any process, each with its
-        line from 1. A last line that is no record is left for `append` to move away.
+        line from 1. A last line that was cut off, or in a journal without checksums edited, is left
+        for `append` to move away.
 
         Raises:
           ValueError: the file cannot be read, is shorter than it was, or has a line before the last
@@ -118,7 +119,8 @@ class Journal:
         for number, line in enumerate(lines, start=self._line + 1):
             record, wrong = _record(line, number, self._sealed)
             if record is None:
-                if number < last or wrong != NO_RECORD:
+                complete = self._sealed and line.endswith(b"\n")  # no write was cut off
+                if number < last or wrong != NO_RECORD or complete:
                     raise ValueError(f"{self.path}, line {number} {wrong}: {shown(line)}")
                 return
             self._end, self._line = self._end + len(line), number

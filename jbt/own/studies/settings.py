@@ -242,12 +242,25 @@ class StudyItems:
         return {k: None if frame is None else sha256(frame) for k, frame in self.given.items()}
 
     def write(self, folder: Path) -> None:
-        """Write the tables to a study's folder."""
-        for name, frame in self.given.items():
-            if frame is not None:
-                files.write_whole(
-                    folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False)
+        """Write the tables to a study's folder.
+
+        Raises:
+          ValueError: the folder has another file of that name.
+        """
+        tables = {
+            folder / f"{name}.csv": frame.to_csv(index=False)
+            for name, frame in self.given.items()
+            if frame is not None
+        }
+        for path, text in tables.items():
+            # A study that was killed when it began has left its own.
+            if path.exists() and path.read_bytes() != text.encode():
+                raise ValueError(
+                    f"cannot begin a study in {folder}: {path} exists and would be replaced by the "
+                    "study's own copy; choose another folder"
                 )
+        for path, text in tables.items():
+            files.write_whole(path, lambda p, t=text: p.write_bytes(t.encode()))
 
     def with_verdicts(self, verdicts: pd.DataFrame) -> Tables:
         """The study's tables with these verdicts."""

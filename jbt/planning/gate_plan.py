@@ -250,7 +250,7 @@ class GatePlan(SimulatedPlan):
 main = GatePlan.main
 
 
-def _percent(interval: Mapping[str, np.ndarray], i: Any = ()) -> str:
+def _percent(interval: Mapping[str, Any], i: Any = ()) -> str:
     return percent(*(v[i] for v in interval.values()), digits=1) or "none"
 
 

@@ -160,7 +160,7 @@ class ReferencePlan(SimulatedPlan):
             plan["placements"][placement] = smallest | of
         return plan
 
-    def enough(self, of: Mapping[str, np.ndarray]) -> int | None:
+    def enough(self, of: Mapping[str, Any]) -> int | None:
         """The place in `n_reference` from which on c is known to `half_width` in the median pool,
         and mean recall is at least `recall` by the lower end of its 95 % interval, so that
         simulating few pools plans too many verdicts rather than too few. None if there is none."""
@@ -219,7 +219,7 @@ class ReferencePlan(SimulatedPlan):
 main = ReferencePlan.main
 
 
-def recall_interval(of: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def recall_interval(of: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Ends [T] of the 95 % interval of mean recall, with the pool as the unit."""
     half = Z * of["recall_standard_error"]
     return of["recall"] - half, of["recall"] + half

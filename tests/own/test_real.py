@@ -148,4 +148,4 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
             next(j for j in found["alike"].judges if j.judge == n)
             for n in (apart.judge, apart.other)
         )
-        assert apart.estimate.low < one.c[0].estimate - other.c[0].estimate < apart.estimate.high
+        assert apart.low < one.c[0].estimate - other.c[0].estimate < apart.high

@@ -41,7 +41,7 @@ def test_expected_half_width_is_the_dense_one(x64):
 
 @pytest.mark.heavy
 def test_the_plan_foretells_the_width_of_simulated_intervals(x64):
-    options = {"n_contents": 10, "budget": 2000, "n_twice": (4,), "max_repeats": 1e9}
+    options = {"n_contents": 10, "budget": 2000, "n_twice": (4,), "max_repeats": 1e6}
     plan = planning.PairingPlan(**options, pools=200).run()
     planned = plan["comparisons"]["all"]["half_width"][0]
 

@@ -263,6 +263,7 @@ def _of_group(
             whose: dict[str, Any] = {"position": bool(variant.kappa)}
             names, identifiers = [facts.judge], None
         else:
+            made, design, variant = jax.tree.map(jnp.asarray, (made, design, variant))
             whose = {"judges": judges.names, "variant": variant}
             names = judges.names
             identifiers = list(judges.identified_by(partial(by_judges.in_pool, i)))

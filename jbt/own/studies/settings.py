@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from jbt.acquisition import PanelRule, Rule
+from jbt import acquisition
+from jbt.acquisition import PanelRule
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
@@ -59,7 +60,7 @@ class StudySettings:
     """Price of a verdict of each judge, in any unit (space-separated); default 1 each."""
     reference: str | None = None
     """A judge whose c and kappa are taken to be 0."""
-    rule: str | Rule | PanelRule | Score = "entropy_reduction_fresh"
+    rule: str | acquisition.Rule | PanelRule | Score = "entropy_reduction_fresh"
     """Acquisition rule."""
     budget: int | None = None
     """Most verdicts (count); default all there are. With `repeats = fresh` there is no end to them,
@@ -142,7 +143,7 @@ class StudySettings:
         """As JSON has it; a rule of the user's own by the name of its function."""
         values = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
         if not isinstance(rule := self.rule, str):
-            function = rule.score if isinstance(rule, (Rule, PanelRule)) else rule
+            function = rule.score if isinstance(rule, (acquisition.Rule, PanelRule)) else rule
             values["rule"] = f"{name_of(function)}, your own"
         return values
 

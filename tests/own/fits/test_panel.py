@@ -202,7 +202,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     (apart,) = without.differences
     assert (apart.judge, apart.other) == ("y", "x")
     sd = np.std([float(r.split(",")[2]) for r in items.splitlines()[1:]])
-    assert apart.estimate.low < -sd < apart.estimate.high < 0
+    assert apart.low < -sd < apart.high < 0
 
     batch, judges = read(tables, written, items, anchors)
     trusted = fit_panel(batch, judges)

@@ -6,6 +6,7 @@ seconds for signs of the other processes.
 
 import os
 import signal
+import stat
 import sys
 
 import jax
@@ -49,7 +50,8 @@ def die_at(number: int) -> None:
     left, fsync = iter(range(number - 1)), os.fsync
 
     def last(file):
-        if next(left, None) is None:
+        is_file = stat.S_ISREG(os.fstat(file if isinstance(file, int) else file.fileno()).st_mode)
+        if is_file and next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
         fsync(file)
 

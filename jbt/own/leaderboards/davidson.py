@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel import rows as kernel_rows
-from jbt.own.leaderboards.problem import Fitted, Problem, Setup, maximise, places
+from jbt.own.leaderboards.problem import Fitted, Problem, Setup, maximise, parameters_of, places
 from jbt.types import Design, Parameters, Rows, Status, Variant
 
 LOG_NU = (0.0, -2.0, 2.0)
@@ -94,7 +94,7 @@ class DavidsonProblem(Problem):
         precision = np.asarray(model.prior_precision(self.design, self.prior))
 
         def parameters(beta: np.ndarray) -> Parameters:
-            return Parameters.unflat(jnp.asarray(beta), m)
+            return parameters_of(beta, m)
 
         def hessian(information: np.ndarray) -> np.ndarray:
             return np.where(free[:, None] & free, information, 0) + np.diag(precision)

@@ -113,6 +113,12 @@ def merge_pools(tables: Tables) -> Tables:
     return merged
 
 
+def parameters_of(beta: np.ndarray, n_contents: int) -> Parameters:
+    """theta, c and kappa of a vector, cut in NumPy, which compiles nothing."""
+    parts = beta[:n_contents], beta[n_contents:-1], beta[-1]
+    return Parameters(*map(jnp.asarray, parts))
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Verdicts as rows, in the form that the fits take."""
@@ -236,7 +242,7 @@ class Fitted:
     @property
     def mode(self) -> Parameters:
         """`beta` as the kernel has it."""
-        return Parameters.unflat(jnp.asarray(self.beta), self.problem.design.n_contents)
+        return parameters_of(self.beta, self.problem.design.n_contents)
 
     @property
     def theta(self) -> np.ndarray:

@@ -195,3 +195,21 @@ def test_a_sweep_takes_no_other_program_s_configuration_for_its_own(tmp_path, ca
     assert cli.main(argv) != 0
     assert "no sweep wrote" in capsys.readouterr().err
     assert (folder / "config.json").read_text() == '{"my": "config"}'
+
+
+def test_winners_that_were_not_told_are_kept(tmp_path, capsys):
+    """The ids were told, but from another file, and otherwise."""
+    study, asked = tmp_path / "study", tmp_path / "asked.csv"
+    (tmp_path / "items.csv").write_text("item,text\na,x\nb,x\nc,x\n")
+    begin = ["ask", str(study), "--items", str(tmp_path / "items.csv"), "--n", "2"]
+    assert cli.main([*begin, "--out", str(asked)]) == 0
+    rows = pd.read_csv(asked)
+    rows.assign(winner=["first", rows["second"][1]]).to_csv(tmp_path / "told.csv", index=False)
+    assert cli.main(["tell", str(study), str(tmp_path / "told.csv")]) == 0
+    again = ["ask", str(study), "--out", str(asked)]
+    for column in ({"winner": "tie"}, {"rationale": "longer"}):
+        rows.assign(**column).to_csv(asked, index=False)
+        assert cli.main(again) == 2
+        assert "choose another name, or --overwrite" in capsys.readouterr().err
+    asked.write_bytes((tmp_path / "told.csv").read_bytes())
+    assert cli.main(again) == 0

@@ -56,10 +56,25 @@ def is_done(path: Path, study: Study) -> bool:
         query = _query(row, study)
         if query is None or _mismatch(row, query):
             return False
-        added = {name for name, cell in row.items() if name not in known and cell not in ("", None)}
-        if added and query.id not in study.book.answers:
+        added = {k: v for k, v in row.items() if k not in known and v not in ("", None)}
+        told = study.book.answers.get(query.id, {})
+        if not all(_is_told(name, cell, told, query) for name, cell in added.items()):
             return False
     return True
+
+
+def _is_told(name: str, cell: Any, told: Mapping[str, Any], query: Query) -> bool:
+    """Whether a cell that was added to a query is in the record of its answer."""
+    if name == "winner":
+        cell = {query.first: "first", query.second: "second"}.get(cell, str(cell).strip().lower())
+        if cell == "error":
+            return "error" in told
+    if name not in told:
+        return False
+    try:
+        return float(cell) == float(told[name])
+    except (TypeError, ValueError):
+        return str(cell) == str(told[name])
 
 
 def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:

@@ -132,9 +132,9 @@ class TableOptions:
 
     def batch(self, tables: Tables) -> Batch:
         """The tables as a batch, with the covariates asked for."""
-        return Batch.of(tables, **self.model())
+        return Batch.of(tables, **self.fields_of_model())
 
-    def model(self) -> dict[str, Any]:
+    def fields_of_model(self) -> dict[str, Any]:
         """The fields of `own.Model`."""
         return {f.name: getattr(self, f.name) for f in fields(Model)}
 

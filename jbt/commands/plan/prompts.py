@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     runtime.start()
     plan = separation(
         tables,
-        **options.model(),
+        **options.fields_of_model(),
         better=options.better,
         worse=options.worse,
         power=options.power,

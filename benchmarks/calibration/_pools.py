@@ -1,4 +1,4 @@
-"""Studies of many small pools, fitted as in `shared_coefficients.laplace`: a study is an owner."""
+"""Studies of many small pools, fitted by `marginal_fit.maximum`: a study is an owner."""
 
 from __future__ import annotations
 

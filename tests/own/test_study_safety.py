@@ -13,6 +13,9 @@ import pytest
 from jbt import cli, own
 from jbt.own.studies import study as studies
 from jbt.own.studies.journal import Journal
+from jbt.own.tables import limits
+from jbt.own.tables.sheets import TableError
+from jbt.simulation import memory
 
 
 def begin(folder, n=4, **settings):
@@ -325,3 +328,12 @@ def test_answers_that_are_refused_by_name(line, message, copy, capsys):
     assert "Traceback" not in error
     assert re.search(message, error), error
     assert (copy / "journal.jsonl").read_bytes() == before
+
+
+def test_a_study_too_large_for_the_memory_is_refused_before_it_begins(tmp_path, monkeypatch):
+    """Counts of all ordered pairs are padded to the largest pool."""
+    monkeypatch.setattr(limits, "SMALL", 0)
+    monkeypatch.setattr(memory, "there_is", lambda device: 100)
+    with pytest.raises(TableError, match="counts of 1 pools of up to 4 items and of 1 judges need"):
+        begin(tmp_path)
+    assert not list(tmp_path.iterdir())

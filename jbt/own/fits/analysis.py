@@ -332,7 +332,7 @@ class Analysis:
         return report.report(self, title, lead, per_pool=per_pool)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each estimate, see `frames.frame`: of each judge alone, then of all."""
+        """A row for each estimate, see `pools.frame`: of each judge alone, then of all."""
         table = frame(row for judge in self.judges for row in judge.rows(self.batch.covariates))
         if self.joint is None:
             return table

@@ -85,7 +85,7 @@ class PanelFit:
         return tuple(str(j.judge) for j in self.judges if j.known)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each estimate, see `frames.frame`; slopes and qualities belong to `joint`."""
+        """A row for each estimate, see `pools.frame`; slopes and qualities belong to `joint`."""
         status = self.shared.status
         coefficients = [c for judge in self.judges for c in judge.coefficients]
         rows = [c.row(status, "_joint") for c in coefficients]
@@ -154,7 +154,7 @@ def fit_panel(
       prior, spread: see `fit_shared`.
 
     Raises:
-      ValueError: see `analysis.fit`.
+      ValueError: see `pools.check_k`.
     """
     check_k(batch, k)
     with runtime.precision("float64"):

@@ -145,8 +145,8 @@ def known(
 
     Pools are the unit: the interval allows for coefficients that differ from pool to pool, and for
     verdicts of a pool that depend on each other (`jackknife`). It is about the value common to all
-    pools; where values differ, the estimate is an average drawn towards 0 (`Known.p_alike`). With a
-    single pool it comes from the information in the verdicts.
+    pools; where values differ, the estimate is an average drawn towards 0
+    (`Coefficient.p_alike`). With a single pool it comes from the information in the verdicts.
 
     Args:
       combinations: [C, K].

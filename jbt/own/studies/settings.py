@@ -19,6 +19,7 @@ from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
 from jbt.own.fits.pools import check_sizes
+from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout
 from jbt.own.tables.sheets import Table, read_cells, source_of
@@ -35,6 +36,9 @@ count as spending."""
 
 Orders = Literal["both", "random", "rule"]
 Repeats = Literal["never", "fresh"]
+
+COUNTS = 8
+"""Arrays of counts of all ordered pairs that a study holds at its peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +205,7 @@ class StudyItems:
         """Read and check the tables.
 
         Raises:
-          TableError: a wrong table.
+          TableError: a wrong table, or one whose counts would not fit into memory.
           ValueError: k out of range.
         """
         rows = read_cells(source_of(items, "items"), ["item"])
@@ -229,6 +233,10 @@ class StudyItems:
         if len(trusted):
             judges.insert(ANCHORS_AT, ANCHORS)
             prices.insert(ANCHORS_AT, FREE)
+        n_pools, largest = len(layout.sizes), int(layout.sizes.max())
+        what = f"counts of {n_pools} pools of up to {largest} items and of {len(judges)} judges"
+        size = 8 * COUNTS * n_pools * largest**2 * len(judges)  # padded, see `Book`
+        limits.check(size, what, "begin a study for the large pools and one for the others")
         known = np.array([name in (ANCHORS, settings.reference or ANCHORS) for name in judges])
         model = tuple(judges), known, np.array(prices)
         return cls(settings, given, rows, tables, layout, names, trusted, *model)
